@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "tuner/loads.h"
 #include "tuner/output.h"
 #include "bench.h"
 
@@ -33,6 +34,7 @@ static const char help[] =
     "  --db FILE            the tuned database (default: the user's)\n"
     "  --overlap            all problems as overlap=1: in a context with launch_overlap\n"
     "  --invariant          all problems as invariant=1: in a context with batch_invariant\n"
+    "  --loads FILE         the tokens of each expert, for problems with routing=recorded, as for rfg-tune\n"
     "  --variant \"v{...}\"   time this variant instead of the dispatcher's choice\n"
     "  --all-variants       time every configuration that supports the problem, fastest first\n"
     "  --rounds N           samples (default 50); --max-seconds S bounds each problem (default 3)\n"
@@ -90,6 +92,7 @@ static bool parse(int argc, char **argv, struct options *o, int *exit_code)
         DB,
         OVERLAP,
         INVARIANT,
+        LOADS,
         VARIANT,
         ALL,
         ROUNDS,
@@ -105,17 +108,29 @@ static bool parse(int argc, char **argv, struct options *o, int *exit_code)
         JSON
     };
     static const struct option options[] = {
-        { "device", 1, NULL, DEVICE },       { "problem", 1, NULL, PROBLEM },
-        { "shapes", 1, NULL, SHAPES },       { "db", 1, NULL, DB },
-        { "variant", 1, NULL, VARIANT },     { "all-variants", 0, NULL, ALL },
-        { "rounds", 1, NULL, ROUNDS },       { "max-seconds", 1, NULL, MAX_SECONDS },
-        { "no-check", 0, NULL, NO_CHECK },   { "seed", 1, NULL, SEED },
-        { "copy", 0, NULL, COPY },           { "dispatch", 0, NULL, DISPATCH },
-        { "counters", 0, NULL, COUNTERS },   { "save-baseline", 1, NULL, SAVE },
-        { "baseline", 1, NULL, BASELINE },   { "threshold", 1, NULL, THRESHOLD },
-        { "json", 0, NULL, JSON },           { "help", 0, NULL, 'h' },
-        { "version", 0, NULL, 'V' },         { "overlap", 0, NULL, OVERLAP },
-        { "invariant", 0, NULL, INVARIANT }, { NULL, 0, NULL, 0 },
+        { "device", 1, NULL, DEVICE },
+        { "problem", 1, NULL, PROBLEM },
+        { "shapes", 1, NULL, SHAPES },
+        { "db", 1, NULL, DB },
+        { "variant", 1, NULL, VARIANT },
+        { "all-variants", 0, NULL, ALL },
+        { "rounds", 1, NULL, ROUNDS },
+        { "max-seconds", 1, NULL, MAX_SECONDS },
+        { "no-check", 0, NULL, NO_CHECK },
+        { "seed", 1, NULL, SEED },
+        { "copy", 0, NULL, COPY },
+        { "dispatch", 0, NULL, DISPATCH },
+        { "counters", 0, NULL, COUNTERS },
+        { "save-baseline", 1, NULL, SAVE },
+        { "baseline", 1, NULL, BASELINE },
+        { "threshold", 1, NULL, THRESHOLD },
+        { "json", 0, NULL, JSON },
+        { "help", 0, NULL, 'h' },
+        { "version", 0, NULL, 'V' },
+        { "overlap", 0, NULL, OVERLAP },
+        { "invariant", 0, NULL, INVARIANT },
+        { "loads", 1, NULL, LOADS },
+        { NULL, 0, NULL, 0 },
     };
     double x = 0;
     bool ok = true;
@@ -153,6 +168,9 @@ static bool parse(int argc, char **argv, struct options *o, int *exit_code)
             break;
         case INVARIANT:
             o->invariant = true;
+            break;
+        case LOADS:
+            ok = rfg_loads_option("rfg-bench", optarg);
             break;
         case ALL:
             o->all = true;
@@ -470,7 +488,7 @@ static int run(struct options *o, rfg_context *const contexts[CONTEXTS], struct 
     if (!o->json && !o->dispatch && !o->counters)
         print_header(o, &dev);
     for (size_t i = 0; i < o->shapes.n; i++) {
-        struct rfg_problem prob = o->shapes.v[i].problem;
+        struct rfg_problem prob = rfg_loads_applied(&o->shapes.v[i].problem);
         rfg_context *ctx = contexts[context_of(o, &prob)];
         struct result r = { .rung = 0 };
         char text[RFG_PROBLEM_STRLEN];
@@ -549,6 +567,7 @@ out:
         rfg_context_destroy(&ctx[i]);
     bench_baseline_free(&old);
     rfg_shapes_free(&o.shapes);
+    (void)gemm_loads_set(NULL, 0);
     return code;
 }
 

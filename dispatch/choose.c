@@ -39,6 +39,7 @@ struct walk {
     rfg_context *ctx;
     const struct rfg_problem *prob; /* the call's: what variants are checked against */
     struct rfg_problem key;         /* what rows are looked up by: the call's, with or without overlap=1 */
+    bool more_keys;                 /* there are others of this call: rfg_op.row_key */
     uint32_t skip;                  /* variants left out by rungs 4 and 5 */
     struct rfg_choice *out;
     void (*say)(void *arg, const char *line);
@@ -82,6 +83,18 @@ static bool first_warning(rfg_context *ctx, const void *subject)
     }
     pthread_mutex_unlock(&ctx->warn_lock);
     return first;
+}
+
+/* Goes a rung up by each key that rows of the call may have. */
+static bool by_keys(struct walk *w, bool (*rung)(const struct walk *))
+{
+    bool found = false;
+    for (int i = 0; !found && rfg_problem_row_key(&w->key, i); i++) {
+        struct rfg_problem next = w->key;
+        w->more_keys = rfg_problem_row_key(&next, i + 1);
+        found = rung(w);
+    }
+    return found;
 }
 
 bool rfg_context_order(rfg_context *ctx, const struct rfg_problem *prob, struct rfg_order *order,
@@ -244,7 +257,7 @@ static bool by_exact(const struct walk *w)
 {
     const struct rfg_row *row = rfg_context_row(w->ctx, &w->key);
     char text[RFG_PROBLEM_STRLEN];
-    if (!row)
+    if (!row && !w->more_keys)
         tell(w, "rung 1: no row for %s", rfg_problem_format(&w->key, text, sizeof(text)));
     return row && take_row(w, row, RFG_RUNG_EXACT);
 }
@@ -263,7 +276,7 @@ static bool by_nearest(const struct walk *w)
     for (int i = 0; i < MAX_ROWS && (row = rfg_snapshot_nearest(w->ctx->snap, &w->key, w->ctx->dev.cu_count, i)); i++)
         if (take_row(w, row, RFG_RUNG_NEAREST))
             return true;
-    if (!row)
+    if (!row && !w->more_keys)
         tell(w, "rung 2: no %srow with another M%s", rfg_snapshot_rows(w->ctx->snap) ? "usable " : "", kind(w));
     return false;
 }
@@ -274,7 +287,7 @@ static bool by_other_cus(const struct walk *w)
     for (int i = 0; i < MAX_ROWS && (row = rfg_snapshot_other_cus(w->ctx->snap, &w->key, w->ctx->dev.cu_count, i)); i++)
         if (take_row(w, row, RFG_RUNG_OTHER_CUS))
             return true;
-    if (!row)
+    if (!row && !w->more_keys)
         tell(w, "rung 3: no %srow of another CU count%s", rfg_snapshot_rows(w->ctx->snap) ? "usable " : "", kind(w));
     return false;
 }
@@ -377,7 +390,7 @@ rfg_status rfg_choose(rfg_context *ctx, const struct rfg_problem *prob, enum rfg
         /* Rows tuned for overlap, then the others, which tell more than the next rung. */
         for (int o = overlaps && r < RFG_RUNG_MODEL; o >= 0; o--) {
             w.key = rfg_problem_with_overlap(&w.key, o);
-            if (!rungs[r](&w))
+            if (!(r < RFG_RUNG_MODEL ? by_keys(&w, rungs[r]) : rungs[r](&w)))
                 continue;
             out->overlap = overlaps && out->variant->kind == RFG_VARIANT_KERNEL && (!o || rfg_row_overlap(out->row));
             return RFG_OK;
@@ -422,6 +435,7 @@ rfg_status rfg_explain(rfg_context *ctx, const char *problem, char *buf, size_t 
     rfg_status st = rfg_context_problem(ctx, &prob, &prob);
     if (st != RFG_OK)
         return st;
+    prob = rfg_problem_as_called(&prob);
     st = rfg_choose(ctx, &prob, RFG_RUNG_EXACT, 0, &c, add_line, &t);
     if (st != RFG_OK) {
         add_line(&t, rfg_last_error());

@@ -632,8 +632,8 @@ rfg_status rfg_dispatch(rfg_context *ctx, const struct rfg_problem *prob, void *
 rfg_status rfg_plan_prepare(rfg_context *ctx, const struct rfg_problem *prob)
 {
     int previous = -1;
-    struct rfg_problem own;
-    rfg_status st = rfg_context_problem(ctx, prob, &own);
+    struct rfg_problem own, call = rfg_problem_as_called(prob);
+    rfg_status st = rfg_context_problem(ctx, &call, &own);
     if (st != RFG_OK || (ctx->hip && (st = rfg_device_enter(ctx, &previous)) != RFG_OK))
         return st;
     uint64_t hash = rfg_problem_hash(&own);

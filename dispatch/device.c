@@ -244,7 +244,9 @@ static const struct level {
     { "portable", "cpu-base", 0, 4 },
     { "avx2", "cpu-avx2", RFG_FEATURE_AVX2, 8 },
     { "avx512", "cpu-avx512", RFG_FEATURE_AVX2 | RFG_FEATURE_AVX512, 16 },
-    { "avx512bf16", "cpu-avx512bf16", RFG_FEATURE_AVX2 | RFG_FEATURE_AVX512 | RFG_FEATURE_AVX512BF16, 16 },
+    { "avx512vnni", "cpu-avx512vnni", RFG_FEATURE_AVX2 | RFG_FEATURE_AVX512 | RFG_FEATURE_AVX512VNNI, 16 },
+    { "avx512bf16", "cpu-avx512bf16",
+      RFG_FEATURE_AVX2 | RFG_FEATURE_AVX512 | RFG_FEATURE_AVX512VNNI | RFG_FEATURE_AVX512BF16, 16 },
 };
 #define N_LEVELS (sizeof(levels) / sizeof(levels[0]))
 
@@ -257,7 +259,9 @@ static size_t cpu_level(void)
     if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
         !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512dq"))
         return 1;
-    return __builtin_cpu_supports("avx512bf16") ? 3 : 2;
+    if (!__builtin_cpu_supports("avx512vnni"))
+        return 2;
+    return __builtin_cpu_supports("avx512bf16") ? 4 : 3;
 #else
     return 0;
 #endif
@@ -274,7 +278,8 @@ static size_t wanted_level(size_t have)
                 rfg_warn("RFG_CPU_ISA=%s: this cpu has %s", env, levels[have].name);
             return i < have ? i : have;
         }
-    rfg_warn("RFG_CPU_ISA='%s': must be portable, avx2, avx512 or avx512bf16; using %s", env, levels[have].name);
+    rfg_warn("RFG_CPU_ISA='%s': must be portable, avx2, avx512, avx512vnni or avx512bf16; using %s", env,
+             levels[have].name);
     return have;
 }
 

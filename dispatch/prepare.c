@@ -30,9 +30,9 @@ struct requests {
 static void add_request(rfg_context *ctx, struct requests *r, const struct rfg_problem *prob)
 {
     struct rfg_choice c;
-    struct rfg_problem own;
+    struct rfg_problem own, call = rfg_problem_as_called(prob);
     struct rfg_kernel kernel = { 0 };
-    if (rfg_context_problem(ctx, prob, &own) != RFG_OK || rfg_plan_find(ctx, &own) ||
+    if (rfg_context_problem(ctx, &call, &own) != RFG_OK || rfg_plan_find(ctx, &own) ||
         rfg_choose(ctx, &own, RFG_RUNG_EXACT, 0, &c, NULL, NULL) != RFG_OK || c.variant->kind != RFG_VARIANT_KERNEL)
         return;
     c.variant->kernel(&ctx->dev, &own, c.params, &kernel);

@@ -32,9 +32,10 @@ enum rfg_feature {
     RFG_FEATURE_AVX2 = 1 << 2,   /* cpu: AVX2 + FMA + F16C */
     RFG_FEATURE_AVX512 = 1 << 3, /* cpu: AVX-512 F, BW, VL, DQ */
     RFG_FEATURE_AVX512BF16 = 1 << 4,
-    RFG_FEATURE_CLUSTER = 1 << 5, /* workgroups in clusters, which write each other's LDS (sm_90 on) */
-    RFG_FEATURE_OVERLAP = 1 << 6, /* a launch may begin before the one before it ended (sm_90 on) */
-    RFG_FEATURE_TMA = 1 << 7,     /* copies of tiles, of matrices that parameters of a launch describe (sm_90 on) */
+    RFG_FEATURE_CLUSTER = 1 << 5,    /* workgroups in clusters, which write each other's LDS (sm_90 on) */
+    RFG_FEATURE_OVERLAP = 1 << 6,    /* a launch may begin before the one before it ended (sm_90 on) */
+    RFG_FEATURE_TMA = 1 << 7,        /* copies of tiles, of matrices that parameters of a launch describe (sm_90 on) */
+    RFG_FEATURE_AVX512VNNI = 1 << 8, /* cpu: sums of int8 by int8 */
 };
 
 /* What variants need to know to judge and rank themselves; plain data, so that a device can be imagined
@@ -277,6 +278,14 @@ struct rfg_op {
      * this: it sets the sizes that the order must not depend on, to few (large false) or many. NULL: no such key. */
     void (*at_size)(struct rfg_problem *prob, bool large);
 
+    /* Problems may say what a call doesn't tell (gemm's routing): it sets that in a call's key to what its i-th best
+     * tuned rows say, and false, when there are no more, leaves the key alone. The last one is the call's own. NULL:
+     * only that. */
+    bool (*row_key)(struct rfg_problem *key, int i);
+    /* Is its data as an engine recorded it? Then a tuned row says which recording that was. NULL: no. */
+    bool (*is_recorded)(const struct rfg_problem *prob);
+#define RFG_RECORDING_NAME 17 /* for a recording's name: 16 hexadecimal digits, a hash of what was recorded */
+
     /* Is this combination of dtypes and values one that the op's contract allows? */
     bool (*valid)(const struct rfg_problem *prob, struct rfg_reason *why);
     /* Bytes that must move (each tensor once) and floating-point operations. */
@@ -318,6 +327,23 @@ static inline struct rfg_problem rfg_problem_with_invariant(const struct rfg_pro
     if (p->op->at_size)
         copy.v[p->op->n_keys - 2] = invariant;
     return copy;
+}
+
+static inline bool rfg_problem_row_key(struct rfg_problem *key, int i)
+{
+    return key->op->row_key ? key->op->row_key(key, i) : i == 0;
+}
+static inline bool rfg_problem_is_recorded(const struct rfg_problem *p)
+{
+    return p->op->is_recorded && p->op->is_recorded(p);
+}
+/* What a call asks for that the problem stands for. */
+static inline struct rfg_problem rfg_problem_as_called(const struct rfg_problem *p)
+{
+    struct rfg_problem call = *p;
+    for (int i = 0; rfg_problem_row_key(&call, i); i++)
+        ;
+    return call;
 }
 
 /* Can the device overlap launches (RFG_FEATURE_OVERLAP)? Says why not: "overlap=1: ...". */

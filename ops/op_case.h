@@ -77,6 +77,9 @@ struct rfg_op_case {
 
     /* The others may be NULL. */
 
+    /* Is there what its data are made of? NULL: nothing is needed. */
+    bool (*can_make)(const struct rfg_problem *prob, struct rfg_reason *why);
+
     /* Problems that between them have each value of each macro of its kernels, and NULL: what tests/jit/test_compile.c
      * compiles for every architecture. NULL: its own table has them. */
     const char *const *compiled;

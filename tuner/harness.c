@@ -400,6 +400,9 @@ rfg_status rfg_case_create_ranks(rfg_context *const *ctx, int n, const struct rf
     if (n != ranks)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "harness: %s: %d contexts: must be %d",
                         rfg_problem_format(prob, text, sizeof(text)), n, ranks);
+    struct rfg_reason why;
+    if (of->can_make && !of->can_make(prob, &why))
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "harness: %s", why.text);
     if (!countable(of, prob))
         return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "harness: %s: its tensors are too large for any memory",
                         rfg_problem_format(prob, text, sizeof(text)));

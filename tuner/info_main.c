@@ -47,6 +47,7 @@ static json_t *device_json(const struct rfg_device *d)
         { RFG_FEATURE_ASYNC, "async" },
         { RFG_FEATURE_AVX2, "avx2" },
         { RFG_FEATURE_AVX512, "avx512" },
+        { RFG_FEATURE_AVX512VNNI, "avx512vnni" },
         { RFG_FEATURE_AVX512BF16, "avx512bf16" },
         { RFG_FEATURE_CLUSTER, "cluster" },
         { RFG_FEATURE_OVERLAP, "overlap" },

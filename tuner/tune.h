@@ -154,6 +154,9 @@ static inline const char *tune_product(const struct tune *t)
 
 /* ---- tune_plan.c: which candidates ----------------------------------------------------------------------------- */
 
+/* Is there what the problems need: the device's overlap, loads? Reads the rows that overlap=1 problems are raced
+ * against. -1: go on; else the exit code, with a message. */
+int tune_prepare_shapes(struct tune *t);
 /* Looks into the database whether the shape needs tuning. */
 void tune_look_up_shape(struct tune *t, struct tune_shape *s);
 /* Once all are looked up: compiles what rows of another text were measured with; the same code is current. False: no

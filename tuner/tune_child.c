@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/util.h"
+#include "loads.h"
 #include "tune.h"
 
 #define OPEN_TIMEOUT  120.0 /* loading a GPU's runtime from a cold disk */
@@ -275,6 +276,12 @@ static enum tune_answer make_ready(struct tune_child *c, const struct tune_shape
         if (!start(c, why))
             return ANSWER_LOST;
         json_t *open = json_pack("{ss ss? ss?}", "cmd", "open", "device", t->opt.device, "cache", t->cache_dir.path);
+        const int64_t *tokens;
+        int experts = gemm_loads(&tokens);
+        json_t *loads = json_array();
+        for (int e = 0; e < experts; e++)
+            json_array_append_new(loads, json_integer(tokens[e]));
+        json_object_set_new(open, "loads", loads);
         enum tune_answer a = exchange(c, open, OPEN_TIMEOUT, reply, why);
         if (a != ANSWER_OK)
             return a;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/util.h"
+#include "loads.h"
 #include "output.h"
 #include "tune.h"
 
@@ -37,6 +38,9 @@ static const char help[] =
     "                       begins before the one before it has ended; winners that are faster without say so\n"
     "  --invariant          every problem as invariant=1: for contexts with batch_invariant, which sum all rows in one "
     "order\n"
+    "  --loads FILE         the tokens of each expert as an engine recorded them (a line each, or CSV: expert,tokens): "
+    "for\n"
+    "                       grouped products with routing=recorded, which those without a routing become\n"
     "  --per-shape S        seconds a shape is measured for (default: 1.5; cpu, emulated: 8)\n"
     "  --time-budget S      start no further shape after S seconds\n"
     "  --candidates N       try at most N candidates a shape besides the vendor's (default: 48)\n"
@@ -130,6 +134,7 @@ static int parse_options(struct tune_options *o, int argc, char **argv)
         VARIANTS,
         OVERLAP,
         INVARIANT,
+        LOADS,
         KEEP,
         CALIBRATE,
         PREDICT,
@@ -157,6 +162,7 @@ static int parse_options(struct tune_options *o, int argc, char **argv)
         { "variants", required_argument, NULL, VARIANTS },
         { "overlap", no_argument, NULL, OVERLAP },
         { "invariant", no_argument, NULL, INVARIANT },
+        { "loads", required_argument, NULL, LOADS },
         { "keep-going", no_argument, NULL, KEEP },
         { "calibrate", no_argument, NULL, CALIBRATE },
         { "predict", no_argument, NULL, PREDICT },
@@ -228,6 +234,9 @@ static int parse_options(struct tune_options *o, int argc, char **argv)
         case INVARIANT:
             o->invariant = true;
             break;
+        case LOADS:
+            ok = rfg_loads_option("rfg-tune", optarg);
+            break;
         case KEEP:
             o->keep_going = true;
             break;
@@ -289,10 +298,10 @@ static int parse_options(struct tune_options *o, int argc, char **argv)
     }
     if (ok && (o->online_ms || o->engine) &&
         (!o->online_ms || !o->from_misses || o->n_shapes || o->n_problems || o->calibrate || o->predict || o->dry_run ||
-         o->force || tune_is_fleet(o->device))) {
+         o->force || gemm_loads(NULL) || tune_is_fleet(o->device))) {
         fprintf(stderr,
                 "rfg-tune: --online: must come with --from-misses, on one device, and with neither other problems "
-                "nor --calibrate, --dry-run, --force, --predict\n");
+                "nor --calibrate, --dry-run, --force, --loads, --predict\n");
         ok = false;
     }
     if (ok && tune_is_fleet(o->device) && (o->json || o->report || o->dry_run || o->predict)) {
@@ -366,7 +375,8 @@ static bool grow_shapes(struct tune *t)
 /* Each problem once. False: no memory. */
 static bool add_shape(struct tune *t, const struct rfg_problem *asked, double weight)
 {
-    const struct rfg_problem over = t->opt.overlap ? rfg_problem_with_overlap(asked, true) : *asked;
+    const struct rfg_problem own = rfg_loads_applied(asked);
+    const struct rfg_problem over = t->opt.overlap ? rfg_problem_with_overlap(&own, true) : own;
     const struct rfg_problem prob = t->opt.invariant ? rfg_problem_with_invariant(&over, true) : over;
     if (t->opt.max_m && rfg_problem_rows(&prob) > t->opt.max_m)
         return true;
@@ -550,27 +560,6 @@ static void recall_calibration(struct tune *t)
         rfg_db_get_calibration(t->db, t->dev.arch, t->dev.cu_count, rfg_context_product(t->ctx),
                                rfg_context_driver(t->ctx), &c) == 1)
         use_calibration(t, &c);
-}
-
-/* Overlap=1 problems need a device that can overlap launches, and the rows without overlap to race against. -1: go on;
- * else the exit code. */
-static int prepare_overlap(struct tune *t)
-{
-    struct rfg_reason why;
-    int i = 0;
-    while (i < t->n_shapes && !rfg_problem_overlaps(&t->shapes[i].problem))
-        i++;
-    if (i == t->n_shapes)
-        return -1;
-    if (!rfg_device_can_overlap(&t->dev, &why)) {
-        fprintf(stderr, "rfg-tune: %s: %s\n", t->opt.overlap ? "--overlap" : t->shapes[i].text, why.text);
-        return TUNE_EXIT_USAGE;
-    }
-    char *system = rfg_db_system_path(t->dev.arch, t->dev.cu_count);
-    t->rows = rfg_snapshot_load(t->db ? rfg_db_path(t->db) : "", system ? system : "", t->dev.arch,
-                                t->ctx ? rfg_context_named(t->ctx) : "");
-    free(system);
-    return -1;
 }
 
 /* Measures the device and stores its numbers; the models of this run use them too. */
@@ -767,7 +756,7 @@ int main(int argc, char **argv)
     if (code < 0 && t.opt.calibrate && !t.n_shapes)
         code = TUNE_EXIT_OK;
     if (code < 0)
-        code = prepare_overlap(&t);
+        code = tune_prepare_shapes(&t);
     if (code < 0)
         code = run(&t);
     for (int i = 0; i < t.n_shapes; i++)
@@ -778,6 +767,7 @@ int main(int argc, char **argv)
     free(t.index);
     free(t.opt.shapes);
     free(t.opt.problems);
+    (void)gemm_loads_set(NULL, 0);
     rfg_snapshot_free(&t.rows);
     rfg_db_close(&t.db);
     rfg_context_destroy(&t.ctx);

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/util.h"
+#include "loads.h"
 #include "tune.h"
 
 /* A candidate made ready. */
@@ -257,6 +258,18 @@ static void end_problem(struct measure *m)
     rfg_case_destroy(&m->c);
 }
 
+/* What the parent has read; empty: nothing. */
+static rfg_status take_loads(const json_t *loads)
+{
+    size_t n = json_array_size(loads);
+    int64_t *tokens = calloc(n + 1, sizeof(*tokens));
+    for (size_t e = 0; tokens && e < n; e++)
+        tokens[e] = json_integer_value(json_array_get(loads, e));
+    bool taken = tokens && gemm_loads_set(tokens, (int)n);
+    free(tokens);
+    return taken ? RFG_OK : rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "no memory for the loads of %zu experts", n);
+}
+
 static void do_open(struct measure *m, const json_t *cmd)
 {
     rfg_context_params p = { .device = text_of(cmd, "device"),
@@ -265,7 +278,9 @@ static void do_open(struct measure *m, const json_t *cmd)
                              .cache_dir = text_of(cmd, "cache"),
                              .no_misses = 1,
                              .pack = "" };
-    rfg_status st = rfg_context_create(&m->ctx, &p);
+    rfg_status st = take_loads(json_object_get(cmd, "loads"));
+    if (st == RFG_OK)
+        st = rfg_context_create(&m->ctx, &p);
     if (st != RFG_OK)
         refuse(m, "error", rfg_last_error());
     else
@@ -426,6 +441,7 @@ int tune_measure_main(int argc, char **argv)
     }
     end_problem(&m);
     rfg_context_destroy(&m.ctx);
+    (void)gemm_loads_set(NULL, 0);
     free(line);
     fclose(m.in);
     return 0;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "loads.h"
 #include "tune.h"
 
 #define DEFAULT_CANDIDATES 48  /* docs/perf/gemm.md says what more and fewer would find */
@@ -13,6 +14,47 @@
 #define KEEP_AT_LEAST      8   /* but this many are: the model may be wrong */
 #define SHARE              8   /* 1/8 of --candidates is for the best of each variant, if it has so many */
 #define MAX_VENDOR         32  /* of a vendor's library: its algorithms have no order that a model knows */
+
+/* ---- are they what can be tuned here? --------------------------------------------------------------------------- */
+
+/* Is there what problems' data are made of? -1: go on; else the exit code. */
+static int check_loads(const struct tune *t)
+{
+    struct rfg_reason why;
+    for (int i = 0; i < t->n_shapes; i++)
+        if (!gemm_loads_fit(&t->shapes[i].problem, &why)) {
+            fprintf(stderr, "rfg-tune: %s: %s\n", t->shapes[i].text, why.text);
+            return TUNE_EXIT_USAGE;
+        }
+    return -1;
+}
+
+/* Overlap=1 problems need a device that can overlap launches, and the rows without overlap to race against. -1: go on;
+ * else the exit code. */
+static int prepare_overlap(struct tune *t)
+{
+    struct rfg_reason why;
+    int i = 0;
+    while (i < t->n_shapes && !rfg_problem_overlaps(&t->shapes[i].problem))
+        i++;
+    if (i == t->n_shapes)
+        return -1;
+    if (!rfg_device_can_overlap(&t->dev, &why)) {
+        fprintf(stderr, "rfg-tune: %s: %s\n", t->opt.overlap ? "--overlap" : t->shapes[i].text, why.text);
+        return TUNE_EXIT_USAGE;
+    }
+    char *system = rfg_db_system_path(t->dev.arch, t->dev.cu_count);
+    t->rows = rfg_snapshot_load(t->db ? rfg_db_path(t->db) : "", system ? system : "", t->dev.arch,
+                                t->ctx ? rfg_context_named(t->ctx) : "");
+    free(system);
+    return -1;
+}
+
+int tune_prepare_shapes(struct tune *t)
+{
+    int code = check_loads(t);
+    return code < 0 ? prepare_overlap(t) : code;
+}
 
 /* ---- enumeration ------------------------------------------------------------------------------------------------- */
 
@@ -189,6 +231,9 @@ static enum rfg_stamp_state row_state(const struct tune *t, const struct tune_sh
     struct rfg_stamp_check c;
     struct rfg_reason why;
     int p[RFG_MAX_PARAMS] = { 0 };
+    char loads[RFG_RECORDING_NAME];
+    if (rfg_problem_is_recorded(&row->problem) && strcmp(rfg_row_loads(row, loads, sizeof(loads)), gemm_loads_name()))
+        return RFG_STAMP_STALE;
     if (!var || !rfg_variant_listed(t->opt.variants, s->problem.op, var) || !rfg_row_params(row, var, p, &why) ||
         !rfg_variant_check(var, &t->dev, &s->call, p, &why) ||
         !rfg_order_kept(var, &t->dev, &s->call, p, order_of(s), &why))

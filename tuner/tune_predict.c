@@ -6,6 +6,7 @@
 
 #include "dispatch/jit/jit.h"
 #include "base/util.h"
+#include "loads.h"
 #include "tune.h"
 
 /* The model's first. A vendor's library has no model, and can't be asked. */
@@ -38,8 +39,9 @@ void tune_predict_shape(struct tune *t, struct tune_shape *s)
         .problem = s->problem, .cu_count = t->dev.cu_count, .median_us = c->predicted_us, .how = RFG_SOURCE_PREDICTED
     };
     snprintf(row->arch, sizeof(row->arch), "%s", t->dev.arch);
-    snprintf(row->variant, sizeof(row->variant), "%s", c->var->name);
-    rfg_params_json(c->var, c->p, row->params, sizeof(row->params));
+    rfg_row_set_config(row, c->var, c->p, true);
+    if (rfg_problem_is_recorded(&row->problem))
+        rfg_row_set_loads(row, gemm_loads_name());
     c->var->kernel(&t->dev, &s->problem, c->p, &kernel);
     rfg_jit_source_hash(kernel.source, row->source_hash);
     snprintf(row->version, sizeof(row->version), "%s", rfg_version());

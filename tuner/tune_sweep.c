@@ -8,6 +8,7 @@
 
 #include "dispatch/db/db_internal.h"
 #include "base/util.h"
+#include "loads.h"
 #include "tune.h"
 
 #define FIRST_ROUNDS      3
@@ -446,6 +447,8 @@ static void make_row(const struct search *q, const struct tune_candidate *winner
                              .how = *q->s->doubt ? RFG_SOURCE_PROVISIONAL : RFG_SOURCE_MEASURED };
     snprintf(row->arch, sizeof(row->arch), "%s", t->dev.arch);
     rfg_row_set_config(row, winner->var, winner->p, has_both(q, winner) && !faster_plainly(winner));
+    if (rfg_problem_is_recorded(&row->problem))
+        rfg_row_set_loads(row, gemm_loads_name());
     rfg_variant_provenance(t->ctx, &q->s->problem, winner->var, row->source_hash, row->compiler, sizeof(row->compiler));
     snprintf(row->code_hash, sizeof(row->code_hash), "%s", q->code_hash);
     snprintf(row->driver, sizeof(row->driver), "%s", rfg_context_driver(t->ctx));
@@ -480,7 +483,8 @@ static void store_row(struct search *q)
     if (*s->doubt)
         tune_say("%s: provisional%s, tuned again in the next run: %s", s->text,
                  written ? "" : " and not stored: a row that ranks higher is there", s->doubt);
-    if (rfg_db_clear_miss(t->db, &s->problem, t->dev.arch, t->dev.cu_count) != RFG_OK)
+    struct rfg_problem missed = rfg_problem_as_called(&s->problem);
+    if (rfg_db_clear_miss(t->db, &missed, t->dev.arch, t->dev.cu_count) != RFG_OK)
         tune_say("the miss of %s is not cleared: %s", s->text, rfg_last_error());
 }
 

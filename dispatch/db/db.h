@@ -93,10 +93,15 @@ bool rfg_row_params(const struct rfg_row *row, const struct rfg_variant *var, in
 bool rfg_row_overlap(const struct rfg_row *row);
 /* Fills variant and params; overlap is left out unless the row's problem has it. */
 void rfg_row_set_config(struct rfg_row *row, const struct rfg_variant *var, const int *p, bool overlap);
+/* Rows of recorded problems (and no others) have another parameter more, the recording's name of 16 hexadecimal digits:
+ * {"waves":4,"loads":"8f3a..."}. Adds it to params, as rfg_row_set_config() made them. */
+void rfg_row_set_loads(struct rfg_row *row, const char *name);
+/* What it says there; "" in rows of other problems. Returns buf. */
+char *rfg_row_loads(const struct rfg_row *row, char *buf, size_t size);
 /* {"waves":4,"rows":2} */
 char *rfg_params_json(const struct rfg_variant *var, const int *p, char *buf, size_t size);
-/* For people: "gemm_skinny{waves=4}", "gemm_skinny{waves=4} launched plainly"; as it is stored if this version does not
- * know it. */
+/* For people: "gemm_skinny{waves=4}", "gemm_skinny{waves=4} launched plainly", "... for loads 8f3a..."; as it is stored
+ * if this version does not know it. */
 char *rfg_row_config(const struct rfg_row *row, char *buf, size_t size);
 
 /* What a row should say of its code: restamping changes these columns and no other. */

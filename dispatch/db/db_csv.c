@@ -298,6 +298,8 @@ bool rfg_row_check(const struct rfg_row *row, const char **column, struct rfg_re
 
 #define OVERLAP "overlap" /* the parameter that says how a winner is launched: no variant's may be called so */
 
+#define LOADS "loads" /* and one that says which loads a recorded problem's rows are of */
+
 bool rfg_row_params(const struct rfg_row *row, const struct rfg_variant *var, int *p, struct rfg_reason *why)
 {
     json_error_t error;
@@ -320,6 +322,11 @@ bool rfg_row_params(const struct rfg_row *row, const struct rfg_variant *var, in
     const json_t *how = json_object_get(obj, OVERLAP);
     if (ok && overlaps && !(json_is_integer(how) && json_integer_value(how) >= 0 && json_integer_value(how) <= 1))
         ok = rfg_refuse(why, "params '%.60s': " OVERLAP " must be 0 or 1: the problem has overlap=1", row->params);
+    bool recorded = row->problem.op && rfg_problem_is_recorded(&row->problem);
+    const char *loads = json_string_value(json_object_get(obj, LOADS));
+    if (ok && recorded && !(loads && strlen(loads) == 16 && strspn(loads, "0123456789abcdef") == 16))
+        ok = rfg_refuse(why, "params '%.60s': " LOADS " must be 16 hexadecimal digits: the problem's data are recorded",
+                        row->params);
     const char *name;
     json_t *v;
     json_object_foreach(obj, name, v)
@@ -327,7 +334,7 @@ bool rfg_row_params(const struct rfg_row *row, const struct rfg_variant *var, in
         int i = 0;
         while (i < var->n_params && strcmp(var->params[i].name, name))
             i++;
-        if (ok && i == var->n_params && !(overlaps && !strcmp(name, OVERLAP)))
+        if (ok && i == var->n_params && !(overlaps && !strcmp(name, OVERLAP)) && !(recorded && !strcmp(name, LOADS)))
             ok = rfg_refuse(why, "params '%.60s': %s has no parameter '%.40s'", row->params, var->name, name);
     }
     json_decref(obj);
@@ -362,6 +369,21 @@ void rfg_row_set_config(struct rfg_row *row, const struct rfg_variant *var, cons
                  overlap);
 }
 
+void rfg_row_set_loads(struct rfg_row *row, const char *name)
+{
+    size_t at = strlen(row->params) - 1; /* of the brace */
+    snprintf(row->params + at, sizeof(row->params) - at, "%s\"" LOADS "\":\"%s\"}", at > 1 ? "," : "", name);
+}
+
+char *rfg_row_loads(const struct rfg_row *row, char *buf, size_t size)
+{
+    json_t *obj = rfg_problem_is_recorded(&row->problem) ? json_loads(row->params, 0, NULL) : NULL;
+    const char *name = json_string_value(json_object_get(obj, LOADS));
+    snprintf(buf, size, "%s", name ? name : "");
+    json_decref(obj);
+    return buf;
+}
+
 char *rfg_row_config(const struct rfg_row *row, char *buf, size_t size)
 {
     int p[RFG_MAX_PARAMS];
@@ -373,7 +395,10 @@ char *rfg_row_config(const struct rfg_row *row, char *buf, size_t size)
     rfg_config_format(var, p, buf, size);
     size_t at = strlen(buf);
     if (rfg_problem_overlaps(&row->problem) && !rfg_row_overlap(row))
-        snprintf(buf + at, size - at, " launched plainly");
+        at += (size_t)snprintf(buf + at, size - at, " launched plainly");
+    char loads[RFG_RECORDING_NAME];
+    if (*rfg_row_loads(row, loads, sizeof(loads)) && at < size)
+        snprintf(buf + at, size - at, " for loads %s", loads);
     return buf;
 }
 

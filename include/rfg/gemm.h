@@ -122,8 +122,9 @@ typedef struct rfg_gemm_params {
  * Problem string: "gemm bf16,bf16->bf16 M=8 N=2112 K=7168", "gemm f16,f16->f32 M=33 N=1024 K=128 bias=1 ldw=136".
  * N is of rows of w. residual=1: there is one; act=silu (gelu, gelu_tanh, relu, relu2, swigluoai): gated.
  * halves=1: gate_halves; limit=: rounded up. experts=, top=, weights=1: a grouped product of so many experts, M / top
- * rows of x (0: no rows are given), with weights; routing=zipf, one: for timing, experts are not as likely as one
- * another ("gemm bf16,bf16->bf16 M=512 N=4096 K=7168 act=silu experts=256 top=8"; N is an expert's).
+ * rows of x (0: no rows are given), with weights ("gemm bf16,bf16->bf16 M=512 N=4096 K=7168 act=silu experts=256
+ * top=8"; N is an expert's). routing=zipf, one, recorded: for timing, experts are not as likely as one another
+ * (docs/shipping.md); calls don't tell it, and take rows tuned with any but one.
  * bias=1: there is one; btype=f32: it is fp32, x is not (with codes btype= is always said); packed=1: w is prepacked.
  * "gemm e4m3,e4m3->bf16 M=8 N=2112 K=7168 w_scale=f32 x_scale=f32 x_per=block w_per=block": tensor (not said), row,
  * block, group ("gemm e4m3,e2m1->bf16 M=8 N=2112 K=7168 w_scale=e8m0 x_scale=e8m0 x_per=group w_per=group"). fast=1:

@@ -9,6 +9,7 @@
 #include "ops/oracle.h"
 #include "rfg/gemm.h"
 #include "gemm.h"
+#include "loads.h"
 #include "prepack_args.h"
 
 /* ---- gemm ------------------------------------------------------------------------------------------------------- */
@@ -128,6 +129,33 @@ static int64_t draw_expert(const struct rfg_problem *prob, const int64_t *chosen
     return e < experts ? e : experts - 1;
 }
 
+/* The expert of each row of y, for recorded loads: a token's are different ones, as long as no expert has more rows
+ * than there are tokens. Tokens come in a drawn order, so that an expert's are scattered. */
+static void deal(const struct rfg_problem *prob, int64_t *of, uint64_t *seed)
+{
+    int64_t m = prob->v[GEMM_M], tokens = gemm_x_rows(prob), top = prob->v[GEMM_TOP] ? prob->v[GEMM_TOP] : 1, e = 0;
+    int64_t *share = gemm_loads_share(m), *order = malloc((size_t)tokens * sizeof(*order));
+    if (!share || !order)
+        abort(); /* a test's */
+    for (int64_t t = 0; t < tokens; t++) {
+        int64_t other = (int64_t)(rfg_random(seed) % (uint64_t)(t + 1));
+        order[t] = order[other];
+        order[other] = t;
+    }
+    for (int64_t slot = 0; slot < top; slot++)
+        for (int64_t t = 0; t < tokens; t++) {
+            int64_t row = order[t] * top + slot;
+            if (row >= m)
+                continue;
+            while (!share[e])
+                e++;
+            of[row] = e;
+            share[e]--;
+        }
+    free(order);
+    free(share);
+}
+
 /* Rows of y by expert, those of x that they are made of in x's order; the same for each tensor. Of some data the first
  * and the last row are nobody's; special are rows of x and offsets that don't exist. */
 static void route(const struct rfg_problem *prob, enum rfg_data data, int32_t *offsets, int32_t *rows)
@@ -138,10 +166,12 @@ static void route(const struct rfg_problem *prob, enum rfg_data data, int32_t *o
     if (!of)
         abort(); /* a test's */
     memset(next, 0, (size_t)(experts + 2) * sizeof(*next));
-    for (int64_t i = 0; i < m; i++) {
+    if (gemm_is_recorded(prob) && m)
+        deal(prob, of, &seed);
+    for (int64_t i = 0; i < m && !gemm_is_recorded(prob); i++)
         of[i] = draw_expert(prob, of + i / top * top, top <= experts ? i % top : 0, &seed);
+    for (int64_t i = 0; i < m; i++)
         next[of[i] + 1]++;
-    }
     for (int64_t e = 0; e < experts; e++)
         next[e + 1] += next[e];
     for (int64_t e = 0; e <= experts && offsets; e++) {
@@ -315,6 +345,7 @@ static void gemm_pack(const struct rfg_problem *prob, const rfg_tensor *t, void 
 }
 
 const struct rfg_op_case rfg_op_case_gemm = {
+    .can_make = gemm_loads_fit,
     .tensors = gemm_tensors,
     .call = gemm_call,
     .pack = gemm_pack,

@@ -9,17 +9,17 @@
 
 #include "ops/operand.h"
 #include "ops/params.h"
+#include "loads.h"
 #include "rfg/gemm.h"
 
-#define MAX_SIZE    RFG_MAX_SIZE
-#define MAX_EXPERTS 65536
+#define MAX_SIZE RFG_MAX_SIZE
 
 static const char *const btype_names[] = { "x" }, *const none[] = { "none" };
 static const char *const per_names[] = { "tensor", "row", "block", "group" }; /* enum rfg_gemm_scale */
 static const char *const act_names[] = {
     "none", "silu", "gelu", "gelu_tanh", "relu", "relu2", "swigluoai"
-};                                                                       /* as rfg_act + 1 */
-static const char *const routing_names[] = { "uniform", "zipf", "one" }; /* enum gemm_routing */
+};                                                                                   /* as rfg_act + 1 */
+static const char *const routing_names[] = { "uniform", "zipf", "one", "recorded" }; /* enum gemm_routing */
 #define GATED_LAST (RFG_ACT_SWIGLUOAI + 1)
 #define MAX_LIMIT  10000
 #define ANY_HALF   (1u << RFG_F16 | 1u << RFG_BF16)
@@ -38,13 +38,13 @@ static const struct rfg_key gemm_keys[GEMM_NKEYS] = {
                      "rows of w are gate's and up's in turn, y is act(gate) up" },
     [GEMM_LIMIT] = { "limit", RFG_KEY_ATTR, 0, 0, MAX_LIMIT, NULL, "the act's limit of gate and up; 0: swigluoai 7" },
     [GEMM_HALVES] = { "halves", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: rows of w are all gates, then all ups" },
-    [GEMM_EXPERTS] = { "experts", RFG_KEY_ATTR, 0, 0, MAX_EXPERTS, NULL,
+    [GEMM_EXPERTS] = { "experts", RFG_KEY_ATTR, 0, 0, GEMM_MAX_EXPERTS, NULL,
                        "of a grouped product: experts, each with N rows of w" },
     [GEMM_TOP] = { "top", RFG_KEY_ATTR, 0, 0, MAX_SIZE, NULL,
                    "of it: x has M / top rows, each read that often; 0: M, in y's order" },
     [GEMM_WEIGHTS] = { "weights", RFG_KEY_ATTR, 0, 0, 1, NULL, "of it, 1: rows of y have weights" },
-    [GEMM_ROUTING] = { "routing", RFG_KEY_ATTR, 0, 0, GEMM_ONE, routing_names,
-                       "of it, of which experts rows are (for timing)" },
+    [GEMM_ROUTING] = { "routing", RFG_KEY_ATTR, 0, 0, GEMM_RECORDED, routing_names,
+                       "of it, of which experts rows are (for timing); calls don't tell" },
     [GEMM_W_SCALE] = { "w_scale", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, none,
                        "dtype of w's scales, of a w that has any", ANY_FLOAT | 1u << RFG_E8M0 },
     [GEMM_W_ZERO] = { "w_zero", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, none,
@@ -276,30 +276,6 @@ static bool w_valid(const struct rfg_problem *prob, struct rfg_reason *why)
         return rfg_refuse(why, "K=%" PRId64 ", ldw=%" PRId64 ": must be whole blocks of %s, %d elements", k, ldw,
                           rfg_dtype_name(w), block);
     return true;
-}
-
-struct rfg_problem gemm_as_plain(const struct rfg_problem *prob)
-{
-    struct rfg_problem plain = *prob;
-    int64_t experts = prob->v[GEMM_EXPERTS], rows = prob->v[GEMM_M];
-    if (!experts || !rows)
-        return plain;
-    /* Experts that rows meet, each of a token's another: the e-th by Zipf's law with a chance of log((e + 2) / (e + 1))
-     * to log(experts + 1) a slot. */
-    double slots = (double)(prob->v[GEMM_TOP] ? prob->v[GEMM_TOP] : 1), met = 0;
-    bool zipf = prob->v[GEMM_ROUTING] == GEMM_ZIPF;
-    for (int64_t e = 0; e < (zipf ? experts : 1); e++) {
-        double chance = zipf ? log1p(1.0 / (double)(e + 1)) / log((double)experts + 1) : 1 / (double)experts;
-        double missed = 1 - slots * chance;
-        met += 1 - pow(missed > 0 ? missed : 0, (double)gemm_x_rows(prob));
-    }
-    met *= zipf ? 1 : (double)experts;
-    int64_t touched = prob->v[GEMM_ROUTING] == GEMM_ONE ? 1 : (int64_t)(met + 0.5);
-    touched = touched < 1 ? 1 : touched < rows ? touched : rows;
-    plain.v[GEMM_EXPERTS] = 1;
-    plain.v[GEMM_M] = ceil_div(rows, touched);
-    plain.v[GEMM_N] = prob->v[GEMM_N] * touched < MAX_SIZE ? prob->v[GEMM_N] * touched : MAX_SIZE;
-    return plain;
 }
 
 int64_t gemm_most_tiles(const struct rfg_problem *prob, int tile_m)
@@ -593,9 +569,9 @@ static rfg_status check_experts(rfg_gemm_params *p, const rfg_tensor **w, struct
         (p->rows && (st = check_list(&g->rows, "rows", p->rows, RFG_I32))) ||
         (p->weights && (st = check_list(&g->weights, "weights", p->weights, RFG_F32))))
         return st;
-    if (g->offsets.cols < 2 || g->offsets.cols > MAX_EXPERTS + 1)
+    if (g->offsets.cols < 2 || g->offsets.cols > GEMM_MAX_EXPERTS + 1)
         return BAD("offsets has %" PRId64 " elements: must have one more than there are experts, 1 to %d",
-                   g->offsets.cols, MAX_EXPERTS);
+                   g->offsets.cols, GEMM_MAX_EXPERTS);
     if (p->residual)
         return BAD("residual is given: must be NULL with offsets");
     *w = stacked(&g->w, *w, 2);
@@ -791,6 +767,8 @@ const struct rfg_op rfg_op_gemm_desc = {
     .kargs_size = sizeof(struct gemm_args),
     .head = offsetof(struct gemm_args, workspace),
     .at_size = gemm_at_size,
+    .row_key = gemm_row_key,
+    .is_recorded = gemm_is_recorded,
     .valid = gemm_valid,
     .cost = gemm_cost,
 };

@@ -50,8 +50,8 @@ enum {
 #define GEMM_DEFAULT_LIMIT 7.0f
 #define GEMM_DEFAULT_ALPHA 1.702f
 
-/* What is timed: experts that are as likely as one another; by Zipf's law; one that has all rows. */
-enum gemm_routing { GEMM_UNIFORM, GEMM_ZIPF, GEMM_ONE };
+/* What is timed: experts that are as likely as one another; by Zipf's law; one that has all rows; as loads.h has it. */
+enum gemm_routing { GEMM_UNIFORM, GEMM_ZIPF, GEMM_ONE, GEMM_RECORDED };
 
 /* Does the activation have a limit? */
 static inline bool gemm_is_limited(const struct rfg_problem *prob)
@@ -83,6 +83,8 @@ static inline int64_t gemm_x_rows(const struct rfg_problem *prob)
 /* Of a grouped product, the plain one that costs about as much: of the rows that an expert has, with all w that are
  * read. Of a plain one, itself. */
 struct rfg_problem gemm_as_plain(const struct rfg_problem *prob);
+bool gemm_row_key(struct rfg_problem *key, int i);
+bool gemm_is_recorded(const struct rfg_problem *prob);
 /* Tiles of tile_m rows that a grouped product has at most. */
 int64_t gemm_most_tiles(const struct rfg_problem *prob, int tile_m);
 

@@ -350,7 +350,8 @@ START_TEST(peaks_of_siblings)
 }
 END_TEST
 
-#define ALL (RFG_FEATURE_AVX2 | RFG_FEATURE_AVX512 | RFG_FEATURE_AVX512BF16)
+#define VNNI (RFG_FEATURE_AVX2 | RFG_FEATURE_AVX512 | RFG_FEATURE_AVX512VNNI)
+#define ALL  (VNNI | RFG_FEATURE_AVX512BF16)
 static const struct {
     const char *isa;
     unsigned features;
@@ -358,6 +359,7 @@ static const struct {
     { "portable", 0 },
     { "avx2", RFG_FEATURE_AVX2 },
     { "avx512", RFG_FEATURE_AVX2 | RFG_FEATURE_AVX512 },
+    { "avx512vnni", VNNI },
     { "avx512bf16", ALL },
     { "sse9", ALL }, /* warns, changes nothing */
     { "", ALL },
@@ -372,10 +374,11 @@ START_TEST(cpu)
     setenv("RFG_CPU_ISA", isas[_i].isa, 1);
     rfg_device_cpu(&d, 3);
     ck_assert_uint_eq(d.features, full.features & isas[_i].features);
-    const char *arch = d.features & RFG_FEATURE_AVX512BF16 ? "cpu-avx512bf16"
-                       : d.features & RFG_FEATURE_AVX512   ? "cpu-avx512"
-                       : d.features & RFG_FEATURE_AVX2     ? "cpu-avx2"
-                                                           : "cpu-base";
+    const char *arch = d.features & RFG_FEATURE_AVX512BF16   ? "cpu-avx512bf16"
+                       : d.features & RFG_FEATURE_AVX512VNNI ? "cpu-avx512vnni"
+                       : d.features & RFG_FEATURE_AVX512     ? "cpu-avx512"
+                       : d.features & RFG_FEATURE_AVX2       ? "cpu-avx2"
+                                                             : "cpu-base";
     ck_assert_str_eq(d.arch, arch);
     ck_assert_str_eq(d.name, "cpu");
     ck_assert_str_eq(d.target, "");

@@ -6,6 +6,7 @@
 static const char *const problems[] = {
     "gemm bf16,bf16->bf16 M=8 N=2112 K=7168",
     "gemm f16,f16->f32 M=33 N=64 K=128 bias=1",
+    "gemm bf16,bf16->bf16 M=64 N=64 K=128 experts=8 top=2 routing=recorded",
     "rmsnorm bf16->e4m3 M=8 N=7168 weight=1+w scale=group plain=1",
     "act_and_mul bf16->bf16 M=64 N=14336 act=gelu_tanh",
     "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=128 Sq=2048 S=2048 causal=1",
@@ -45,6 +46,8 @@ const char *fuzz_database(void)
                 for (int k = 0; k < op->variants[v]->n_params; k++)
                     p[k] = op->variants[v]->params[k].values[0];
                 rfg_row_set_config(&r, op->variants[v], p, false);
+                if (rfg_problem_is_recorded(&r.problem))
+                    rfg_row_set_loads(&r, "c307217daa82ba9d");
             }
         rfg_status st = rfg_db_put(db, &r);
         if (st != RFG_OK)
@@ -72,6 +75,7 @@ void fuzz_check_row(const struct rfg_row *row, bool plausible)
     if (var)
         (void)rfg_row_params(row, var, p, &why);
     (void)rfg_row_overlap(row);
-    char config[RFG_CONFIG_STRLEN + 200];
+    char config[RFG_CONFIG_STRLEN + 200], loads[RFG_RECORDING_NAME];
+    (void)rfg_row_loads(row, loads, sizeof(loads));
     (void)rfg_row_config(row, config, sizeof(config));
 }

@@ -13,13 +13,15 @@
  * threads, M, or the place in a tile. (But see dot_is_exact.)
  *
  * A prepacked W is unpacked strip by strip into the thread's workspace, as rows: the same bits as from a plain one. So
- * is a W of another format than X's, as fp32; of codes of 8 bits X is, too, a panel at a time, each with its scales. */
+ * is a W of another format than X's, as fp32; of codes of 8 bits X is, too, a panel at a time, each with its scales.
+ * int8 by int8 with dot=1 is neither: sums are exact, of int32, and scales multiply them. */
 #include <stdio.h>
 
 #include "cpu_run.h"
 
-#define STRIP_ROWS  32 /* rows of W that share an L1 cache with a panel of X, with k_block */
-#define SHORT_STRIP 8  /* the same if the next strip is prefetched meanwhile: both have to fit into the L2 cache */
+#define MAX_I8_K    131071 /* (-128)^2 times it fits an int32 */
+#define STRIP_ROWS  32     /* rows of W that share an L1 cache with a panel of X, with k_block */
+#define SHORT_STRIP 8      /* the same if the next strip is prefetched meanwhile: both have to fit into the L2 cache */
 #define TILE_BYTES  (576 << 10) /* of packed X in a task: a share of a core's L2 cache */
 #define CHUNK_BYTES (4 << 20)   /* of W in a task, if X has several tiles: a share of the last-level cache */
 #define MAX_TASKS   (1 << 20)
@@ -34,10 +36,11 @@ static double max_d(double a, double b)
 
 static enum cpu_kind kind_of(const struct rfg_problem *prob, bool dot)
 {
-    return prob->dtype[0] == RFG_F32 || is_decoded(prob) ? CPU_F32
-           : prob->dtype[0] == RFG_F16                   ? CPU_F16
-           : dot                                         ? CPU_BF16_DOT
-                                                         : CPU_BF16;
+    return is_i8_dot(prob, dot)                                 ? CPU_I8_DOT
+           : prob->dtype[0] == RFG_F32 || is_decoded(prob, dot) ? CPU_F32
+           : prob->dtype[0] == RFG_F16                          ? CPU_F16
+           : dot                                                ? CPU_BF16_DOT
+                                                                : CPU_BF16;
 }
 
 struct tiling gemm_cpu_tiling(const struct cpu_isa *isa, int threads, const struct rfg_problem *prob, const int *p,
@@ -45,14 +48,14 @@ struct tiling gemm_cpu_tiling(const struct cpu_isa *isa, int threads, const stru
 {
     struct tiling t = { .kind = kind_of(prob, dot),
                         .prepacked = prob->v[GEMM_PREPACKED],
-                        .decoded = is_decoded(prob),
+                        .decoded = is_decoded(prob, dot),
                         .gathered = prob->v[GEMM_TOP] != 0,
                         .halves = prob->v[GEMM_HALVES] != 0 };
     int64_t m = prob->v[GEMM_M], n = prob->v[GEMM_N], k = prob->v[GEMM_K];
     t.element = gemm_is_codes(prob) ? 1 : prob->dtype[0] == RFG_F32 ? 4 : 2;
-    t.w_element = t.kind == CPU_F32 ? 4 : 2;
+    t.w_element = t.kind == CPU_F32 ? 4 : t.kind == CPU_I8_DOT ? 1 : 2;
     t.padded_k = ceil_div(k, isa->group) * isa->group;
-    t.row_bytes = (size_t)t.padded_k * (t.kind == CPU_BF16_DOT ? 2 : 4);
+    t.row_bytes = (size_t)t.padded_k * (t.kind == CPU_BF16_DOT ? 2 : t.kind == CPU_I8_DOT ? 1 : 4);
     t.k_block = p[P_KBLOCK] ? p[P_KBLOCK] : t.padded_k;
 
     int64_t fit = t.row_bytes ? TILE_BYTES / (int64_t)t.row_bytes : MAX_TILE;
@@ -70,7 +73,7 @@ struct tiling gemm_cpu_tiling(const struct cpu_isa *isa, int threads, const stru
     /* Of a grouped product the tiles of any expert fit. */
     int64_t tallest = prob->v[GEMM_EXPERTS] ? min64(prob->v[GEMM_M], fit > p[P_COLS] ? fit : p[P_COLS]) : t.m_tile;
     t.tile_bytes = round_256((size_t)tallest * t.row_bytes);
-    t.acc_bytes = round_256((size_t)(t.strip * tallest * (isa->group / 2)) * sizeof(float));
+    t.acc_bytes = round_256((size_t)(t.strip * tallest * isa->lanes) * sizeof(float));
 
     int64_t tasks = ceil_div((int64_t)threads * TASKS, t.m_tiles);
     t.n_chunk = ceil_div(n, tasks);
@@ -103,7 +106,7 @@ static bool shape_ok(const struct cpu_isa *isa, const int *p, struct rfg_reason 
 
 /* Register blocks that are worth a try. X's rows should fill whole panels; accumulators are what hides latency. */
 static bool shape_worth(const struct cpu_isa *isa, const struct rfg_param *params, const struct rfg_problem *prob,
-                        const int *p, struct rfg_reason *why)
+                        const int *p, bool dot, struct rfg_reason *why)
 {
     int64_t m = prob->v[GEMM_M], k = prob->v[GEMM_K];
     int rows = p[P_ROWS], cols = p[P_COLS];
@@ -121,7 +124,7 @@ static bool shape_worth(const struct cpu_isa *isa, const struct rfg_param *param
         return rfg_refuse(why, "k_block=%d: for M > 16 needs prefetch=1", p[P_KBLOCK]);
     if (!p[P_KBLOCK] && p[P_PREFETCH] == CPU_PREFETCH_ROWS && m > 16)
         return rfg_refuse(why, "prefetch=1: for M > 16 needs a k_block");
-    if (prob->v[GEMM_PREPACKED] || prob->v[GEMM_HALVES] || is_decoded(prob))
+    if (prob->v[GEMM_PREPACKED] || prob->v[GEMM_HALVES] || is_decoded(prob, dot))
         return p[P_PREFETCH] == CPU_PREFETCH_NONE ||
                rfg_refuse(why, "prefetch=%d: does nothing with %s", p[P_PREFETCH],
                           prob->v[GEMM_PREPACKED] ? "packed=1"
@@ -143,7 +146,7 @@ static double predict(const struct cpu_isa *isa, const struct rfg_device *dev, c
         return 0;
     struct tiling t = gemm_cpu_tiling(isa, dev->cu_count, prob, p, dot);
     double threads = dev->cu_count > 0 ? dev->cu_count : 1;
-    int lanes = isa->group / 2;
+    int lanes = isa->lanes;
     int dev_lanes = dev->features & RFG_FEATURE_AVX512 ? 16 : dev->features & RFG_FEATURE_AVX2 ? 8 : 4;
     double hertz = max_d(dev->fma_tflops, 1e-3) * 1e12 / (4.0 * dev_lanes); /* of all cores; two FMA pipes each */
 
@@ -155,7 +158,12 @@ static double predict(const struct cpu_isa *isa, const struct rfg_device *dev, c
         cycles = 2 * rows * cols + (t.kind == CPU_F16 ? 8 : 2) * rows;
     /* Lines of X and W that come from the L2 cache. */
     double part = t.k_block ? (double)min64(t.k_block, t.padded_k) / (double)max_d((double)t.padded_k, 1) : 1;
-    double x_lines = cols * isa->group * (dot ? 2 : 4) / 64, w_lines = rows * isa->group * t.w_element / 64;
+    double x_lines = cols * isa->group *
+                     (is_i8_dot(prob, dot) ? 1
+                      : dot                ? 2
+                                           : 4) /
+                     64,
+           w_lines = rows * isa->group * t.w_element / 64;
     bool x_in_l1 = cols * (double)t.row_bytes * part <= 32 << 10;
     double lines = 1.2 * w_lines + (x_in_l1 ? 0 : x_lines * (panels == 1 ? 4 : 2));
     cycles = max_d(cycles, lines);
@@ -189,42 +197,73 @@ static bool is_cpu(const struct rfg_device *dev, struct rfg_reason *why)
 /* ---- the variants ---------------------------------------------------------------------------------------------------
  */
 
+/* Sums of int8 have kernels of their own. */
+static const struct cpu_isa *isa_of(const struct cpu_isa *isa, const struct rfg_problem *prob, bool dot)
+{
+#if defined(__x86_64__)
+    if (is_i8_dot(prob, dot))
+        return &rfg_cpu_isa_avx512vnni;
+#endif
+    (void)prob;
+    (void)dot;
+    return isa;
+}
+
+/* Can pairs of bf16, or fours of int8, be multiplied at once? */
+static bool dot_valid(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    int64_t k = prob->v[GEMM_K];
+    bool i8 = prob->dtype[0] == RFG_I8;
+    if ((!i8 && prob->dtype[0] != RFG_BF16) || prob->dtype[1] != prob->dtype[0])
+        return rfg_refuse(why, "dot=1: needs bf16, or i8 by i8");
+    if (i8 && gemm_scales(prob) == GEMM_SCALES_BLOCKS)
+        return rfg_refuse(why, "dot=1: needs scales of tensors or rows, these are of blocks");
+    if (i8 && k > MAX_I8_K)
+        return rfg_refuse(why, "dot=1: K=%lld: must be at most %d, sums are int32", (long long)k, MAX_I8_K);
+    if (i8)
+        return (dev->features & RFG_FEATURE_AVX512VNNI) ||
+               rfg_refuse(why, "dot=1: needs AVX512_VNNI, which this cpu does not have");
+    return (dev->features & RFG_FEATURE_AVX512BF16) ||
+           rfg_refuse(why, "dot=1: needs AVX512_BF16, which this cpu does not have");
+}
+
 #define VARIANT(isa_name, has_dot)                                                                                     \
     static bool isa_name##_valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,           \
                                  struct rfg_reason *why)                                                               \
     {                                                                                                                  \
-        if (has_dot && p[P_DOT] && (prob->dtype[0] != RFG_BF16 || is_decoded(prob)))                                   \
-            return rfg_refuse(why, "dot=1: needs bf16");                                                               \
-        if (has_dot && p[P_DOT] && !(dev->features & RFG_FEATURE_AVX512BF16))                                          \
-            return rfg_refuse(why, "dot=1: needs AVX512_BF16, which this cpu does not have");                          \
+        if (has_dot && p[P_DOT] && !dot_valid(dev, prob, why))                                                         \
+            return false;                                                                                              \
         return shape_ok(&rfg_cpu_isa_##isa_name, p, why);                                                              \
     }                                                                                                                  \
     static bool isa_name##_worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,           \
                                  struct rfg_reason *why)                                                               \
     {                                                                                                                  \
         (void)dev;                                                                                                     \
-        return shape_worth(&rfg_cpu_isa_##isa_name, isa_name##_params, prob, p, why);                                  \
+        return shape_worth(&rfg_cpu_isa_##isa_name, isa_name##_params, prob, p, has_dot && p[P_DOT], why);             \
     }                                                                                                                  \
     static double isa_name##_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)       \
     {                                                                                                                  \
-        return predict(&rfg_cpu_isa_##isa_name, dev, prob, p, has_dot && p[P_DOT]);                                    \
+        return predict(isa_of(&rfg_cpu_isa_##isa_name, prob, has_dot && p[P_DOT]), dev, prob, p, has_dot && p[P_DOT]); \
     }                                                                                                                  \
     static size_t isa_name##_workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)     \
     {                                                                                                                  \
-        return workspace(&rfg_cpu_isa_##isa_name, dev, prob, p, has_dot && p[P_DOT]);                                  \
+        return workspace(isa_of(&rfg_cpu_isa_##isa_name, prob, has_dot && p[P_DOT]), dev, prob, p,                     \
+                         has_dot && p[P_DOT]);                                                                         \
     }                                                                                                                  \
     static bool isa_name##_order(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,           \
                                  struct rfg_order *order, struct rfg_reason *why)                                      \
     {                                                                                                                  \
-        (void)dev, (void)prob;                                                                                         \
-        snprintf(order->words, sizeof(order->words), "gemm_cpu_" #isa_name);                                           \
-        return !has_dot || !p[P_DOT] ||                                                                                \
+        (void)dev;                                                                                                     \
+        bool integers = is_i8_dot(prob, has_dot && p[P_DOT]);                                                          \
+        snprintf(order->words, sizeof(order->words), "gemm_cpu_" #isa_name "%s", integers ? ", integers" : "");        \
+        return !has_dot || !p[P_DOT] || integers ||                                                                    \
                rfg_refuse(why, "dot=1: rows with tiny elements have all rows of their tile summed otherwise");         \
     }                                                                                                                  \
     static void isa_name##_run(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,             \
                                const void *kargs, struct rfg_cpu_pool *pool)                                           \
     {                                                                                                                  \
-        gemm_cpu_run(&rfg_cpu_isa_##isa_name, dev, prob, p, has_dot &&p[P_DOT], kargs, pool);                          \
+        gemm_cpu_run(isa_of(&rfg_cpu_isa_##isa_name, prob, has_dot &&p[P_DOT]), dev, prob, p, has_dot &&p[P_DOT],      \
+                     kargs, pool);                                                                                     \
     }                                                                                                                  \
     const struct rfg_variant gemm_cpu_##isa_name = {                                                                   \
         .name = "gemm_cpu_" #isa_name,                                                                                 \
@@ -278,7 +317,8 @@ static const struct rfg_param avx512_params[] = {
     [P_COLS] = { "cols", 5, { 1, 2, 4, 6, 8 } },
     [P_KBLOCK] = { "k_block", 3, { 0, 512, 1024 } },
     [P_PREFETCH] = { "prefetch", 3, { CPU_PREFETCH_NONE, CPU_PREFETCH_ROWS, CPU_PREFETCH_NEXT } },
-    [P_DOT] = { "dot", 2, { 0, 1 } }, /* bf16 pairs by vdpbf16ps; exact for denormals all the same */
+    /* bf16 pairs by vdpbf16ps, exact for denormals all the same; fours of int8 by vpdpbusd, scaled afterwards */
+    [P_DOT] = { "dot", 2, { 0, 1 } },
 };
 
 static bool avx512_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Between the cpu variants (cpu.c: blocking, threads, rounding) and their inner kernels, which are one text
- * (cpu_micro.h) compiled for three instruction sets. */
+ * (cpu_micro.h; of int8 sums cpu_i8.h) compiled for three instruction sets. */
 #ifndef RFG_OPS_GEMM_CPU_KERNELS_H
 #define RFG_OPS_GEMM_CPU_KERNELS_H
 
@@ -11,6 +11,12 @@
 #define CPU_MAX_ROWS 8 /* rows of W in one register block: 1, 2, 4 or 8 */
 #define CPU_MAX_COLS 8 /* rows of X in one register block: 1..8 */
 
+#if defined(__clang__)
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
 /* What the inner kernel reads and how it multiplies. */
 enum cpu_kind {
     CPU_F32,
@@ -18,6 +24,7 @@ enum cpu_kind {
     CPU_BF16,
     CPU_BF16_DOT,   /* pairs by vdpbf16ps, which flushes denormals: only where none can occur, see cpu.c */
     CPU_BF16_EXACT, /* X packed as for CPU_BF16_DOT, multiplied as for CPU_BF16 */
+    CPU_I8_DOT, /* int8 by int8, sums of int32: those of (w + 128) x, from which cpu_run.c has taken 128 times x's */
     CPU_KINDS
 };
 
@@ -31,8 +38,8 @@ enum cpu_pace {
 };
 
 /* acc[r][c] += w[r][k] * x[c][k] over a range of k, for one register block. An accumulator is a vector (of
- * cpu_isa.group / 2 floats): lane i sums the elements k = i modulo its length, in their order, whatever the shape of
- * the register block and wherever the ranges of k end. */
+ * cpu_isa.lanes floats): lane i sums the elements k = i modulo its length, in their order, whatever the shape of the
+ * register block and wherever the ranges of k end. Of CPU_I8_DOT a lane is an int32, modulo 2^32. */
 struct cpu_block {
     const char *w;   /* row 0 of W at the first k of the range */
     size_t w_stride; /* bytes between rows */
@@ -57,14 +64,15 @@ struct cpu_codes_4 {
 };
 
 struct cpu_isa {
-    int group;    /* elements of k that one step takes: two vectors */
+    int group;    /* elements of k that one step takes: two vectors of fp32, one of int8 */
+    int lanes;    /* of an accumulator */
     int max_regs; /* rows * cols of a register block is at most this */
     /* By kind, log2(rows), cols - 1; NULL where there is none. */
     void (*kernel[CPU_KINDS][4][CPU_MAX_COLS])(struct cpu_block *b);
     /* Packs `cols` rows of X (x_stride bytes apart) for one panel, the last group filled up with zeros. Returns the
      * smallest nonzero magnitude as in cpu_block.min_w for CPU_BF16_DOT, else 0. */
     uint16_t (*pack[CPU_KINDS])(char *to, const char *x, size_t x_stride, int cols, int64_t k);
-    /* The sum of the lanes of each of n accumulators. */
+    /* The sum of the lanes of each of n accumulators; of int32 rounded to fp32. */
     void (*sum)(float *sums, const float *acc, int64_t n);
     /* To fp32: n numbers of bf16 or fp16; n codes of 8 bits, whose values are given, times a scale; n words of eight
      * codes of 4 bits, the results of each `step` floats further. */
@@ -76,5 +84,6 @@ struct cpu_isa {
 
 extern const struct cpu_isa rfg_cpu_isa_portable;
 extern const struct cpu_isa rfg_cpu_isa_avx2, rfg_cpu_isa_avx512; /* x86-64 only */
+extern const struct cpu_isa rfg_cpu_isa_avx512vnni;               /* x86-64 only; CPU_I8_DOT alone: no decoding */
 
 #endif

@@ -107,6 +107,18 @@ static void decode_4(const struct job *j, float *to, const struct row_4 *r, cons
     }
 }
 
+/* The scale of a row of X or of W that has one, or of all. */
+static float row_scale(const struct job *j, bool of_x, int64_t row)
+{
+    const struct gemm_args *a = j->a;
+    const struct rfg_format *s = rfg_format((int)j->prob->v[of_x ? GEMM_X_SCALE : GEMM_W_SCALE]);
+    double scale = 1;
+    int64_t at = of_x ? x_place(j, row) * a->x_scale_row : w_place(j, row) * a->w_scale_row;
+    if (s)
+        s->decode(s, (const char *)(of_x ? a->x_scale : a->w_scale) + at * s->bytes, &scale);
+    return (float)scale;
+}
+
 /* A row of codes of X or of W, times its scales. */
 static void decode_codes(const struct job *j, bool of_x, int64_t row, float *to)
 {
@@ -135,6 +147,19 @@ static void decode_codes(const struct job *j, bool of_x, int64_t row, float *to)
     }
 }
 
+/* What a tile's rows of int8 need besides: see cpu_i8.h. */
+static void pack_sums(const struct job *j, struct packed *packed, int64_t m0, int64_t m)
+{
+    for (int64_t i = 0; i < m; i++) {
+        const int8_t *x = (const int8_t *)j->a->x + x_place(j, m0 + i) * j->a->ldx;
+        int32_t sum = 0;
+        for (int64_t k = 0; k < j->a->k; k++)
+            sum += x[k];
+        packed->begin[i] = -128u * (uint32_t)sum;
+        packed->scale[i] = row_scale(j, true, m0 + i);
+    }
+}
+
 static char *pack_tile(const struct job *j, int64_t tile, int worker)
 {
     char *to = j->tiles + (size_t)worker * worker_bytes(&j->t);
@@ -145,6 +170,8 @@ static char *pack_tile(const struct job *j, int64_t tile, int worker)
     packed->min_x = 0xffff;
     int64_t m0 = tile * j->t.m_tile, m = min64(j->t.m_tile, j->a->m - m0);
     int height = panel_height(j, m);
+    if (j->t.kind == CPU_I8_DOT)
+        pack_sums(j, packed, m0, m);
     for (int64_t at = 0; at < m; at += height) {
         int cols = (int)min64(height, m - at);
         size_t stride = (size_t)j->a->ldx * (size_t)j->t.element;
@@ -155,7 +182,7 @@ static char *pack_tile(const struct job *j, int64_t tile, int worker)
             for (int64_t i = 0; i < cols; i++) {
                 char *row = rows + (size_t)i * bytes;
                 const char *x = (const char *)j->a->x + (size_t)x_place(j, m0 + at + i) * stride;
-                if (gemm_is_codes(j->prob))
+                if (j->t.decoded && gemm_is_codes(j->prob))
                     decode_codes(j, true, m0 + at + i, (float *)(void *)row);
                 else if (j->t.decoded && j->t.element == 2)
                     j->isa->widen((float *)(void *)row, x, j->a->k, j->prob->dtype[0]);
@@ -222,16 +249,18 @@ static void decode_strip(const struct job *j, int64_t n0, int64_t rows, float *t
 }
 
 /* acc[rows][m] = `rows` rows of W from n0 on, which begin at w, times the packed tile of m rows; the task goes on to
- * row `end`. Returns the smallest magnitude of W's. */
+ * row `end`. Returns the smallest magnitude of W's. begin: what CPU_I8_DOT's sums begin with. */
 static uint16_t multiply(const struct job *j, enum cpu_kind kind, int most, const char *tile, int64_t m, const char *w,
-                         int64_t n0, int64_t rows, int64_t end, float *acc)
+                         int64_t n0, int64_t rows, int64_t end, const uint32_t *begin, float *acc)
 {
-    int height = panel_height(j, m), lanes = j->isa->group / 2;
+    int height = panel_height(j, m), lanes = j->isa->lanes;
     size_t stride = (size_t)(j->t.strip_bytes ? j->a->k : j->a->ldw) * (size_t)j->t.w_element;
     struct cpu_block b = { .w_stride = stride, .acc_stride = (size_t)m * (size_t)lanes, .min_w = 0xffff };
     memset(acc, 0, (size_t)rows * b.acc_stride * sizeof(float));
     if (j->a->k == 0)
         return b.min_w;
+    for (int64_t i = 0; kind == CPU_I8_DOT && i < rows * m; i++) /* in the first lane of each */
+        memcpy(acc + i * lanes, &begin[i % m], sizeof(*begin));
     const char *next = w + (size_t)rows * stride, *next_end = next + (size_t)min64(rows, end - n0 - rows) * stride;
     int64_t panels = ceil_div(m, height), share = panels < 2 ? 1 : panels < 4 ? 2 : 4;
     enum cpu_pace pace = share == 1 ? CPU_PACE_FULL : share == 2 ? CPU_PACE_HALF : CPU_PACE_QUARTER;
@@ -285,10 +314,17 @@ static bool dot_is_exact(uint16_t min_x, uint16_t min_w)
     return x > 0 && w > 0 && x - 127 + w - 127 >= -100;
 }
 
-/* Row n of the product, its bias and weights; acc: the accumulators of the strip, whose first row is n0. */
-static void sum_row(const struct job *j, int64_t m0, int64_t m, int64_t n0, int64_t n, const float *acc, float *sums)
+/* Row n of the product, its bias and weights; acc: the accumulators of the strip, whose first row is n0; scale: of X's
+ * rows, for CPU_I8_DOT. */
+static void sum_row(const struct job *j, int64_t m0, int64_t m, int64_t n0, int64_t n, const float *acc,
+                    const float *scale, float *sums)
 {
-    j->isa->sum(sums, acc + (n - n0) * m * (j->isa->group / 2), m);
+    j->isa->sum(sums, acc + (n - n0) * m * j->isa->lanes, m);
+    if (j->t.kind == CPU_I8_DOT && j->a->k) {
+        float of_w = row_scale(j, false, n);
+        for (int64_t i = 0; i < m; i++)
+            sums[i] = sums[i] * scale[i] * of_w;
+    }
     float bias = j->a->bias ? rfg_float_get(j->a->bias, gemm_bias_dtype(j->prob), w_place(j, n)) : 0;
     for (int64_t i = 0; i < m && j->a->bias; i++)
         sums[i] += bias;
@@ -322,15 +358,16 @@ static void store_codes(const struct job *j, int64_t m0, int64_t m, int64_t n, c
         ((uint8_t *)j->a->y)[(m0 + i) * j->a->ldy + n] = codes[i];
 }
 
-static void store(const struct job *j, int64_t m0, int64_t m, int64_t n0, int64_t rows, const float *acc)
+static void store(const struct job *j, int64_t m0, int64_t m, int64_t n0, int64_t rows, const float *acc,
+                  const float *scale)
 {
     const struct gemm_args *a = j->a;
     int dtype_y = j->prob->dtype[2], gated = (int)j->prob->v[GEMM_GATED], step = gated ? 2 : 1;
     for (int64_t n = n0; n < n0 + rows; n += step) {
         float sums[MAX_TILE], ups[MAX_TILE];
-        sum_row(j, m0, m, n0, n, acc, sums);
+        sum_row(j, m0, m, n0, n, acc, scale, sums);
         if (gated) {
-            sum_row(j, m0, m, n0, n + 1, acc, ups);
+            sum_row(j, m0, m, n0, n + 1, acc, scale, ups);
             if (gemm_is_limited(j->prob)) {
                 clamp(sums, m, a->limit, false);
                 clamp(ups, m, a->limit, true);
@@ -362,6 +399,7 @@ static void run_task(void *ctx, int task, int worker)
     int64_t m0 = tile_index * j->t.m_tile, m = min64(j->t.m_tile, j->a->m - m0);
     int64_t n = chunk * j->t.n_chunk, end = min64(n + j->t.n_chunk, j->a->n), rows;
     const char *tile = pack_tile(j, tile_index, worker);
+    const struct packed *packed = &j->packed[worker];
     char *mine = j->tiles + (size_t)worker * worker_bytes(&j->t);
     float *acc = (float *)(void *)(mine + j->t.tile_bytes);
     char *strip = mine + j->t.tile_bytes + j->t.acc_bytes;
@@ -382,10 +420,10 @@ static void run_task(void *ctx, int task, int worker)
         } else if (j->a->k) {
             w += (size_t)n * (size_t)j->a->ldw * (size_t)j->t.w_element;
         }
-        uint16_t min_w = multiply(j, j->t.kind, j->rows, tile, m, w, n, rows, end, acc);
-        if (j->t.kind == CPU_BF16_DOT && !dot_is_exact(j->packed[worker].min_x, min_w))
-            multiply(j, CPU_BF16_EXACT, 1, tile, m, w, n, rows, end, acc);
-        store(j, m0, m, n, rows, acc);
+        uint16_t min_w = multiply(j, j->t.kind, j->rows, tile, m, w, n, rows, end, packed->begin, acc);
+        if (j->t.kind == CPU_BF16_DOT && !dot_is_exact(packed->min_x, min_w))
+            multiply(j, CPU_BF16_EXACT, 1, tile, m, w, n, rows, end, packed->begin, acc);
+        store(j, m0, m, n, rows, acc, packed->scale);
     }
 }
 
@@ -400,7 +438,7 @@ static void run_one(const struct cpu_isa *isa, const struct rfg_device *dev, con
                      gemm_cpu_tiling(isa, dev->cu_count, prob, p, dot),
                      p[P_ROWS],
                      p[P_COLS],
-                     prob->v[GEMM_PREPACKED] || prob->v[GEMM_HALVES] || is_decoded(prob)
+                     prob->v[GEMM_PREPACKED] || prob->v[GEMM_HALVES] || is_decoded(prob, dot)
                          ? CPU_PREFETCH_NONE
                          : (enum cpu_prefetch)p[P_PREFETCH],
                      a->workspace,

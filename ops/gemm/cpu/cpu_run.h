@@ -48,11 +48,19 @@ struct tiling {
 struct packed {
     int64_t tile;   /* which one this thread's workspace holds; -1: none */
     uint16_t min_x; /* of it, for CPU_BF16_DOT */
+    /* Of its rows, for CPU_I8_DOT: the scales, and what their accumulators begin with. */
+    float scale[MAX_TILE];
+    uint32_t begin[MAX_TILE];
 };
 
-static inline bool is_decoded(const struct rfg_problem *prob)
+/* Are codes multiplied as integers? */
+static inline bool is_i8_dot(const struct rfg_problem *prob, bool dot)
 {
-    return prob->dtype[1] != prob->dtype[0] || gemm_is_codes(prob);
+    return dot && prob->dtype[0] == RFG_I8;
+}
+static inline bool is_decoded(const struct rfg_problem *prob, bool dot)
+{
+    return prob->dtype[1] != prob->dtype[0] || (gemm_is_codes(prob) && !is_i8_dot(prob, dot));
 }
 
 static inline size_t worker_bytes(const struct tiling *t)
