@@ -9,6 +9,7 @@
 
 #include "dispatch/context.h"
 #include "base/util.h"
+#include "ops/gemm/gemm.h"
 #include "tests/op_cases.h"
 #include "rfg/rfg.h"
 
@@ -236,6 +237,8 @@ START_TEST(same_words_same_bits)
         "gemm bf16,bf16->f32 M=33 N=48 K=544 packed=1",
         "gemm e4m3fnuz,e4m3fnuz->f32 M=20 N=70 K=656 x_scale=f32 w_scale=f32 x_per=row w_per=row",
         "gemm e4m3,e4m3->f32 M=20 N=70 K=656",
+        "gemm bf16,e2m1->f32 M=33 N=48 K=544 w_scale=e8m0 w_group=32 packed=1",
+        "gemm f16,i4->f32 M=20 N=80 K=640 w_scale=f16 w_group=32 packed=1",
     };
     static const char *const tiles[] = {
         "gemm_tile{tile_m=64,tile_n=64,tile_k=64,waves_m=2,waves_n=2,buffers=2,split_k=1}",
@@ -249,7 +252,10 @@ START_TEST(same_words_same_bits)
         size_t size, bytes;
         if (!tile->supports(rfg_context_info(ctx), &prob, NULL))
             continue;
-        outputs_of(ctx, &prob, "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=1,unroll=2,split_k=1}", &stream_y, &bytes);
+        outputs_of(ctx, &prob,
+                   gemm_w_is_4_bits(&prob) ? "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=1,unroll=1,split_k=1}"
+                                           : "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=1,unroll=2,split_k=1}",
+                   &stream_y, &bytes);
         for (int t = 0; t < 2; t++) {
             char config[RFG_CONFIG_STRLEN];
             snprintf(config, sizeof(config), tiles[t], rfg_dtype_is_code(prob.dtype[0]) ? 128 : 32);

@@ -26,7 +26,7 @@ struct shape {
     int width;            /* bytes of a row of a step */
     int frags_m, frags_n; /* of a wave */
     int copies, w_copies; /* chunks of LDS that a thread copies a step, all and W's */
-    int parts;            /* of a step, whose sums are scaled by themselves; of a W of 4 bits, else 0 */
+    int groups, parts;    /* of a step, whose sums are scaled by themselves; of a W of 4 bits, else 0 */
     int step, lds;        /* bytes */
     int sums, registers;  /* of a lane; registers: an estimate, without sums */
     int64_t tiles_m, tiles_n, steps;
@@ -63,8 +63,9 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     s.threads = s.waves * dev->wave_size;
     s.copies = (p[TILE_M] + p[TILE_N]) * s.width / 16 / s.threads;
     s.w_copies = p[TILE_N] * s.width / 16 / s.threads;
-    s.parts = gemm_w_is_4_bits(prob) ? (int)TILE_GROUPS(p[TILE_K], gemm_w_group(prob)) : 0;
-    s.step = TILE_STEP_BYTES(p[TILE_M], p[TILE_N], s.width, s.parts);
+    s.groups = gemm_w_is_4_bits(prob) ? (int)TILE_GROUPS(p[TILE_K], gemm_w_group(prob)) : 0;
+    s.parts = s.groups && !strncmp(dev->target, "gfx11", 5) ? p[TILE_K] / FRAG_K : s.groups;
+    s.step = TILE_STEP_BYTES(p[TILE_M], p[TILE_N], s.width, s.groups);
     s.lds = MAX(p[BUFFERS] * s.step, TILE_SUM_BYTES(s.waves, p[TILE_N] / p[WAVES_N]));
     s.sums = s.frags_m * s.frags_n * (is_cdna(dev) ? 4 : 8);
     /* As compiled: RDNA 3's fragments are loaded by halves, of others one step of fragments is loaded while another is
@@ -163,9 +164,12 @@ static double resident(const struct rfg_device *dev, const struct shape *s, int 
 }
 
 /* One way to share each tile among waves, so that a wave's part is about square, and large. */
-static bool waves_fit(const struct rfg_device *dev, const int *p)
+static bool waves_fit(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
     bool large = p[TILE_M] * p[TILE_N] >= 256 * 256, two = p[WAVES_M] == 2 && p[WAVES_N] == 2;
+    /* Of W of 4 bits a code is decoded once for 256 rows, and scales leave no LDS for as many columns. */
+    if (is_cdna(dev) && gemm_w_is_4_bits(prob) && p[TILE_M] == 256 && p[TILE_N] == 128)
+        return p[WAVES_M] == 4 && p[WAVES_N] == 2;
     if (is_cdna(dev))
         return two || (large && p[WAVES_M] == 2 && p[WAVES_N] == 4);
     if (p[TILE_M] * p[TILE_N] < 128 * 128)
@@ -179,7 +183,7 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *groupe
     struct shape s = shape_of(dev, prob, p);
     int64_t m = prob->v[GEMM_M], n = prob->v[GEMM_N], tiles = s.tiles_m * s.tiles_n, cus = dev->cu_count;
     int step = s.step;
-    if (!waves_fit(dev, p))
+    if (!waves_fit(dev, prob, p))
         return rfg_refuse(why, "waves_m=%d, waves_n=%d: others are better for tiles of %d x %d", p[WAVES_M], p[WAVES_N],
                           p[TILE_M], p[TILE_N]);
     /* Tiles that exist, are about square if there are rows for that, and neither leave CUs idle nor read too often. */
@@ -245,10 +249,12 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *gr
 static bool order_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
                      struct rfg_order *order, struct rfg_reason *why)
 {
+    struct shape s = shape_of(dev, prob, p);
+    int part = s.parts ? p[TILE_K] / s.parts : 0; /* gemm_stream_mma's: a group, but of 128 columns at most */
     if (gemm_scales(prob) == GEMM_SCALES_BLOCKS)
         snprintf(order->words, sizeof(order->words), "gemm_tile tile_k=%d", p[TILE_K]);
-    else if (gemm_w_is_4_bits(prob)) /* columns whose sum is scaled */
-        snprintf(order->words, sizeof(order->words), "gemm_tile part=%d", (int)MIN(p[TILE_K], gemm_w_group(prob)));
+    else if (part && part < MIN(gemm_w_group(prob), PREPACK4_COLS))
+        snprintf(order->words, sizeof(order->words), "gemm_tile part=%d", part);
     else if (sums_whole(dev, prob))
         snprintf(order->words, sizeof(order->words), "gemm_tile");
     else if (has_wide_mma(dev, prob) && p[TILE_K] == 64) /* gemm_stream_mma's have 128 columns */

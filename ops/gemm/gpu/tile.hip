@@ -49,14 +49,14 @@
 #define FRAGS_K (CHUNKS / RFG_FRAG_CHUNKS)
 #define WIDE    (RFG_MMA_WIDE(IN_DTYPE) && WIDTH == 128)
 
-/* Parts of a step whose sums are multiplied by scales of their own, and fragments of each. */
+/* Groups of a step, and parts, whose sums are scaled: groups, or single fragments where these have 16 registers. */
 #if W_IS_4_BITS
-#define PARTS  TILE_GROUPS(COLUMNS, W_GROUP)
-#define GROUPS PARTS
+#define GROUPS TILE_GROUPS(COLUMNS, W_GROUP)
+#define PARTS  (RFG_FRAG_AB == 4 ? FRAGS_K : GROUPS)
 static_assert(COLUMNS % W_GROUP == 0 || W_GROUP % COLUMNS == 0, "a step is neither whole groups nor part of one");
 #else
-#define PARTS  1
 #define GROUPS 0
+#define PARTS  1
 #endif
 #define PART_FRAGS (FRAGS_K / PARTS)
 
@@ -64,11 +64,16 @@ static_assert(COLUMNS % W_GROUP == 0 || W_GROUP % COLUMNS == 0, "a step is neith
 #define ROWS_A_PASS (THREADS / CHUNKS)
 #define X_COPIES    (TILE_M / ROWS_A_PASS)
 #define W_COPIES    (TILE_N / ROWS_A_PASS)
-/* Of 4 bits: the scale of row j % TILE_N and part j / TILE_N, of every THREADS-th j. */
-#define SCALE_COPIES ((TILE_N * PARTS - 1) / THREADS + 1)
-#define X_CHUNKS     (TILE_M * CHUNKS)
-#define W_CHUNKS     (TILE_N * CHUNKS)
-#define STEP_CHUNKS  (TILE_STEP_BYTES(TILE_M, TILE_N, WIDTH, GROUPS) / 16)
+/* Of 4 bits its i-th scale is row scale_row(i) % TILE_N's, of group scale_row(i) / TILE_N. With more threads than
+ * scales some copy the same, which takes no branch. */
+#define SCALE_COPIES ((TILE_N * GROUPS - 1) / THREADS + 1)
+RFG_DEVICE int scale_row(int i)
+{
+    return (rfg_thread() + i * THREADS) % (TILE_N * GROUPS);
+}
+#define X_CHUNKS    (TILE_M * CHUNKS)
+#define W_CHUNKS    (TILE_N * CHUNKS)
+#define STEP_CHUNKS (TILE_STEP_BYTES(TILE_M, TILE_N, WIDTH, GROUPS) / 16)
 static_assert(WIDTH == 64 || WIDTH == 128, "the swizzle knows rows of 4 and of 8 chunks");
 static_assert(TILE_M % ROWS_A_PASS == 0 && TILE_N % ROWS_A_PASS == 0, "a pass is not of rows of the tile alone");
 static_assert(ROWS_A_PASS % 16 == 0, "a thread's rows differ in their swizzle");
@@ -138,11 +143,11 @@ RFG_DEVICE rfg_buffer groups_of(const struct gemm_args *a, const void *base, int
 /* The scales of a step's groups. One of the last step's may not be there: 0, as the sum is. */
 RFG_DEVICE void load_groups(struct staged *s, const struct copier *c, int step)
 {
-    int first = COLUMNS > W_GROUP ? step * PARTS : step / (W_GROUP / COLUMNS), stride = PREPACKED ? PREPACK_ROWS : 1;
+    int first = COLUMNS > W_GROUP ? step * GROUPS : step / (W_GROUP / COLUMNS), stride = PREPACKED ? PREPACK_ROWS : 1;
 #pragma unroll
     for (int i = 0; i < SCALE_COPIES; i++) {
-        int part = (rfg_thread() + i * THREADS) / TILE_N;
-        int at = (int)(c->scale_at[i] | (!TAIL || PARTS == 1 || first + part < c->groups ? 0 : 0x80000000u));
+        bool there = !TAIL || GROUPS == 1 || first + scale_row(i) / TILE_N < c->groups;
+        int at = (int)(c->scale_at[i] | (there ? 0 : 0x80000000u));
         int uniform = first * stride * W_SCALE_BYTES;
 #if W_SCALE_BYTES == 4
         s->scale[i] = rfg_llvm_buffer_load4(c->scale, at, uniform, 0);
@@ -157,7 +162,7 @@ RFG_DEVICE void load_groups(struct staged *s, const struct copier *c, int step)
         s->zero[i] = rfg_llvm_buffer_load1(c->zero, (int)c->zero_at[i], first * stride, 0);
 }
 
-/* Where a part's scale of row r is in LDS. A lane's rows of a fragment follow one another there, on RDNA 3, too. */
+/* Where row r's scale is in LDS. A lane's rows of a fragment follow one another there, on RDNA 3, too. */
 RFG_DEVICE int scale_place(int r)
 {
     return RFG_FRAG_C_ACROSS ? r / 16 * 16 + r % 2 * 8 + r % 16 / 2 : r;
@@ -201,11 +206,8 @@ RFG_DEVICE void put_step(const struct staged *s, const struct copier *c, rfg_u32
     }
     float *scales = (float *)(lds + X_CHUNKS + W_CHUNKS);
 #pragma unroll
-    for (int i = 0; i < SCALE_COPIES; i++) {
-        int j = rfg_thread() + i * THREADS;
-        if (TILE_N * PARTS % THREADS == 0 || j < TILE_N * PARTS)
-            scales[scale_place(j)] = w_group_scale(&s->scale[i], 0);
-    }
+    for (int i = 0; i < SCALE_COPIES; i++)
+        scales[scale_place(scale_row(i))] = w_group_scale(&s->scale[i], 0);
 #else
 #pragma unroll
     for (int i = 0; i < W_COPIES; i++)
@@ -224,7 +226,7 @@ struct place {
     int blocks;
 #endif
 #if W_IS_4_BITS
-    int scale_at; /* float, of the first part's */
+    int scale_at; /* float, of the first group's */
 #endif
 };
 
@@ -273,7 +275,7 @@ RFG_DEVICE void multiply_frags(rfg_frag_wx *c, const rfg_frag_ab *w, const rfg_f
 /* Of the lane's rows of C. */
 RFG_DEVICE void read_scales(float (*scale)[RFG_FRAG_WX], const struct place *p, const rfg_u32x4 *lds, int part)
 {
-    const float *from = (const float *)(lds + X_CHUNKS + W_CHUNKS) + p->scale_at + part * TILE_N;
+    const float *from = (const float *)(lds + X_CHUNKS + W_CHUNKS) + p->scale_at + part * GROUPS / PARTS * TILE_N;
 #pragma unroll
     for (int j = 0; j < FRAGS_N; j++)
 #pragma unroll
@@ -299,6 +301,8 @@ RFG_DEVICE void multiply_step(rfg_frag_wx (*acc)[FRAGS_N], const struct place *p
 #pragma unroll
     for (int part = 0; part < PARTS; part++) {
         int first = part * PART_FRAGS;
+        if (RFG_FRAG_AB == 4 && part) /* as below */
+            rfg_keep_order();
         rfg_frag_ab w[FRAGS_N][PART_FRAGS];
 #if W_IS_4_BITS
         float w_scale[FRAGS_N][RFG_FRAG_WX];
@@ -312,6 +316,9 @@ RFG_DEVICE void multiply_step(rfg_frag_wx (*acc)[FRAGS_N], const struct place *p
 #pragma unroll
         for (int i = 0; i < FRAGS_M; i++) {
             rfg_frag_x x[PART_FRAGS];
+            if (W_IS_4_BITS && RFG_FRAG_AB < 4 &&
+                i % 2 == 0) /* or all sums are made first, in registers that there aren't */
+                rfg_keep_order();
 #pragma unroll
             for (int k = 0; k < PART_FRAGS; k++)
                 load_frag(&x[k], lds, p->x_at[first + k], i);
@@ -431,7 +438,7 @@ RFG_KERNEL(THREADS) gemm_tile(struct gemm_args a)
         c.w_at[i] = PREPACKED ? (rfg_u32)(r / PREPACK_ROWS * PREPACK_ROWS * ldw + r % PREPACK_ROWS * 16) +
                                     (rfg_u32)(chunk * (PREPACK_ROWS * 16) + word)
                               : row_offset(HALVES, w_row_at(&a, n0 + r), r, rows_n, ldw, 0) + (rfg_u32)(c.chunk * 4);
-        c.zero_at[i] = group_at(&a, n0, rows_n, r, c.chunk / (CHUNKS / PARTS), 1);
+        c.zero_at[i] = group_at(&a, n0, rows_n, r, c.chunk / (CHUNKS / GROUPS), 1);
 #else
         c.w_at[i] =
             PREPACKED
@@ -444,10 +451,8 @@ RFG_KERNEL(THREADS) gemm_tile(struct gemm_args a)
     c.scale = groups_of(&a, a.w_scale, n0, rows_n, W_SCALE_BYTES);
     c.zero = groups_of(&a, W_ZEROS(&a), n0, rows_n, 1);
 #pragma unroll
-    for (int i = 0; i < SCALE_COPIES; i++) {
-        int j = tid + i * THREADS;
-        c.scale_at[i] = group_at(&a, n0, rows_n, j % TILE_N, j / TILE_N, W_SCALE_BYTES);
-    }
+    for (int i = 0; i < SCALE_COPIES; i++)
+        c.scale_at[i] = group_at(&a, n0, rows_n, scale_row(i) % TILE_N, scale_row(i) / TILE_N, W_SCALE_BYTES);
 #endif
 
     struct place p;
