@@ -149,6 +149,7 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor 
  * element (c, r, 8 i + p) is row r's column 32 i + 8 c + (2 p) % 8 + p / 4, for i and c below 4, p below 8. N % 16 = 0,
  * K % 128 = 0. Its w_scale and w_zero are then [N/16, K/group, 16], packed (rfg_tensor_prepacked_groups()), at
  * multiples of 16 bytes. This is what kernels of matrix cores read; they take groups of 32, 64, or a multiple of 128.
+ * (From 16 rows on AMD's also take w by rows, and any group.)
  * With groups of 32 K may be any multiple of 32 (2880 of gpt-oss): W is then stored, and its view says so, as with the
  * next multiple of 128, PK, and w_scale and w_zero as with PK/32 groups. Codes beyond K are 0 and scales there finite,
  * as rfg_gemm_prepack() makes them. x has K columns; nothing beyond is read.

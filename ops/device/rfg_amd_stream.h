@@ -26,6 +26,8 @@ __attribute__((device)) rfg_u32x2 rfg_llvm_buffer_load8(rfg_buffer, int at, int 
                                                         int how) __asm("llvm.amdgcn.raw.buffer.load.v2i32");
 __attribute__((device)) rfg_u32 rfg_llvm_buffer_load4(rfg_buffer, int at, int uniform,
                                                       int how) __asm("llvm.amdgcn.raw.buffer.load.i32");
+__attribute__((device)) rfg_u16 rfg_llvm_buffer_load2(rfg_buffer, int at, int uniform,
+                                                      int how) __asm("llvm.amdgcn.raw.buffer.load.i16");
 __attribute__((device)) signed char rfg_llvm_buffer_load1(rfg_buffer, int at, int uniform,
                                                           int how) __asm("llvm.amdgcn.raw.buffer.load.i8");
 __attribute__((device)) void rfg_llvm_buffer_store16(rfg_u32x4, rfg_buffer, int at, int uniform,

@@ -76,6 +76,16 @@ static const char *const four_bit_problems[] = {
     "gemm bf16,e2m1->bf16 M=32 N=2112 K=7168 w_scale=e8m0 w_group=32 packed=1",
     "gemm f16,e2m1->f16 M=1 N=4096 K=4096 w_scale=e8m0 w_group=32 act=silu packed=1",
 };
+/* For gemm_tile: each format with each kind of groups, by rows and prepacked. */
+static const char *const four_bit_tile_problems[] = {
+    "gemm bf16,i4->bf16 M=4096 N=4096 K=7168 w_scale=f16 w_group=128 packed=1",
+    "gemm bf16,i4->f32 M=1024 N=4096 K=4128 w_scale=f32 w_zero=i8 w_group=32 residual=1",
+    "gemm f16,i4->f16 M=4096 N=4096 K=4096 w_scale=bf16 w_zero=i8 w_group=64 bias=1",
+    "gemm bf16,e2m1->bf16 M=256 N=5760 K=2880 w_scale=e8m0 w_group=32 act=swigluoai bias=1 packed=1",
+    "gemm f16,e2m1->f16 M=64 N=4096 K=4096 w_scale=e8m0 w_group=32 act=silu halves=1",
+    "gemm bf16,e2m1->bf16 M=4096 N=5760 K=2880 experts=32 top=4 act=swigluoai bias=1 halves=1 w_scale=e8m0 w_group=32",
+    "gemm bf16,i4->bf16 M=8192 N=4096 K=7168 experts=64 weights=1 w_scale=f16 w_zero=i8 w_group=128 packed=1",
+};
 static const char *const epilogue_problems[] = {
     "gemm bf16,bf16->bf16 M=1 N=28672 K=4096 act=silu",
     "gemm bf16,bf16->bf16 M=8 N=4096 K=14336 residual=1",

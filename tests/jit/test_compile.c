@@ -50,6 +50,7 @@ static const struct family {
 } families[] = {
     { "gemm_prepacked", NULL, prepack_problems, COUNT(prepack_problems), NULL },
     { "gemm_4_bits", NULL, four_bit_problems, COUNT(four_bit_problems), NULL },
+    { "gemm_tile_4_bits", NULL, four_bit_tile_problems, COUNT(four_bit_tile_problems), "gemm_tile" },
     { "gemm_epilogues", NULL, epilogue_problems, COUNT(epilogue_problems), NULL },
     { "gemm_outputs", NULL, output_problems, COUNT(output_problems), NULL },
     { "gemm_codes", NULL, codes_problems, COUNT(codes_problems), NULL },

@@ -344,9 +344,37 @@ static const struct op_case four_bits_packed[] = {
       "gemm_w4_mma{wgmma=1,tile_m=128,tile_n=128,frags_n=1,k_waves=1,split=1,per_cu=1}" },
 };
 
+/* The same on gemm_tile, by rows and prepacked: groups that are parts of a step, a step, and several; K and tiles that
+ * aren't whole, zero points, splits of k. fp16 with whole numbers, as MI200 takes subnormal ones for 0. */
+static const struct op_case four_bits_tiles[] = {
+    { "gemm bf16,i4->f32 M=70 N=90 K=288 w_scale=f16 w_zero=i8 w_group=32 ldw=352", R, false,
+      "gemm_tile{tile_m=64,tile_n=64,tile_k=64,waves_m=2,waves_n=2,buffers=2,split_k=1}" },
+    { "gemm bf16,i4->f32 M=20 N=72 K=384 w_scale=bf16 w_group=128 bias=1", R, false,
+      "gemm_tile{tile_m=64,tile_n=64,tile_k=64,waves_m=2,waves_n=2,buffers=1,split_k=3}" },
+    { "gemm f16,i4->f32 M=70 N=70 K=192 w_scale=f32 w_zero=i8 w_group=96", I, false,
+      "gemm_tile{tile_m=64,tile_n=64,tile_k=32,waves_m=2,waves_n=2,buffers=2,split_k=2}" },
+    { "gemm bf16,e2m1->f32 M=70 N=134 K=96 w_scale=e8m0 w_group=32 act=silu halves=1", R, false,
+      "gemm_tile{tile_m=64,tile_n=128,tile_k=64,waves_m=2,waves_n=2,buffers=1,split_k=1}" },
+    { "gemm f16,e2m1->f32 M=20 N=90 K=128 w_scale=e8m0 w_group=64 residual=1", I, false,
+      "gemm_tile{tile_m=64,tile_n=64,tile_k=64,waves_m=2,waves_n=2,buffers=1,split_k=1}" },
+    { "gemm bf16,i4->f32 M=70 N=80 K=224 w_scale=f16 w_zero=i8 w_group=32 packed=1", R, false,
+      "gemm_tile{tile_m=64,tile_n=64,tile_k=64,waves_m=2,waves_n=2,buffers=1,split_k=2}" },
+    { "gemm bf16,i4->f32 M=20 N=144 K=512 w_scale=f32 w_zero=i8 w_group=256 packed=1 act=gelu", R, false,
+      "gemm_tile{tile_m=64,tile_n=128,tile_k=32,waves_m=2,waves_n=2,buffers=2,split_k=1}" },
+    { "gemm f16,i4->f32 M=20 N=48 K=256 w_scale=f16 w_group=64 packed=1 bias=1 btype=f32", I, false,
+      "gemm_tile{tile_m=64,tile_n=64,tile_k=64,waves_m=2,waves_n=2,buffers=2,split_k=1}" },
+    { "gemm bf16,e2m1->bf16 M=130 N=80 K=352 w_scale=e8m0 w_group=32 packed=1", R, false,
+      "gemm_tile{tile_m=128,tile_n=64,tile_k=64,waves_m=2,waves_n=2,buffers=1,split_k=1}" },
+    { "gemm bf16,e2m1->f32 M=20 N=112 K=96 w_scale=e8m0 w_group=32 packed=1", S, false,
+      "gemm_tile{tile_m=64,tile_n=64,tile_k=32,waves_m=2,waves_n=2,buffers=2,split_k=1}" },
+    { "gemm bf16,i4->f32 M=20 N=130 K=96 w_scale=f16 w_zero=i8 w_group=32", S, false,
+      "gemm_tile{tile_m=64,tile_n=64,tile_k=64,waves_m=2,waves_n=2,buffers=1,split_k=1}" },
+};
+
 OP_CASES(right_shapes, shapes, "shapes")
 OP_CASES(right_4_bits_packed, four_bits_packed, "4-bit weights, prepacked")
 OP_CASES(right_4_bits, four_bits, "4-bit weights")
+OP_CASES(right_4_bits_tiles, four_bits_tiles, "4-bit weights of many rows")
 OP_CASES(right_partials, partials, "partial sums, large K")
 OP_CASES(right_zero_sizes, zeroes, "zero sizes")
 OP_CASES(right_layouts, layouts, "strides and alignment")
@@ -747,9 +775,9 @@ END_TEST
 int main(void)
 {
     return op_main("gemm",
-                   OP_TESTS(right_shapes, right_4_bits, right_4_bits_packed, right_partials, right_zero_sizes,
-                            right_layouts, right_fp32_bias, right_epilogues, right_values, tiles_by_turns,
-                            workspace_limit, right_random, one_rounding_where_there_were_two, one_rounding,
-                            many_threads_one_context),
+                   OP_TESTS(right_shapes, right_4_bits, right_4_bits_packed, right_4_bits_tiles, right_partials,
+                            right_zero_sizes, right_layouts, right_fp32_bias, right_epilogues, right_values,
+                            tiles_by_turns, workspace_limit, right_random, one_rounding_where_there_were_two,
+                            one_rounding, many_threads_one_context),
                    OP_TESTS(refusals, refusals_4_bits, bad_problems));
 }

@@ -368,7 +368,17 @@ START_TEST(tile_takes)
         { "gfx942", "gemm bf16,bf16->bf16 M=1 N=64 K=128 invariant=1", NULL },
         { "gfx1030", "gemm bf16,bf16->bf16 M=64 N=64 K=128", "must have matrix instructions" },
         { "sm_90", "gemm bf16,bf16->bf16 M=64 N=64 K=128", "must be an AMD GPU" },
+        { "gfx942", "gemm bf16,i4->f32 M=64 N=64 K=96 w_scale=f16 w_group=96", NULL },
+        { "gfx1100", "gemm f16,e2m1->f32 M=64 N=64 K=96 w_scale=e8m0 w_group=32 packed=1", NULL },
+        { "gfx942", "gemm bf16,i4->f32 M=64 N=64 K=96 w_scale=f16 w_group=32 align=8", "align=8: must be 16" },
+        { "gfx942", "gemm e4m3,e2m1->f32 M=64 N=64 K=128 packed=1 x_scale=e8m0 w_scale=e8m0 x_per=group w_per=group",
+          "x_per=group: must be" },
+        { "gfx1030", "gemm bf16,i4->f32 M=64 N=64 K=96 w_scale=f16 w_group=32", "must have matrix instructions" },
+        { "sm_90", "gemm bf16,i4->f32 M=64 N=64 K=96 w_scale=f16 w_group=32", "must be an AMD GPU" },
     };
+    op_config_taken("gfx942", "gemm bf16,i4->f32 M=64 N=64 K=192 w_scale=f16 w_group=96",
+                    "gemm_tile{tile_m=64,tile_n=64,tile_k=64,waves_m=2,waves_n=2,buffers=1,split_k=1}",
+                    "tile_k=64: must divide w_group=96 or be a multiple of it");
     for (int i = 0; i < COUNT(cases); i++) {
         struct rfg_device dev;
         struct rfg_problem prob = op_problem(cases[i].problem);

@@ -9,6 +9,7 @@
 
 #include "dispatch/context.h"
 #include "base/util.h"
+#include "ops/gemm/gemm.h"
 #include "tests/op_cases.h"
 #include "rfg/rfg.h"
 
@@ -236,6 +237,8 @@ START_TEST(same_words_same_bits)
         "gemm bf16,bf16->f32 M=33 N=48 K=544 packed=1",
         "gemm e4m3fnuz,e4m3fnuz->f32 M=20 N=70 K=656 x_scale=f32 w_scale=f32 x_per=row w_per=row",
         "gemm e4m3,e4m3->f32 M=20 N=70 K=656",
+        "gemm bf16,e2m1->f32 M=33 N=48 K=544 w_scale=e8m0 w_group=32 packed=1",
+        "gemm f16,i4->f32 M=20 N=80 K=640 w_scale=f16 w_group=32 packed=1",
     };
     static const char *const tiles[] = {
         "gemm_tile{tile_m=64,tile_n=64,tile_k=64,waves_m=2,waves_n=2,buffers=2,split_k=1}",
@@ -249,7 +252,10 @@ START_TEST(same_words_same_bits)
         size_t size, bytes;
         if (!tile->supports(rfg_context_info(ctx), &prob, NULL))
             continue;
-        outputs_of(ctx, &prob, "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=1,unroll=2,split_k=1}", &stream_y, &bytes);
+        outputs_of(ctx, &prob,
+                   gemm_w_is_4_bits(&prob) ? "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=1,unroll=1,split_k=1}"
+                                           : "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=1,unroll=2,split_k=1}",
+                   &stream_y, &bytes);
         for (int t = 0; t < 2; t++) {
             char config[RFG_CONFIG_STRLEN];
             snprintf(config, sizeof(config), tiles[t], rfg_dtype_is_code(prob.dtype[0]) ? 128 : 32);
@@ -260,6 +266,37 @@ START_TEST(same_words_same_bits)
         free(stream_y);
     }
     rfg_context_destroy(&ctx);
+}
+END_TEST
+
+/* Sums of a W of 4 bits are scaled by groups, or by what a kernel has of one at a time. */
+START_TEST(words_of_4_bits)
+{
+    static const char *const cases[][3] = {
+        { "gfx942", "w_group=32", "gemm_stream_mma k_waves=1" },
+        { "gfx942", "w_group=64", "gemm_stream_mma k_waves=1" },
+        { "gfx942", "w_group=128", "gemm_tile part=64" },
+        { "gfx942", "w_group=256", "gemm_tile part=64" },
+        { "gfx1100", "w_group=32", "gemm_stream_mma k_waves=1" },
+        { "gfx1100", "w_group=64", "gemm_tile part=32" },
+        { "gfx1201", "w_group=64", "gemm_stream_mma k_waves=1" },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char problem[RFG_PROBLEM_STRLEN];
+        snprintf(problem, sizeof(problem), "gemm bf16,i4->bf16 M=64 N=64 K=512 w_scale=f16 packed=1 %s", cases[i][1]);
+        struct rfg_problem prob = op_problem(problem);
+        const struct rfg_variant *var;
+        int p[RFG_MAX_PARAMS];
+        struct rfg_device dev;
+        struct rfg_order order;
+        struct rfg_reason why;
+        ck_assert(rfg_device_imagine(&dev, cases[i][0]));
+        ck_assert(rfg_config_parse(prob.op,
+                                   "gemm_tile{tile_m=64,tile_n=64,tile_k=64,waves_m=2,waves_n=2,buffers=1,split_k=1}",
+                                   &var, p, &why));
+        ck_assert(var->order(&dev, &prob, p, &order, &why));
+        ck_assert_msg(!strcmp(order.words, cases[i][2]), "%s %s: %s", cases[i][0], cases[i][1], order.words);
+    }
 }
 END_TEST
 
@@ -489,6 +526,6 @@ int main(void)
     return op_main("invariant",
                    OP_TESTS(rows_are_the_same_in_any_batch, without_it_some_differ, same_words_same_bits,
                             neighbours_do_not_matter),
-                   OP_TESTS(keys_and_callbacks_go_together, one_order_serves_all_sizes, rows_keep_to_the_order,
-                            asked_for_or_refused));
+                   OP_TESTS(words_of_4_bits, keys_and_callbacks_go_together, one_order_serves_all_sizes,
+                            rows_keep_to_the_order, asked_for_or_refused));
 }

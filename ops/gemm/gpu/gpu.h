@@ -215,14 +215,20 @@ static inline bool takes_wgmma(const struct rfg_device *dev, const struct rfg_pr
     return takes_mma(dev, prob, why);
 }
 
-/* That of takes_mma(), and a W of 4 bits, which kernels decode on their way. */
+/* A W of 4 bits, which kernels decode on their way. */
+static inline bool takes_4_bits(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    return has_mma(dev, prob, why) && gemm_has_loader(prob, why) && reads_chunks(prob, why);
+}
+
+/* That of takes_mma(), and a W of 4 bits, prepacked. */
 static inline bool takes_mma_or_4_bits(const struct rfg_device *dev, const struct rfg_problem *prob,
                                        struct rfg_reason *why)
 {
     int64_t group = gemm_w_group(prob);
     if (!gemm_w_is_4_bits(prob))
         return takes_mma(dev, prob, why);
-    if (!has_mma(dev, prob, why) || !gemm_has_loader(prob, why) || !reads_chunks(prob, why))
+    if (!takes_4_bits(dev, prob, why))
         return false;
     if (!prob->v[GEMM_PREPACKED])
         return rfg_refuse(why, "packed=0: must be 1, w is %s", rfg_dtype_name((rfg_dtype)prob->dtype[1]));

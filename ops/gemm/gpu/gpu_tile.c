@@ -25,8 +25,9 @@ struct shape {
     int waves, threads;
     int width;            /* bytes of a row of a step */
     int frags_m, frags_n; /* of a wave */
-    int copies;           /* 16-byte chunks that a thread copies a step */
-    int lds;              /* bytes */
+    int copies, w_copies; /* chunks of LDS that a thread copies a step, all and W's */
+    int groups, parts;    /* of a step, whose sums are scaled by themselves; of a W of 4 bits, else 0 */
+    int step, lds;        /* bytes */
     int sums, registers;  /* of a lane; registers: an estimate, without sums */
     int64_t tiles_m, tiles_n, steps;
 };
@@ -61,8 +62,11 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
                        .frags_n = p[TILE_N] / p[WAVES_N] / 16 };
     s.threads = s.waves * dev->wave_size;
     s.copies = (p[TILE_M] + p[TILE_N]) * s.width / 16 / s.threads;
-    s.lds = MAX(p[BUFFERS] * TILE_STEP_BYTES(p[TILE_M], p[TILE_N], s.width),
-                TILE_SUM_BYTES(s.waves, p[TILE_N] / p[WAVES_N]));
+    s.w_copies = p[TILE_N] * s.width / 16 / s.threads;
+    s.groups = gemm_w_is_4_bits(prob) ? (int)TILE_GROUPS(p[TILE_K], gemm_w_group(prob)) : 0;
+    s.parts = s.groups && !strncmp(dev->target, "gfx11", 5) ? p[TILE_K] / FRAG_K : s.groups;
+    s.step = TILE_STEP_BYTES(p[TILE_M], p[TILE_N], s.width, s.groups);
+    s.lds = MAX(p[BUFFERS] * s.step, TILE_SUM_BYTES(s.waves, p[TILE_N] / p[WAVES_N]));
     s.sums = s.frags_m * s.frags_n * (is_cdna(dev) ? 4 : 8);
     /* As compiled: RDNA 3's fragments are loaded by halves, of others one step of fragments is loaded while another is
      * multiplied, if there is room. */
@@ -71,6 +75,8 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
                   (is_cdna(dev) && strcmp(dev->target, "gfx950") ? 32 : 24);
     if (gemm_scales(prob) == GEMM_SCALES_BLOCKS)
         s.registers += 3 * s.frags_m + s.frags_n * frag + 4 * frag;
+    if (s.parts) /* words rather than chunks, each with a zero point; a part's scales; sums of a few fragments */
+        s.registers += s.w_copies * (prob->v[GEMM_W_ZERO] ? -1 : -3) + s.frags_n * frag + 4 * frag;
     s.tiles_m = gemm_most_tiles(prob, p[TILE_M]);
     s.tiles_n = ceil_div(prob->v[GEMM_N], p[TILE_N]);
     s.steps = ceil_div(prob->v[GEMM_K], p[TILE_K]);
@@ -88,7 +94,11 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
     if (sums_whole(dev, prob) && prob->v[GEMM_K] > MOST_K_I8)
         return rfg_refuse(why, "K=%" PRId64 ": must be at most %d of i8, whose sums have 32 bits", prob->v[GEMM_K],
                           MOST_K_I8);
-    return takes_mma_amd(dev, prob, why);
+    if (!gemm_w_is_4_bits(prob) || gemm_is_mx(prob))
+        return takes_mma_amd(dev, prob, why);
+    if (dev->platform == RFG_PLATFORM_NVIDIA)
+        return rfg_refuse(why, "device is %s: must be an AMD GPU", dev->name);
+    return takes_4_bits(dev, prob, why);
 }
 
 static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
@@ -132,6 +142,9 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
     if (gemm_scales(prob) == GEMM_SCALES_BLOCKS && s.frags_n * 16 > GEMM_SCALE_BLOCK)
         return rfg_refuse(why, "tile_n=%d, waves_n=%d: a wave's columns must be at most %d, which share a scale",
                           p[TILE_N], p[WAVES_N], GEMM_SCALE_BLOCK);
+    int64_t group = gemm_w_group(prob);
+    if (s.parts && p[TILE_K] % group && group % p[TILE_K])
+        return rfg_refuse(why, "tile_k=%d: must divide w_group=%" PRId64 " or be a multiple of it", p[TILE_K], group);
     if (!registers_fit(dev, prob, &s, why))
         return false;
     if (s.lds > dev->lds_bytes)
@@ -151,9 +164,12 @@ static double resident(const struct rfg_device *dev, const struct shape *s, int 
 }
 
 /* One way to share each tile among waves, so that a wave's part is about square, and large. */
-static bool waves_fit(const struct rfg_device *dev, const int *p)
+static bool waves_fit(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
     bool large = p[TILE_M] * p[TILE_N] >= 256 * 256, two = p[WAVES_M] == 2 && p[WAVES_N] == 2;
+    /* Of W of 4 bits a code is decoded once for 256 rows, and scales leave no LDS for as many columns. */
+    if (is_cdna(dev) && gemm_w_is_4_bits(prob) && p[TILE_M] == 256 && p[TILE_N] == 128)
+        return p[WAVES_M] == 4 && p[WAVES_N] == 2;
     if (is_cdna(dev))
         return two || (large && p[WAVES_M] == 2 && p[WAVES_N] == 4);
     if (p[TILE_M] * p[TILE_N] < 128 * 128)
@@ -166,8 +182,8 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *groupe
     struct rfg_problem plain = gemm_as_plain(grouped), *prob = &plain;
     struct shape s = shape_of(dev, prob, p);
     int64_t m = prob->v[GEMM_M], n = prob->v[GEMM_N], tiles = s.tiles_m * s.tiles_n, cus = dev->cu_count;
-    int step = TILE_STEP_BYTES(p[TILE_M], p[TILE_N], s.width);
-    if (!waves_fit(dev, p))
+    int step = s.step;
+    if (!waves_fit(dev, prob, p))
         return rfg_refuse(why, "waves_m=%d, waves_n=%d: others are better for tiles of %d x %d", p[WAVES_M], p[WAVES_N],
                           p[TILE_M], p[TILE_N]);
     /* Tiles that exist, are about square if there are rows for that, and neither leave CUs idle nor read too often. */
@@ -205,8 +221,9 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *gr
     double steps = (double)ceil_div(s.steps, p[SPLIT_K]), split = p[SPLIT_K];
     struct gemm_flow f = { .groups = (double)(s.tiles_m * s.tiles_n) * split, .cluster = 1 };
     f.per_cu = resident(dev, &s, s.lds);
-    f.memory = (m + n) * k * x_bytes(prob) + m * n * 2;
-    f.bytes = (MIN(m, p[TILE_M]) + MIN(n, p[TILE_N])) * s.width * steps;
+    double w_row = (double)gemm_w_row_bytes(prob);
+    f.memory = m * k * x_bytes(prob) + n * w_row + m * n * 2;
+    f.bytes = (MIN(m, p[TILE_M]) * s.width + MIN(n, p[TILE_N]) * w_row * p[TILE_K] / k) * steps;
     f.in_flight = f.bytes / steps;
     /* Matrix instructions, and those beside them, of which the other half is issued meanwhile. */
     bool narrow = has_wide_mma(dev, prob) && s.width == 64;
@@ -217,6 +234,8 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *gr
         beside += (s.frags_m + s.frags_n) * s.width / 2;
     if (gemm_scales(prob) == GEMM_SCALES_BLOCKS)
         beside += s.sums;
+    if (s.parts) /* a word is decoded in about 16 */
+        beside += (16 + (prob->v[GEMM_W_ZERO] ? 8 : 0)) * s.w_copies + s.parts * s.sums;
     f.issue = steps * (mma + 0.5 * ISSUE_US * beside * s.waves / 4);
     f.chain = steps * (mma + (p[BUFFERS] == 1 ? 2 : 1) * BARRIER_US);
     f.latency = ISSUE_US * 12 * s.sums; /* sums to LDS and to Y */
@@ -230,8 +249,12 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *gr
 static bool order_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
                      struct rfg_order *order, struct rfg_reason *why)
 {
+    struct shape s = shape_of(dev, prob, p);
+    int part = s.parts ? p[TILE_K] / s.parts : 0; /* gemm_stream_mma's: a group, but of 128 columns at most */
     if (gemm_scales(prob) == GEMM_SCALES_BLOCKS)
         snprintf(order->words, sizeof(order->words), "gemm_tile tile_k=%d", p[TILE_K]);
+    else if (part && part < MIN(gemm_w_group(prob), PREPACK4_COLS))
+        snprintf(order->words, sizeof(order->words), "gemm_tile part=%d", part);
     else if (sums_whole(dev, prob))
         snprintf(order->words, sizeof(order->words), "gemm_tile");
     else if (has_wide_mma(dev, prob) && p[TILE_K] == 64) /* gemm_stream_mma's have 128 columns */

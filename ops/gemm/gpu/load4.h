@@ -114,10 +114,44 @@ RFG_DEVICE void w_unpack(float *f, w_chunk chunk, int part)
 /* ---- as matrix fragments: prepacked, or as they lie in rows ------------------------------------------------------ */
 
 #if !PREPACKED
-#define W_UNIT         1.0f
 #define W_BYTES_OF(k)  ((k) / 2)
 #define W_ROW_AT(a, n) ((const char *)(a)->w + w_row_at(a, n) * GEMM_LDW(a) / 2)
 #endif
+
+#if SCALES == GEMM_SCALES_GROUPS && !PREPACKED /* codes are multiplied as they are */
+#define W_UNIT 1.0f
+#else
+#include "rfg_decode4.h"
+
+#if W_ZERO
+#define W_OFFSET_OF(zero) w_offset_of(zero)
+#else
+#define W_OFFSET_OF(zero) w_offset_of(0)
+#endif
+
+/* Eight neighbouring codes, the first in the lowest nibble, in their order. */
+RFG_DEVICE rfg_u32x4 w_decode_row(rfg_u32 codes, w_offset offset)
+{
+    rfg_u32x4 v = w_decode(codes, offset), r; /* of columns 0 and 4, 1 and 5, ... */
+    r.x = rfg_byte_perm(v.x, v.y, 0x5410);
+    r.y = rfg_byte_perm(v.z, v.w, 0x5410);
+    r.z = rfg_byte_perm(v.x, v.y, 0x7632);
+    r.w = rfg_byte_perm(v.z, v.w, 0x7632);
+    return r;
+}
+#endif
+
+/* Scale i of those that follow one another in v, or of every other from the first or second one on. */
+RFG_DEVICE float w_group_scale(const rfg_u32 *v, int i)
+{
+#if W_SCALE_DTYPE == RFG_F32
+    return rfg_as_float(v[i]);
+#elif W_SCALE_DTYPE == RFG_E8M0
+    return w_power_of_two(v[i / 4] >> i % 4 * 8 & 255u);
+#else
+    return i % 2 ? rfg_high(v[i / 2], W_SCALE_DTYPE) : rfg_low(v[i / 2], W_SCALE_DTYPE);
+#endif
+}
 
 /* Sums of a group are scaled as fp32: a group is whole steps, or a step whole groups. */
 #if PREPACKED && (PREPACK4_COLS % W_GROUP == 0 || W_GROUP % PREPACK4_COLS == 0)
@@ -136,38 +170,13 @@ RFG_DEVICE void w_unpack(float *f, w_chunk chunk, int part)
 /* The first group of a step, of a row's. */
 #define W_GROUP_OF(step) (W_GROUP < PREPACK4_COLS ? (step)*W_GROUPS : (step) / (W_GROUP / PREPACK4_COLS))
 
-/* Scale i of those that follow one another in v, or of every other from the first or second one on. */
-RFG_DEVICE float w_group_scale(const rfg_u32 *v, int i)
-{
-#if W_SCALE_DTYPE == RFG_F32
-    return rfg_as_float(v[i]);
-#elif W_SCALE_DTYPE == RFG_E8M0
-    return w_power_of_two(v[i / 4] >> i % 4 * 8 & 255u);
-#else
-    return i % 2 ? rfg_high(v[i / 2], W_SCALE_DTYPE) : rfg_low(v[i / 2], W_SCALE_DTYPE);
-#endif
-}
-
-#include "rfg_decode4.h"
-
-#if W_ZERO
-#define W_OFFSET_OF(zero) w_offset_of(zero)
-#else
-#define W_OFFSET_OF(zero) w_offset_of(0)
-#endif
-
 #if SCALES == GEMM_SCALES_GROUPS && defined(RFG_FRAG_K) /* there are fragments */
 /* Eight neighbouring codes of X, as fp16 in the order of w_decode()'s. */
 #if IN_DTYPE == RFG_E2M1
 typedef rfg_u32 x_codes;
 RFG_DEVICE rfg_u32x4 x_decode(x_codes codes)
 {
-    rfg_u32x4 v = w_decode(codes, w_offset_of(0)), r; /* of columns 0 and 4, 1 and 5, ... */
-    r.x = rfg_byte_perm(v.x, v.y, 0x5410);
-    r.y = rfg_byte_perm(v.z, v.w, 0x5410);
-    r.z = rfg_byte_perm(v.x, v.y, 0x7632);
-    r.w = rfg_byte_perm(v.z, v.w, 0x7632);
-    return r;
+    return w_decode_row(codes, w_offset_of(0));
 }
 #else
 typedef rfg_u32x2 x_codes;

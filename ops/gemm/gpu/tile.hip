@@ -17,11 +17,17 @@
  * they stay whole numbers to the end. On gfx950 steps of 128 bytes of fp8 take its instructions of 128 columns. Scales
  * of blocks multiply the sums of a step (its columns are in one block) before these are added.
  *
- * Macros: those of load.h and epilogue.h (X and W fp16, bf16 or codes), TILE_M, TILE_N, WAVES_M, WAVES_N (waves along
- * the tile's rows and columns, each of whose parts is a multiple of 16), WIDTH (64, 128), BUFFERS (1, 2), TAIL (rows
- * aren't whole steps), PREPACKED. Grid: (tiles, parts of k), tiles in rfg_xcd_tile()'s order: of bands of X, so that
- * what runs at a time is about square. Workgroups of a tile add their sums in the order of the parts. Needs rows of X
- * and W aligned to 16 bytes, whole chunks of them, and tiles of X and W that span less than 2 GiB. */
+ * W of 4 bits, by rows or prepacked, comes as words of eight codes. Each is the place of a 16-byte chunk of LDS, which
+ * it becomes on its way there: exactly, in X's format, so that each code is decoded once for all rows of the tile. The
+ * scales go along as fp32. As in stream.hip they multiply the sums of a group (or of a step, if that is less), since
+ * the codes times their scales have more bits than X's format.
+ *
+ * Macros: those of load.h and epilogue.h (X and W fp16, bf16 or codes; W of 4 bits with X fp16 or bf16), TILE_M,
+ * TILE_N, WAVES_M, WAVES_N (waves along the tile's rows and columns, each of whose parts is a multiple of 16), WIDTH
+ * (64, 128), BUFFERS (1, 2), TAIL (rows aren't whole steps), PREPACKED. Grid: (tiles, parts of k), tiles in
+ * rfg_xcd_tile()'s order: of bands of X, so that what runs at a time is about square. Workgroups of a tile add their
+ * sums in the order of the parts. Needs rows of X and W aligned to 16 bytes, whole chunks of them, and tiles of X and W
+ * that span less than 2 GiB. */
 #include "rfg_device.h"
 #include "rfg_amd_stream.h"
 #include "rfg_amd_tile.h"
@@ -43,12 +49,31 @@
 #define FRAGS_K (CHUNKS / RFG_FRAG_CHUNKS)
 #define WIDE    (RFG_MMA_WIDE(IN_DTYPE) && WIDTH == 128)
 
+/* Groups of a step, and parts, whose sums are scaled: groups, or single fragments where these have 16 registers. */
+#if W_IS_4_BITS
+#define GROUPS TILE_GROUPS(COLUMNS, W_GROUP)
+#define PARTS  (RFG_FRAG_AB == 4 ? FRAGS_K : GROUPS)
+static_assert(COLUMNS % W_GROUP == 0 || W_GROUP % COLUMNS == 0, "a step is neither whole groups nor part of one");
+#else
+#define GROUPS 0
+#define PARTS  1
+#endif
+#define PART_FRAGS (FRAGS_K / PARTS)
+
 /* A thread copies chunk tid % CHUNKS of every ROWS_A_PASS-th row. */
 #define ROWS_A_PASS (THREADS / CHUNKS)
 #define X_COPIES    (TILE_M / ROWS_A_PASS)
 #define W_COPIES    (TILE_N / ROWS_A_PASS)
+/* Of 4 bits its i-th scale is row scale_row(i) % TILE_N's, of group scale_row(i) / TILE_N. With more threads than
+ * scales some copy the same, which takes no branch. */
+#define SCALE_COPIES ((TILE_N * GROUPS - 1) / THREADS + 1)
+RFG_DEVICE int scale_row(int i)
+{
+    return (rfg_thread() + i * THREADS) % (TILE_N * GROUPS);
+}
 #define X_CHUNKS    (TILE_M * CHUNKS)
-#define STEP_CHUNKS (TILE_STEP_BYTES(TILE_M, TILE_N, WIDTH) / 16)
+#define W_CHUNKS    (TILE_N * CHUNKS)
+#define STEP_CHUNKS (TILE_STEP_BYTES(TILE_M, TILE_N, WIDTH, GROUPS) / 16)
 static_assert(WIDTH == 64 || WIDTH == 128, "the swizzle knows rows of 4 and of 8 chunks");
 static_assert(TILE_M % ROWS_A_PASS == 0 && TILE_N % ROWS_A_PASS == 0, "a pass is not of rows of the tile alone");
 static_assert(ROWS_A_PASS % 16 == 0, "a thread's rows differ in their swizzle");
@@ -74,13 +99,77 @@ struct copier {
     int chunk, chunks;                      /* its chunk of a step; chunks of a row */
     int end;                                /* the step after the last one */
     int to;                                 /* chunk of LDS, of its first row of X */
+#if W_IS_4_BITS
+    rfg_buffer scale, zero;
+    rfg_u32 scale_at[SCALE_COPIES], zero_at[W_COPIES];
+    int groups; /* of a row */
+#endif
 };
 /* A step on its way to LDS. */
 struct staged {
-    rfg_u32x4 x[X_COPIES], w[W_COPIES];
+    rfg_u32x4 x[X_COPIES];
+#if W_IS_4_BITS
+    rfg_u32 w[W_COPIES], scale[SCALE_COPIES];
+    int zero[W_COPIES];
+#else
+    rfg_u32x4 w[W_COPIES];
+#endif
 };
 
+#if W_IS_4_BITS
+/* Bytes from a row's first word of W to that of a step. A prepacked W has four fragments' in 16 bytes. */
+RFG_DEVICE int w_step(int step)
+{
+    int frag = step * FRAGS_K;
+    return PREPACKED ? frag / 4 * (PREPACK_ROWS * PREPACK4_COLS / 2) + frag % 4 * 4 : frag * 16;
+}
+
+/* Where, in a buffer that begins with those of the tile (with HALVES: of all), the scale or zero point of the tile's
+ * row r and its group `group` is; each has `bytes`. */
+RFG_DEVICE rfg_u32 group_at(const struct gemm_args *a, int n0, int rows_n, int r, int group, int bytes)
+{
+    int groups = W_COLS(a) / W_GROUP;
+    if (PREPACKED)
+        return (rfg_u32)PREPACKED4_GROUP_AT(r, group, groups) * (rfg_u32)bytes;
+    return row_offset(HALVES, w_row_at(a, n0 + r), r, rows_n, groups * bytes, 0) + (rfg_u32)(group * bytes);
+}
+RFG_DEVICE rfg_buffer groups_of(const struct gemm_args *a, const void *base, int n0, int rows_n, int bytes)
+{
+    int row = W_COLS(a) / W_GROUP * bytes;
+    return HALVES ? rfg_buffer_of(base, a->n * row)
+                  : rfg_buffer_of((const char *)base + (long long)n0 * row, rows_n * row);
+}
+
+/* The scales of a step's groups. One of the last step's may not be there: 0, as the sum is. */
+RFG_DEVICE void load_groups(struct staged *s, const struct copier *c, int step)
+{
+    int first = COLUMNS > W_GROUP ? step * GROUPS : step / (W_GROUP / COLUMNS), stride = PREPACKED ? PREPACK_ROWS : 1;
+#pragma unroll
+    for (int i = 0; i < SCALE_COPIES; i++) {
+        bool there = !TAIL || GROUPS == 1 || first + scale_row(i) / TILE_N < c->groups;
+        int at = (int)(c->scale_at[i] | (there ? 0 : 0x80000000u));
+        int uniform = first * stride * W_SCALE_BYTES;
+#if W_SCALE_BYTES == 4
+        s->scale[i] = rfg_llvm_buffer_load4(c->scale, at, uniform, 0);
+#elif W_SCALE_BYTES == 2
+        s->scale[i] = rfg_llvm_buffer_load2(c->scale, at, uniform, 0);
+#else
+        s->scale[i] = (rfg_u32)rfg_llvm_buffer_load1(c->scale, at, uniform, 0);
+#endif
+    }
+#pragma unroll
+    for (int i = 0; W_ZERO && i < W_COPIES; i++)
+        s->zero[i] = rfg_llvm_buffer_load1(c->zero, (int)c->zero_at[i], first * stride, 0);
+}
+
+/* Where row r's scale is in LDS. A lane's rows of a fragment follow one another there, on RDNA 3, too. */
+RFG_DEVICE int scale_place(int r)
+{
+    return RFG_FRAG_C_ACROSS ? r / 16 * 16 + r % 2 * 8 + r % 16 / 2 : r;
+}
+#else
 #define W_STEP (PREPACKED ? CHUNKS * PREPACK_ROWS * 16 : WIDTH) /* bytes to the next step of a row of W */
+#endif
 
 /* Steps come in their order: none follows an empty one. */
 RFG_DEVICE void load_step(struct staged *s, struct copier *c, int step)
@@ -91,9 +180,16 @@ RFG_DEVICE void load_step(struct staged *s, struct copier *c, int step)
 #pragma unroll
     for (int i = 0; i < X_COPIES; i++)
         s->x[i] = rfg_buffer_load16(c->x, c->x_at[i] | beyond, step * WIDTH);
+#if W_IS_4_BITS
+#pragma unroll
+    for (int i = 0; i < W_COPIES; i++)
+        s->w[i] = rfg_llvm_buffer_load4(c->w, (int)(c->w_at[i] | beyond), w_step(step), 0);
+    load_groups(s, c, step);
+#else
 #pragma unroll
     for (int i = 0; i < W_COPIES; i++)
         s->w[i] = rfg_buffer_load16(c->w, c->w_at[i] | beyond, step * W_STEP);
+#endif
 }
 
 RFG_DEVICE void put_step(const struct staged *s, const struct copier *c, rfg_u32x4 *lds)
@@ -101,9 +197,22 @@ RFG_DEVICE void put_step(const struct staged *s, const struct copier *c, rfg_u32
 #pragma unroll
     for (int i = 0; i < X_COPIES; i++)
         lds[c->to + i * (ROWS_A_PASS * CHUNKS)] = s->x[i];
+#if W_IS_4_BITS
+#pragma unroll
+    for (int i = 0; i < W_COPIES; i++) {
+        w_offset offset = W_OFFSET_OF(s->zero[i]);
+        lds[c->to + X_CHUNKS + i * (ROWS_A_PASS * CHUNKS)] =
+            PREPACKED ? w_decode(s->w[i], offset) : w_decode_row(s->w[i], offset);
+    }
+    float *scales = (float *)(lds + X_CHUNKS + W_CHUNKS);
+#pragma unroll
+    for (int i = 0; i < SCALE_COPIES; i++)
+        scales[scale_place(scale_row(i))] = w_group_scale(&s->scale[i], 0);
+#else
 #pragma unroll
     for (int i = 0; i < W_COPIES; i++)
         lds[c->to + X_CHUNKS + i * (ROWS_A_PASS * CHUNKS)] = s->w[i];
+#endif
 }
 
 /* Where the wave works: its first rows in the tile; where in LDS the lane's pieces of its first fragments are; and of
@@ -115,6 +224,9 @@ struct place {
     const struct gemm_args *a;
     int n, m[FRAGS_M]; /* rows of W and of X whose scales these are */
     int blocks;
+#endif
+#if W_IS_4_BITS
+    int scale_at; /* float, of the first group's */
 #endif
 };
 
@@ -144,7 +256,7 @@ RFG_DEVICE void load_scales(float *scale, const struct place *p, int step)
 }
 #endif
 
-/* c += the product of a step's pieces of two fragments. */
+/* c += the product of a part's pieces of two fragments. */
 RFG_DEVICE void multiply_frags(rfg_frag_wx *c, const rfg_frag_ab *w, const rfg_frag_x *x)
 {
 #if WIDE
@@ -152,46 +264,80 @@ RFG_DEVICE void multiply_frags(rfg_frag_wx *c, const rfg_frag_ab *w, const rfg_f
     rfg_wide_mma(c, a, IN_DTYPE, b, IN_DTYPE);
 #else
 #pragma unroll
-    for (int k = 0; k < FRAGS_K; k++)
+    for (int k = 0; k < PART_FRAGS; k++)
         rfg_tile_mma(c, &w[k], &x[k], IN_DTYPE);
 #endif
 }
+
+#if W_IS_4_BITS
+#define SCALED                 1
+#define SCALE_OF_PART(i, j, e) w_scale[j][e]
+/* Of the lane's rows of C. */
+RFG_DEVICE void read_scales(float (*scale)[RFG_FRAG_WX], const struct place *p, const rfg_u32x4 *lds, int part)
+{
+    const float *from = (const float *)(lds + X_CHUNKS + W_CHUNKS) + p->scale_at + part * GROUPS / PARTS * TILE_N;
+#pragma unroll
+    for (int j = 0; j < FRAGS_N; j++)
+#pragma unroll
+        for (int e = 0; e < RFG_FRAG_WX; e += 4) {
+            rfg_f32x4 quad = *(const rfg_f32x4 *)(from + j * 16 + e);
+            scale[j][e] = quad.x;
+            scale[j][e + 1] = quad.y;
+            scale[j][e + 2] = quad.z;
+            scale[j][e + 3] = quad.w;
+        }
+}
+#else
+#define SCALED                 (SCALES == GEMM_SCALES_BLOCKS)
+#define SCALE_OF_PART(i, j, e) scale[(i)*W_SCALES + W_SCALE_OF(e)]
+#endif
 
 /* scale: of the step's columns, with scales of blocks. */
 RFG_DEVICE void multiply_step(rfg_frag_wx (*acc)[FRAGS_N], const struct place *p, const rfg_u32x4 *lds,
                               const float *scale)
 {
-#if SCALES == GEMM_SCALES_BLOCKS || WIDE
-    rfg_frag_ab w[FRAGS_N][FRAGS_K];
+    (void)scale;
+#if SCALED || WIDE
 #pragma unroll
-    for (int j = 0; j < FRAGS_N; j++)
-#pragma unroll
-        for (int k = 0; k < FRAGS_K; k++)
-            load_frag(&w[j][k], lds, p->w_at[k], j);
-#pragma unroll
-    for (int i = 0; i < FRAGS_M; i++) {
-        rfg_frag_x x[FRAGS_K];
-#pragma unroll
-        for (int k = 0; k < FRAGS_K; k++)
-            load_frag(&x[k], lds, p->x_at[k], i);
-#pragma unroll
-        for (int j = 0; j < FRAGS_N; j++) {
-#if SCALES != GEMM_SCALES_BLOCKS
-            (void)scale;
-            multiply_frags(&acc[i][j], w[j], x);
-#else
-            rfg_frag_wx part;
-            rfg_frag_zero(&part);
-            multiply_frags(&part, w[j], x);
-#pragma unroll
-            for (int e = 0; e < RFG_FRAG_WX; e++)
-                acc[i][j].v[e] =
-                    rfg_fma(rfg_tile_sum(part.v[e], IN_DTYPE), scale[i * W_SCALES + W_SCALE_OF(e)], acc[i][j].v[e]);
+    for (int part = 0; part < PARTS; part++) {
+        int first = part * PART_FRAGS;
+        if (RFG_FRAG_AB == 4 && part) /* as below */
+            rfg_keep_order();
+        rfg_frag_ab w[FRAGS_N][PART_FRAGS];
+#if W_IS_4_BITS
+        float w_scale[FRAGS_N][RFG_FRAG_WX];
+        read_scales(w_scale, p, lds, part);
 #endif
+#pragma unroll
+        for (int j = 0; j < FRAGS_N; j++)
+#pragma unroll
+            for (int k = 0; k < PART_FRAGS; k++)
+                load_frag(&w[j][k], lds, p->w_at[first + k], j);
+#pragma unroll
+        for (int i = 0; i < FRAGS_M; i++) {
+            rfg_frag_x x[PART_FRAGS];
+            if (W_IS_4_BITS && RFG_FRAG_AB < 4 &&
+                i % 2 == 0) /* or all sums are made first, in registers that there aren't */
+                rfg_keep_order();
+#pragma unroll
+            for (int k = 0; k < PART_FRAGS; k++)
+                load_frag(&x[k], lds, p->x_at[first + k], i);
+#pragma unroll
+            for (int j = 0; j < FRAGS_N; j++) {
+#if !SCALED
+                multiply_frags(&acc[i][j], w[j], x);
+#else
+                rfg_frag_wx sums;
+                rfg_frag_zero(&sums);
+                multiply_frags(&sums, w[j], x);
+#pragma unroll
+                for (int e = 0; e < RFG_FRAG_WX; e++)
+                    acc[i][j].v[e] = rfg_fma(rfg_tile_sum(sums.v[e], IN_DTYPE), SCALE_OF_PART(i, j, e), acc[i][j].v[e]);
+#endif
+            }
         }
     }
 #else
-    (void)scale;
 #pragma unroll
     for (int k = 0; k < FRAGS_K; k++) {
         rfg_frag_ab w[FRAGS_N];
@@ -215,7 +361,7 @@ RFG_DEVICE void multiply_step(rfg_frag_wx (*acc)[FRAGS_N], const struct place *p
 
 RFG_DEVICE float final_of(float sum)
 {
-    return SCALES == GEMM_SCALES_BLOCKS ? sum : rfg_tile_sum(sum, IN_DTYPE);
+    return SCALED ? W_UNIT * sum : rfg_tile_sum(sum, IN_DTYPE);
 }
 
 /* A fragment's sums to the wave's 16 rows in LDS. */
@@ -273,12 +419,12 @@ RFG_KERNEL(THREADS) gemm_tile(struct gemm_args a)
     c.chunks = a.k / X_VEC;
     c.end = xcd_scalar(rfg_share_begin(steps, t.split + 1, splits));
     c.to = row * CHUNKS + (c.chunk ^ swizzle(row));
-    int ldx = (int)GEMM_LDX(&a) * X_BYTES, ldw = (int)GEMM_LDW(&a) * W_BYTES;
+    int ldx = (int)GEMM_LDX(&a) * X_BYTES, ldw = (int)W_BYTES_OF(GEMM_LDW(&a));
     int rows_m = a.m - m0 < TILE_M ? a.m - m0 : TILE_M, rows_n = a.n - n0 < TILE_N ? a.n - n0 : TILE_N;
     c.x = GATHER ? rfg_buffer_of(a.x, (X_ROWS(&a) - 1) * ldx + a.k * X_BYTES)
                  : rfg_buffer_of(x_row(&a, m0), (rows_m - 1) * ldx + a.k * X_BYTES);
-    c.w = HALVES ? rfg_buffer_of(a.w, (a.n - 1) * ldw + a.k * W_BYTES)
-                 : rfg_buffer_of(w_row_of(&a, n0), (rows_n - 1) * ldw + a.k * W_BYTES);
+    c.w = HALVES ? rfg_buffer_of(a.w, (a.n - 1) * ldw + W_BYTES_OF(W_COLS(&a)))
+                 : rfg_buffer_of(W_ROW_AT(&a, n0), (rows_n - 1) * ldw + W_BYTES_OF(W_COLS(&a)));
 #pragma unroll
     for (int i = 0; i < X_COPIES; i++) {
         int r = row + i * ROWS_A_PASS;
@@ -287,11 +433,27 @@ RFG_KERNEL(THREADS) gemm_tile(struct gemm_args a)
 #pragma unroll
     for (int i = 0; i < W_COPIES; i++) {
         int r = row + i * ROWS_A_PASS;
+#if W_IS_4_BITS
+        int chunk = c.chunk % RFG_FRAG_CHUNKS, word = c.chunk / RFG_FRAG_CHUNKS * 4;
+        c.w_at[i] = PREPACKED ? (rfg_u32)(r / PREPACK_ROWS * PREPACK_ROWS * ldw + r % PREPACK_ROWS * 16) +
+                                    (rfg_u32)(chunk * (PREPACK_ROWS * 16) + word)
+                              : row_offset(HALVES, w_row_at(&a, n0 + r), r, rows_n, ldw, 0) + (rfg_u32)(c.chunk * 4);
+        c.zero_at[i] = group_at(&a, n0, rows_n, r, c.chunk / (CHUNKS / GROUPS), 1);
+#else
         c.w_at[i] =
             PREPACKED
                 ? (rfg_u32)(r / PREPACK_ROWS * PREPACK_ROWS * ldw + (c.chunk * PREPACK_ROWS + r % PREPACK_ROWS) * 16)
                 : row_offset(HALVES, w_row_at(&a, n0 + r), r, rows_n, ldw, c.chunk);
+#endif
     }
+#if W_IS_4_BITS
+    c.groups = W_COLS(&a) / W_GROUP;
+    c.scale = groups_of(&a, a.w_scale, n0, rows_n, W_SCALE_BYTES);
+    c.zero = groups_of(&a, W_ZEROS(&a), n0, rows_n, 1);
+#pragma unroll
+    for (int i = 0; i < SCALE_COPIES; i++)
+        c.scale_at[i] = group_at(&a, n0, rows_n, scale_row(i) % TILE_N, scale_row(i) / TILE_N, W_SCALE_BYTES);
+#endif
 
     struct place p;
     p.row_m = wave % WAVES_M * WAVE_M;
@@ -305,6 +467,9 @@ RFG_KERNEL(THREADS) gemm_tile(struct gemm_args a)
             p.x_at[k][i] = rfg_anew((rfg_u32)(p.row_m * CHUNKS + at));
             p.w_at[k][i] = rfg_anew((rfg_u32)(X_CHUNKS + p.row_n * CHUNKS + at));
         }
+#if W_IS_4_BITS
+    p.scale_at = p.row_n + (RFG_FRAG_C_ACROSS ? rfg_lane() / 16 * 8 : rfg_frag_c_row(0));
+#endif
     float scale[FRAGS_M * W_SCALES], next_scale[FRAGS_M * W_SCALES];
 #if SCALES == GEMM_SCALES_BLOCKS
     p.a = &a;
