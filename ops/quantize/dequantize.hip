@@ -14,7 +14,7 @@
 /* A word of 4 bytes, a code each; of nibbles all eight are in v.x. */
 RFG_DEVICE rfg_u32x2 load_codes(const char *q, int left)
 {
-    if (WHOLE && NIBBLES) {
+    if (WHOLE && RFG_IS_4_BITS(Q_DTYPE)) {
         rfg_u32x2 w = { rfg_load4(q), 0u };
         return w;
     }
