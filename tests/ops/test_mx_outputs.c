@@ -127,6 +127,7 @@ struct memory {
 static void fill_groups(float *x, rfg_dtype codes, uint64_t seed)
 {
     const float max = (float)rfg_largest(codes);
+    const float specials[] = { NAN, -NAN, INFINITY, -INFINITY };
     const float edges[] = { max, 1, 1.75f, 1.875f, 1.9375f, 1.5f, 1.96875f };
     for (int g = 0; g < ROWS * GROUPS; g++) {
         int exponent = g % 2 ? BELOW(290) - 155 : BELOW(16) - 8; /* all that fp32 has, or what is common */
@@ -138,7 +139,7 @@ static void fill_groups(float *x, rfg_dtype codes, uint64_t seed)
         }
         x[g * 32 + BELOW(32)] = BELOW(2) ? largest : -largest;
         if (g % 16 == 0)
-            x[g * 32 + BELOW(32)] = BELOW(2) ? NAN : BELOW(2) ? INFINITY : -INFINITY;
+            x[g * 32 + BELOW(32)] = ONE_OF(specials);
         if (g % 37 == 0)
             memset(x + g * 32, 0, 32 * sizeof(*x));
     }
