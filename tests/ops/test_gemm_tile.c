@@ -108,6 +108,9 @@ START_TEST(tiles_by_turns)
 }
 END_TEST
 
+#define MXFP4    " w_scale=e8m0 w_group=32 packed=1"
+#define MXFP4_MX " w_scale=e8m0 packed=1"
+
 START_TEST(refusals)
 {
     static const char *const cases[][3] = {
@@ -134,6 +137,26 @@ START_TEST(refusals)
         { "gemm e4m3,e4m3->bf16 M=16 N=384 K=512 act=silu halves=1" BLOCKS,
           "gemm_thin_mma{tile_m=8,frags_n=1,k_waves=4,unroll=2,split_k=1}",
           "N=384: must be a multiple of 256 with halves=1, w_per=block" },
+        { "gemm bf16,e2m1->bf16 M=300 N=256 K=512" MXFP4, "gemm_tile_wgmma{tile_n=192,cluster=1}", NULL },
+        { "gemm bf16,e2m1->bf16 M=300 N=256 K=512" MXFP4, "gemm_tile_wgmma{tile_n=192,cluster=2}",
+          "cluster=2: must be 1" },
+        { "gemm bf16,e2m1->bf16 M=300 N=256 K=512" MXFP4, "gemm_tile_wgmma{tile_n=208,cluster=1}",
+          "a warpgroup has 208 columns: must be at most 192" },
+        { "gemm bf16,e2m1->bf16 M=300 N=256 K=512 w_scale=e8m0 w_group=32", "gemm_tile_wgmma{tile_n=192,cluster=1}",
+          "packed=0" },
+        { "gemm f16,e2m1->bf16 M=300 N=256 K=512" MXFP4, "gemm_tile_wgmma{tile_n=192,cluster=1}", "x is f16" },
+        { "gemm bf16,i4->bf16 M=300 N=256 K=512 w_scale=f16 w_group=128 packed=1",
+          "gemm_tile_wgmma{tile_n=192,cluster=1}", "w i4" },
+        /* gemm_w4_mma: a ring that is used more than once has 4 stages or more. */
+        { "gemm bf16,e2m1->bf16 M=128 N=256 K=4096" MXFP4,
+          "gemm_w4_mma{wgmma=1,tile_m=128,tile_n=128,frags_n=1,k_waves=1,split=2,per_cu=1}",
+          "LDS has room for 3 steps: must be at least 4, or all 16" },
+        { "gemm bf16,e2m1->bf16 M=128 N=256 K=768" MXFP4,
+          "gemm_w4_mma{wgmma=1,tile_m=128,tile_n=128,frags_n=1,k_waves=1,split=2,per_cu=1}", NULL },
+        { "gemm bf16,e2m1->bf16 M=64 N=256 K=4096" MXFP4,
+          "gemm_w4_mma{wgmma=1,tile_m=64,tile_n=128,frags_n=2,k_waves=1,split=1,per_cu=1}", "frags_n=2" },
+        { "gemm e4m3,e2m1->bf16 M=8 N=256 K=512 x_scale=e8m0 x_per=group w_per=group" MXFP4_MX,
+          "gemm_w4_mma{wgmma=0,tile_m=8,tile_n=64,frags_n=1,k_waves=1,split=1,per_cu=1}", "x_per=group" },
     };
     for (size_t i = 0; i < COUNT(cases); i++)
         op_config_taken("sm_90", cases[i][0], cases[i][1], cases[i][2]);
