@@ -411,7 +411,8 @@ gemm_w4_mma(struct gemm_args a)
     int tid = rfg_thread(), rank = SPLIT == 1 ? 0 : rfg_group_x() % SPLIT, tile = rfg_group_x() / SPLIT;
     rfg_start_next();
 #if EXPERTS
-    int tiles_n = (a.n - 1) / TILE_N + 1, m0 = 0, n0 = tile % tiles_n * TILE_N;
+    int tiles_n = (a.n - 1) / TILE_N + 1;
+    int m0 = 0, n0 = tile % tiles_n * TILE_N;
     rfg_await_previous(); /* which may have sorted the rows */
     if (!take_tile(&a, TILE_M, tile / tiles_n))
         return;
