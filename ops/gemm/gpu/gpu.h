@@ -154,11 +154,16 @@ static inline bool takes_mma(const struct rfg_device *dev, const struct rfg_prob
            (gemm_is_codes(prob) ? gemm_has_loader(prob, why) : gemm_reads_plain(prob, why)) && reads_chunks(prob, why);
 }
 
+static inline bool is_amd(const struct rfg_device *dev, struct rfg_reason *why)
+{
+    return dev->platform != RFG_PLATFORM_NVIDIA || rfg_refuse(why, "device is %s: must be an AMD GPU", dev->name);
+}
+
 /* And what AMD's fragments take. */
 static inline bool takes_mma_amd(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    if (dev->platform == RFG_PLATFORM_NVIDIA)
-        return rfg_refuse(why, "device is %s: must be an AMD GPU", dev->name);
+    if (!is_amd(dev, why))
+        return false;
     if (prob->dtype[0] == RFG_E5M2 && (!strcmp(dev->target, "gfx90a") || !strcmp(dev->target, "gfx908")))
         return rfg_refuse(why, "x is e5m2: %s's matrix instructions take its least numbers, as fp16, for 0",
                           dev->target);
@@ -201,9 +206,7 @@ static inline bool is_sm_90a(const struct rfg_device *dev, struct rfg_reason *wh
 /* What they take. */
 static inline bool takes_wgmma(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    if (!is_sm_90a(dev, why))
-        return false;
-    if (!reads_rows(prob, why))
+    if (!is_sm_90a(dev, why) || !reads_rows(prob, why))
         return false;
     if (!gemm_is_codes(prob))
         return takes_mma_16(dev, prob, why);
@@ -234,6 +237,21 @@ static inline bool takes_mma_or_4_bits(const struct rfg_device *dev, const struc
         return rfg_refuse(why, "packed=0: must be 1, w is %s", rfg_dtype_name((rfg_dtype)prob->dtype[1]));
     return PREPACK4_COLS % group == 0 || group % PREPACK4_COLS == 0 ||
            rfg_refuse(why, "w_group=%" PRId64 ": must be 32, 64, or a multiple of %d", group, PREPACK4_COLS);
+}
+
+/* How many tiles of tile_m rows a problem has one below the other, and how often W is read for them, about. */
+struct down {
+    double tiles, reads;
+};
+/* plain: gemm_as_plain()'s, which has `tiles`. Experts' rows differ: of each half a tile is left, and W is read once
+ * more. */
+static inline struct down tiles_down(const struct rfg_problem *grouped, const struct rfg_problem *plain, int tile_m,
+                                     int64_t tiles)
+{
+    if (!grouped->v[GEMM_EXPERTS])
+        return (struct down){ (double)tiles, 1 };
+    double down = fmax(1, (double)plain->v[GEMM_M] / tile_m + 0.5);
+    return (struct down){ down, 1 + 0.7 * (down - 1) };
 }
 
 /* Of a step of their main loops: fragments of X for one of W, */

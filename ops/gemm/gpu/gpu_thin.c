@@ -192,15 +192,11 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *gr
     double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
     double waves = p[P_K_WAVES], longest = (double)s.longest;
     int split = p[P_SPLIT_K], blocks = THIN_BLOCKS(p[P_TILE_M], p[P_FRAGS_N]);
-    double down = (double)s.tiles_m, again = 1;
-    if (grouped->v[GEMM_EXPERTS]) { /* experts' rows differ: of each half a tile is left, and W is read once more */
-        down = fmax(1, m / p[P_TILE_M] + 0.5);
-        again = 1 + 0.7 * (down - 1);
-    }
-    struct gemm_flow f = { .groups = down * (double)s.tiles_n * split, .cluster = split };
+    struct down down = tiles_down(grouped, prob, p[P_TILE_M], s.tiles_m);
+    struct gemm_flow f = { .groups = down.tiles * (double)s.tiles_n * split, .cluster = split };
     f.per_cu = resident(dev, prob, &s, p);
     double w_row = (double)gemm_w_row_bytes(prob);
-    f.memory = m * k * x_bytes(prob) + n * w_row * again;
+    f.memory = m * k * x_bytes(prob) + n * w_row * down.reads;
     f.bytes =
         (MIN(n, s.tile_n) * w_row / k + MIN(m, p[P_TILE_M]) * x_bytes(prob)) * gemm_step_k(prob) * waves * longest;
     /* A step is asked for again as soon as it is used. */

@@ -96,9 +96,7 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
                           MOST_K_I8);
     if (!gemm_w_is_4_bits(prob) || gemm_is_mx(prob))
         return takes_mma_amd(dev, prob, why);
-    if (dev->platform == RFG_PLATFORM_NVIDIA)
-        return rfg_refuse(why, "device is %s: must be an AMD GPU", dev->name);
-    return takes_4_bits(dev, prob, why);
+    return is_amd(dev, why) && takes_4_bits(dev, prob, why);
 }
 
 static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)

@@ -39,12 +39,6 @@ static bool has_parts(const struct rfg_problem *prob)
     return gemm_is_fp8(prob) || gemm_scales(prob) == GEMM_SCALES_BLOCKS;
 }
 
-/* Is W mxfp4, which the waves that copy decode? */
-static bool is_w4(const struct rfg_problem *prob)
-{
-    return gemm_w_is_4_bits(prob);
-}
-
 /* How a step's sums are kept beside the tile's: in two sets, so that one is added while the other is multiplied, of two
  * steps or of halves of one; or if there is no room for that, one half after the other. */
 static void parts_of(struct shape *s)
@@ -66,9 +60,9 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     if (experts && blocks && prob->v[GEMM_HALVES] && s.sets == 1 && t.n % 32) /* two scales of each for 16 columns */
         s.registers += 40;
     while (s.stages < TILE_MAX_STAGES &&
-           TILE_LDS_BYTES(t.m, t.n, s.stages + 1, blocks, rows, experts, is_w4(prob)) <= dev->lds_bytes)
+           TILE_LDS_BYTES(t.m, t.n, s.stages + 1, blocks, rows, experts, gemm_w_is_4_bits(prob)) <= dev->lds_bytes)
         s.stages++;
-    s.lds = TILE_LDS_BYTES(t.m, t.n, s.stages, blocks, rows, experts, is_w4(prob));
+    s.lds = TILE_LDS_BYTES(t.m, t.n, s.stages, blocks, rows, experts, gemm_w_is_4_bits(prob));
     s.clusters = ceil_div(prob->v[GEMM_M], t.m * t.cluster) * ceil_div(prob->v[GEMM_N], t.n);
     if (experts) /* and where an odd one is left, side by side */
         s.clusters = gemm_most_tiles(prob, t.m) * ceil_div(prob->v[GEMM_N], t.n * t.cluster);
@@ -100,8 +94,8 @@ static bool supports_of(const struct rfg_device *dev, const struct rfg_problem *
                         struct rfg_reason *why)
 {
     int64_t m = prob->v[GEMM_M], experts = prob->v[GEMM_EXPERTS];
-    if (!(is_w4(prob) ? takes_w4(dev, prob, why) : takes_wgmma(dev, prob, why)) || !halves_in_blocks(prob, why) ||
-        (tile_m < 128 && !gemm_has_one_w(prob, why)))
+    if (!(gemm_w_is_4_bits(prob) ? takes_w4(dev, prob, why) : takes_wgmma(dev, prob, why)) ||
+        !halves_in_blocks(prob, why) || (tile_m < 128 && !gemm_has_one_w(prob, why)))
         return false;
     if (experts > TILE_MOST_EXPERTS)
         return rfg_refuse(why, "experts=%" PRId64 ": must be at most %d", experts, TILE_MOST_EXPERTS);
@@ -120,11 +114,11 @@ static bool valid_of(const struct rfg_device *dev, const struct rfg_problem *pro
                      struct rfg_reason *why)
 {
     struct shape s = shape_of(dev, prob, t);
-    int most = TILE_REGISTERS(prob->v[GEMM_EXPERTS], is_w4(prob));
-    if (is_w4(prob) && s.group_n > TILE_MOST_COLUMNS_W4)
+    int most = TILE_REGISTERS(prob->v[GEMM_EXPERTS], gemm_w_is_4_bits(prob));
+    if (gemm_w_is_4_bits(prob) && s.group_n > TILE_MOST_COLUMNS_W4)
         return rfg_refuse(why, "tile_n=%d: a warpgroup has %d columns: must be at most %d beside waves that decode",
                           t.n, s.group_n, TILE_MOST_COLUMNS_W4);
-    if (is_w4(prob) && t.cluster > 1)
+    if (gemm_w_is_4_bits(prob) && t.cluster > 1)
         return rfg_refuse(why, "cluster=%d: must be 1, each workgroup decodes W for itself", t.cluster);
     if (s.registers > most)
         return rfg_refuse(why, "tile_n=%d: about %d registers: must be at most %d", t.n, s.registers, most);
@@ -135,17 +129,11 @@ static bool valid_of(const struct rfg_device *dev, const struct rfg_problem *pro
     return true;
 }
 
-/* Bytes of a row of W. */
-static double w_row_bytes(const struct rfg_problem *prob)
-{
-    return is_w4(prob) ? (double)gemm_w_row_bytes(prob) : (double)prob->v[GEMM_K] * x_bytes(prob);
-}
-
 /* A step of a tile: of matrix cores, or of waves that decode it: 0.11 us for each lane's eight columns (H100). */
 static double step_us(const struct rfg_problem *prob, struct tile t, double mma)
 {
     double columns = TILE_WIDTH / x_bytes(prob), words = t.n * columns / 8;
-    return is_w4(prob) ? fmax(mma, words / TILE_COPIERS(1) * 0.11) : mma;
+    return gemm_w_is_4_bits(prob) ? fmax(mma, words / TILE_COPIERS(1) * 0.11) : mma;
 }
 
 /* Tiles that one CU works through. */
@@ -200,17 +188,17 @@ static double predict_experts(const struct rfg_device *dev, const struct rfg_pro
     if (rows <= t.m / 2)
         step /= 2;
     double rounds = ceil(experts * down * along / dev->cu_count);
-    double of_w = t.n * w_row_bytes(plain) / (k * x_bytes(plain)); /* as rows of X */
+    double w_row = (double)gemm_w_row_bytes(plain), of_w = t.n * w_row / (k * x_bytes(plain)); /* as rows of X */
     double bytes = (rows + of_w / t.cluster) * TILE_WIDTH / (dev->cache_gbps * 1e9 * per_cu);
     step = step_us(plain, t, step);
     double busy = rounds * ((double)s.steps * fmax(step, bytes) + t.n * c->tile_store);
     /* Tiles of the same columns that don't share W read it again if that takes longer than caches keep it. (As counted:
      * 2.1 times with tiles of 2 MB, 1.3 with 0.8.) */
     double reads = t.cluster == 1 || down == 1 ? down : down / 2 + 0.25;
-    double kept = t.n * w_row_bytes(plain) * dev->cu_count / (double)dev->cache_bytes;
+    double kept = t.n * w_row * dev->cu_count / (double)dev->cache_bytes;
     double again = 1 + (reads - 1) * fmin(fmax(0.14 * (kept - 0.5), 0), 1);
     double of_y = m * n * rfg_format((int)plain->dtype[2])->bytes;
-    double memory = m * k * x_bytes(plain) + experts * along * t.n * again * w_row_bytes(plain) + of_y;
+    double memory = m * k * x_bytes(plain) + experts * along * t.n * again * w_row + of_y;
     memory /= dev->mem_gbps * 1e3;
     memory *= EXPERTS_MEMORY;
     return dev->latency_us + c->wgmma_fill + LIST_US + fmax(busy, memory) + 0.05 * fmin(busy, memory);
@@ -229,13 +217,13 @@ static double predict_of(const struct rfg_device *dev, const struct rfg_problem 
     if (!has_parts(prob)) /* tile_mma is of fp8, whose steps are added */
         step *= 0.85;
     /* By TMA L2 gives a fifth more than by loads. */
-    double of_w = t.n * w_row_bytes(prob) / (k * x_bytes(prob));
+    double w_row = (double)gemm_w_row_bytes(prob), of_w = t.n * w_row / (k * x_bytes(prob));
     double bytes = (t.m + of_w / t.cluster) * TILE_WIDTH / (1.2 * dev->cache_gbps * 1e9 * per_cu);
     step = step_us(prob, t, step);
     double store = t.n * t.m / 128.0 * c->tile_store;
     double busy = rounds_of(dev, &s, t) * ((double)s.steps * fmax(step, bytes) + store);
     double of_y = m * n * rfg_format((int)prob->dtype[2])->bytes;
-    double memory = (m * k * x_bytes(prob) + n * w_row_bytes(prob) + of_y) / gemm_memory(dev);
+    double memory = (m * k * x_bytes(prob) + n * w_row + of_y) / gemm_memory(dev);
     double meet = t.cluster > 1 ? 1.2 : 0; /* a cluster's workgroups, twice */
     return dev->latency_us + c->wgmma_fill + 1.5 + meet + fmax(busy, memory / 0.85);
 }
@@ -253,7 +241,7 @@ static void kernel_of(const struct rfg_device *dev, const struct rfg_problem *pr
     rfg_kernel_macro(k, "CLUSTER", t.cluster);
     rfg_kernel_macro(k, "STAGES", s.stages);
     rfg_kernel_macro(k, "Y_TILES", y_tiles(prob));
-    if (is_w4(prob))
+    if (gemm_w_is_4_bits(prob))
         rfg_kernel_macro(k, "PREPACKED", 1);
 }
 
@@ -261,7 +249,9 @@ static void launch_of(const struct rfg_device *dev, const struct rfg_problem *pr
 {
     struct shape s = shape_of(dev, prob, t);
     int64_t groups = MIN(s.clusters, dev->cu_count / t.cluster) * t.cluster;
-    *l = (struct rfg_launch){ { (uint32_t)groups, 1, 1 }, { TILE_THREADS(is_w4(prob)), 1, 1 }, (uint32_t)s.lds };
+    *l = (struct rfg_launch){ { (uint32_t)groups, 1, 1 },
+                              { TILE_THREADS(gemm_w_is_4_bits(prob)), 1, 1 },
+                              (uint32_t)s.lds };
 }
 
 static int maps_of(const struct rfg_problem *prob, struct tile t, const void *kargs, struct rfg_tile_map *maps)
@@ -272,7 +262,7 @@ static int maps_of(const struct rfg_problem *prob, struct tile t, const void *ka
     struct rfg_tile_map *map = maps;
     if (!prob->v[GEMM_EXPERTS]) /* whose X is copied otherwise */
         *map++ = (struct rfg_tile_map){ a->x, a->m, (int64_t)a->k * bytes, a->ldx * bytes, t.m, 0 };
-    if (!is_w4(prob))
+    if (!gemm_w_is_4_bits(prob))
         *map++ = (struct rfg_tile_map){ a->w,           gemm_w_rows(prob) - half, (int64_t)a->k * bytes,
                                         a->ldw * bytes, t.n / t.cluster,          half * a->ldw * bytes };
     if (y_tiles(prob))

@@ -155,14 +155,10 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *gr
     struct shape s = shape_of(dev, prob, p);
     double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
     double w_row = (double)gemm_w_row_bytes(prob), longest = (double)s.longest;
-    double down = (double)s.tiles_m, again = 1;
-    if (grouped->v[GEMM_EXPERTS]) { /* experts' rows differ: of each half a tile is left, and W is read once more */
-        down = fmax(1, m / p[TILE_M] + 0.5);
-        again = 1 + 0.7 * (down - 1);
-    }
-    struct gemm_flow f = { .groups = down * (double)s.tiles_n * p[SPLIT], .cluster = p[SPLIT] };
+    struct down down = tiles_down(grouped, prob, p[TILE_M], s.tiles_m);
+    struct gemm_flow f = { .groups = down.tiles * (double)s.tiles_n * p[SPLIT], .cluster = p[SPLIT] };
     f.per_cu = resident(dev, &s);
-    f.memory = m * k * x_bytes(prob) + n * w_row * again;
+    f.memory = m * k * x_bytes(prob) + n * w_row * down.reads;
     f.bytes = (MIN(n, p[TILE_N]) * w_row / k + MIN(m, p[TILE_M]) * x_bytes(prob)) * PREPACK4_COLS * longest;
     f.in_flight = f.bytes * MIN(s.stages / longest, 1);
     /* Instructions of a block of 16 rows and a step: a quarter of the waves' at a time, 1.7 GHz. Of those that wait for

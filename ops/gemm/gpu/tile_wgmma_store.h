@@ -9,8 +9,8 @@
 #define ENDS      4                        /* eights of columns whose endings are in registers at once */
 
 /* What a tile's sums become: multiplied by scales of rows, and a bias added. Three waves put these into LDS, of two
- * columns scales, then biases, unless they copy scales of blocks, or experts' X,
- * or decode. */
+ * columns scales, then biases, unless they copy scales of blocks, or experts' X, or
+ * decode W. */
 #define ENDS_IN_LDS (!BLOCKS && !EXPERTS && !W4)
 #define END_FLOATS  (SCALES == GEMM_SCALES_ROWS ? 4 : 2) /* of two columns */
 RFG_DEVICE bool has_ending(const struct gemm_args *a)

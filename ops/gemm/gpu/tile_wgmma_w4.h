@@ -4,9 +4,9 @@
  * TMA would have put it. A scale is a power of two, by which decoding multiplies anyhow: bf16 has all products exactly,
  * but those beyond its largest, which fp32 hasn't either.
  *
- * A wave has 8 rows of every W4_WAVES * 8. Their codes, of 128 columns at a time, come to LDS as they are, W4_RAW times
- * as many columns in a ring of the wave's own: a step's worth of registers would be less than what memory has under
- * way. Of a lane's chunk words 0 and 1 become 16 bytes each of one step, 2 and 3 of the next. */
+ * A wave has 8 rows of every W4_WAVES * 8. Their codes, of 128 columns at a time, come to LDS as they are, TILE_RAW
+ * times as many columns in a ring of the wave's own: a step's worth of registers would be less than what memory has
+ * under way. Of a lane's chunk words 0 and 1 become 16 bytes each of one step, 2 and 3 of the next. */
 #define W4_WAVES    (TILE_COPIERS(1) / RFG_WAVE)
 #define W4_EIGHTS   (TILE_N / 8)                            /* of the tile's rows of W */
 #define W4_CHUNKS   ((W4_EIGHTS + W4_WAVES - 1) / W4_WAVES) /* of a lane, of 128 columns */
@@ -70,7 +70,7 @@ RFG_DEVICE void w4_begin(struct w4_copier *w, const struct gemm_args *a, int w0,
         w4_ask(w, i);
 }
 
-/* The scales of words `first` and the one behind it of all chunks, and these to a step's W. */
+/* Words `first` and the one behind it of all chunks, scaled, to a step's W. scales: of the lane's row. */
 RFG_DEVICE void w4_store(char *to, const struct w4_copier *w, const unsigned char *scales, int wave, int first,
                          bool large)
 {
