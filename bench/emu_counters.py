@@ -35,25 +35,33 @@ def check(name, got, want, dtype, slack):
                     (name, bad.sum(), bad.size, at, got[at], want[at]))
 
 
-def emulate(what, path, grid, block, lds, values, args, checks=None):
-    """Launches the code object's only kernel; checks: RFG_EMU_CHECKS. Gives the counters; its outputs are in files."""
+def emulate(what, path, grid, block, lds, values, args, checks=None, turn=None):
+    """Launches the code object's only kernel; checks, turn: RFG_EMU_CHECKS, RFG_EMU_TURN. Gives the counters; its outputs
+    are in files."""
     command = [os.path.join(args.bin, "rfg-emu"), "run", path, "--device", args.device, "--grid", ",".join(map(str, grid)),
                "--block", str(block), "--lds", str(lds), "--counters", "--json", "--args"] + values
-    env = dict(os.environ, RFG_EMU_CHECKS=checks) if checks else None
+    env = dict(os.environ, **{k: str(v) for k, v in (("RFG_EMU_CHECKS", checks), ("RFG_EMU_TURN", turn)) if v})
     run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
     if run.returncode:
-        raise Wrong("%s: rfg-emu: exit code %d: %s" % (what, run.returncode, run.stderr.strip()))
+        raise Wrong("%s: rfg-emu: exit code %d: %s" % (what, run.returncode, run.stderr.strip()[:2000]))
     return json.loads(run.stdout)["counters"]
 
 
-def ours(problem, args, variant=None):
-    """Counters of the dispatcher's pick, or of this variant."""
+def ours(problem, args, variant=None, more=()):
+    """Counters of the dispatcher's pick, or of this variant; more: options of rfg-bench."""
     command = [os.path.join(args.bin, "rfg-bench"), "--device", args.device, "--counters", "--json", "--problem", problem]
-    command += ["--variant", variant] if variant else []
+    command += (["--variant", variant] if variant else []) + list(more)
     run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if run.returncode:
         raise Wrong("rfg-bench: exit code %d: %s" % (run.returncode, run.stderr.strip()))
     return json.loads(run.stdout)
+
+
+def add_up(a, b):
+    """Counters of launches one after the other."""
+    if isinstance(a, dict):
+        return {k: add_up(a[k], b[k]) if k in a and k in b else a.get(k, b.get(k)) for k in {**a, **b}}
+    return a + b
 
 
 def row_of(problem, who, how, c, minimal):

@@ -44,7 +44,7 @@ from triton.compiler import ASTSource
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers"))
 import peer_kernels as tk
-from emu_counters import Wrong, check, emulate, ours, row_of, to_bits, to_float
+from emu_counters import Wrong, add_up, check, emulate, ours, row_of, to_bits, to_float
 
 NORMS = ["add_rmsnorm bf16->bf16 M=16 N=4096", "add_rmsnorm bf16->bf16 M=64 N=8192",
          "add_rmsnorm bf16->bf16 M=4096 N=8192",
@@ -179,13 +179,6 @@ def our_code(problem, variant, args):
             raise Wrong("ziglang: exit code %d: %s" % (run.returncode, run.stderr.strip()))
         with open(path + ".s") as f:
             return static_counts(f.read(), args)
-
-
-def add_up(a, b):
-    """Counters of launches one after the other."""
-    if isinstance(a, dict):
-        return {k: add_up(a[k], b[k]) if k in a and k in b else a.get(k, b.get(k)) for k in {**a, **b}}
-    return a + b
 
 
 # ---- problems: a reference, and the calls to try ------------------------------------------------------------------
