@@ -50,24 +50,38 @@ RFG_DEVICE rfg_u32x4 rfg_buffer_load16_stream(rfg_buffer b, rfg_u32 at, int unif
     return rfg_llvm_buffer_load16(b, (int)at, uniform, RFG_BUFFER_STREAM);
 }
 
-/* `words` (1, 2, 4, 8, 16) of them to v. */
-RFG_DEVICE void rfg_buffer_load_words(rfg_u32 *v, rfg_buffer b, rfg_u32 at, int uniform, int words)
+/* Before the name of a kernel that is declared ahead of its definition: the least waves of a SIMD, and perhaps the
+ * most, and with them registers. Of two waves each has 256, in which the compiler leaves sums where matrix instructions
+ * take them; of 512 half are accumulators, and some compilers move sums to and fro. gfx908's are always apart, and RDNA
+ * has no more than 256. */
+#if RFG_MFMA && !defined(__gfx908__)
+#define RFG_WAVES_A_SIMD(...) __attribute__((amdgpu_waves_per_eu(__VA_ARGS__)))
+#else
+#define RFG_WAVES_A_SIMD(...)
+#endif
+
+/* v of lane n of the lane's row of 16. n is a constant, if only after loops are unrolled. All lanes must be on. */
+RFG_DEVICE rfg_u32 rfg_row_share(rfg_u32 v, int n)
 {
-    if (words == 1)
-        v[0] = rfg_llvm_buffer_load4(b, (int)at, uniform, 0);
-    if (words == 2) {
-        rfg_u32x2 two = rfg_llvm_buffer_load8(b, (int)at, uniform, 0);
-        v[0] = two.x;
-        v[1] = two.y;
+#if defined(__gfx908__)
+#define RFG_SHARE(n)                                                                                                   \
+    case n:                                                                                                            \
+        return (rfg_u32)__builtin_amdgcn_ds_swizzle((int)v, (n) << 5 | 0x10);
+#else /* row_newbcast, on RDNA called row_share */
+#define RFG_SHARE(n)                                                                                                   \
+    case n:                                                                                                            \
+        return (rfg_u32)__builtin_amdgcn_update_dpp(0, (int)v, 0x150 + (n), 0xf, 0xf, true);
+#endif
+#define RFG_SHARE_4(n) RFG_SHARE(n) RFG_SHARE((n) + 1) RFG_SHARE((n) + 2) RFG_SHARE((n) + 3)
+    switch (n) {
+        RFG_SHARE_4(0)
+        RFG_SHARE_4(4)
+        RFG_SHARE_4(8)
+        RFG_SHARE_4(12)
     }
-#pragma unroll
-    for (int i = 0; i + 4 <= words; i += 4) {
-        rfg_u32x4 four = rfg_buffer_load16(b, at + 4 * i, uniform);
-        v[i] = four.x;
-        v[i + 1] = four.y;
-        v[i + 2] = four.z;
-        v[i + 3] = four.w;
-    }
+    return v;
+#undef RFG_SHARE_4
+#undef RFG_SHARE
 }
 
 /* Codes that matrix instructions of their own multiply; others go as fp16. */
@@ -103,39 +117,46 @@ RFG_DEVICE void rfg_stream_mma_fp8(rfg_frag_wx *c, const rfg_frag_ab *w, const r
 #endif
 
 #if RFG_MMA_I8(RFG_I8)
-/* The sum of 64 columns is exact, and added to c. */
 RFG_DEVICE void rfg_stream_mma_i8(rfg_frag_wx *c, const rfg_frag_ab *w, const rfg_frag_x *x)
 {
-    typedef int i32x4 __attribute__((ext_vector_type(4)));
-#if RFG_MFMA
-    i32x4 d = { 0, 0, 0, 0 };
-#if RFG_HAS_MMA_FP8
-    rfg_u32x2 w0 = w->v[0].xy, w1 = w->v[0].zw, x0 = x->v[0].xy, x1 = x->v[0].zw;
-    d = __builtin_amdgcn_mfma_i32_16x16x32_i8(__builtin_bit_cast(long, w0), __builtin_bit_cast(long, x0), d, 0, 0, 0);
-    d = __builtin_amdgcn_mfma_i32_16x16x32_i8(__builtin_bit_cast(long, w1), __builtin_bit_cast(long, x1), d, 0, 0, 0);
+    typedef int i32_piece __attribute__((ext_vector_type(4)));
+    typedef int i32_sums __attribute__((ext_vector_type(RFG_FRAG_WX)));
+    i32_sums d;
+#pragma unroll
+    for (int e = 0; e < RFG_FRAG_WX; e++)
+        d[e] = (int)rfg_as_u32(c->v[e]);
+#pragma unroll
+    for (int i = 0; i < RFG_FRAG_AB; i++) {
+        i32_piece a = __builtin_bit_cast(i32_piece, w->v[i]), b = __builtin_bit_cast(i32_piece, x->v[i]);
+#if defined(__gfx950__)
+        d = __builtin_amdgcn_mfma_i32_16x16x64_i8(a, b, d, 0, 0, 0);
+#elif RFG_HAS_MMA_FP8
+        typedef long i64_halves __attribute__((ext_vector_type(2)));
+        i64_halves ah = __builtin_bit_cast(i64_halves, a), bh = __builtin_bit_cast(i64_halves, b);
+        d = __builtin_amdgcn_mfma_i32_16x16x32_i8(ah.x, bh.x, d, 0, 0, 0);
+        d = __builtin_amdgcn_mfma_i32_16x16x32_i8(ah.y, bh.y, d, 0, 0, 0);
+#elif RFG_MFMA
+#pragma unroll
+        for (int word = 0; word < 4; word++)
+            d = __builtin_amdgcn_mfma_i32_16x16x16i8(a[word], b[word], d, 0, 0, 0);
 #else
-    rfg_u32 a[4] = { w->v[0].x, w->v[0].y, w->v[0].z, w->v[0].w },
-            b[4] = { x->v[0].x, x->v[0].y, x->v[0].z, x->v[0].w };
-#pragma unroll
-    for (int i = 0; i < 4; i++)
-        d = __builtin_amdgcn_mfma_i32_16x16x16i8((int)a[i], (int)b[i], d, 0, 0, 0);
+        d = __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32(true, a, true, b, d, false);
 #endif
-#else
-    typedef int i32x8 __attribute__((ext_vector_type(8)));
-    i32x8 d = { 0, 0, 0, 0, 0, 0, 0, 0 };
+    }
 #pragma unroll
-    for (int i = 0; i < RFG_FRAG_AB; i++)
-        d = __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32(true, __builtin_bit_cast(i32x4, w->v[i]), true,
-                                                       __builtin_bit_cast(i32x4, x->v[i]), d, false);
-#endif
-#pragma unroll
-    for (int i = 0; i < RFG_FRAG_WX; i++)
-        c->v[i] += (float)d[i];
+    for (int e = 0; e < RFG_FRAG_WX; e++)
+        c->v[e] = rfg_as_float((rfg_u32)d[e]);
 }
 #endif
 
+/* What rfg_stream_mma() has added up. */
+RFG_DEVICE float rfg_stream_sum(float sum, int dtype)
+{
+    return RFG_MMA_I8(dtype) ? (float)(int)rfg_as_u32(sum) : sum;
+}
+
 /* rfg_frag_mma_wx(), also of codes (64 columns), and with gfx950's instruction, which takes a lane's whole piece at
- * once. */
+ * once. Sums of i8 stay whole numbers, in the floats' registers: rfg_stream_sum(). */
 RFG_DEVICE void rfg_stream_mma(rfg_frag_wx *c, const rfg_frag_ab *w, const rfg_frag_x *x, int dtype)
 {
 #if RFG_HAS_MMA_FP8

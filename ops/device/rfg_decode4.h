@@ -30,7 +30,7 @@ RFG_DEVICE rfg_u32 w_both(rfg_u16 half)
 
 RFG_DEVICE rfg_u32 w_both_f16(float f)
 {
-#if RFG_AMD /* not by rfg_float_to_f16(), which is assembly: see w_floats4() */
+#if RFG_AMD /* not by rfg_float_to_f16(), which is assembly: see w_floats8() */
     return w_both(__builtin_bit_cast(rfg_u16, (_Float16)f));
 #else
     return w_both(rfg_float_to_f16(f));
@@ -130,21 +130,22 @@ RFG_DEVICE w_offset w_offset_of(int zero)
     o.zero = zero * 0.0625f;
     return o;
 }
-/* Nibbles 0, 2, 4 and 6 as floats. The compiler doesn't see that assembly writes registers that matrix instructions
- * may still be writing, or reading: 11 wait states are the most that one of 16x16x16 makes (LLVM, AMDGPU's hazards). */
-RFG_DEVICE void w_floats4(float *a, float *b, float *c, float *d, rfg_u32 codes)
+/* All nibbles as floats. The compiler doesn't see that assembly writes registers that matrix instructions may still be
+ * writing, or reading: 11 wait states are the most that one of 16x16x16 makes (LLVM, AMDGPU's hazards). */
+RFG_DEVICE void w_floats8(float *f, rfg_u32 codes)
 {
 #if defined(__GFX9__)
-#define W_CVT(to, byte) "v_cvt_off_f32_i4_sdwa " to ", %4 dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:BYTE_" byte "\n"
-    asm("s_nop 10\n" W_CVT("%0", "0") W_CVT("%1", "1") W_CVT("%2", "2") W_CVT("%3", "3")
-        : "=&v"(*a), "=&v"(*b), "=&v"(*c), "=&v"(*d)
-        : "v"(codes));
+#define W_CVT(to, from, byte)                                                                                          \
+    "v_cvt_off_f32_i4_sdwa " to ", " from " dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:BYTE_" byte "\n"
+    asm("s_nop 10\n" W_CVT("%0", "%8", "0") W_CVT("%1", "%9", "0") W_CVT("%2", "%8", "1") W_CVT("%3", "%9", "1")
+            W_CVT("%4", "%8", "2") W_CVT("%5", "%9", "2") W_CVT("%6", "%8", "3") W_CVT("%7", "%9", "3")
+        : "=&v"(f[0]), "=&v"(f[1]), "=&v"(f[2]), "=&v"(f[3]), "=&v"(f[4]), "=&v"(f[5]), "=&v"(f[6]), "=&v"(f[7])
+        : "v"(codes), "v"(codes >> 4));
 #undef W_CVT
 #else
-    asm("v_cvt_off_f32_i4_e32 %0, %1" : "=v"(*a) : "v"(codes));
-    asm("v_cvt_off_f32_i4_e32 %0, %1" : "=v"(*b) : "v"(codes >> 8));
-    asm("v_cvt_off_f32_i4_e32 %0, %1" : "=v"(*c) : "v"(codes >> 16));
-    asm("v_cvt_off_f32_i4_e32 %0, %1" : "=v"(*d) : "v"(codes >> 24));
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        asm("v_cvt_off_f32_i4_e32 %0, %1" : "=v"(f[i]) : "v"(codes >> 4 * i));
 #endif
 }
 RFG_DEVICE rfg_u32 w_upper2(float x, float y, w_offset o)
@@ -156,14 +157,13 @@ RFG_DEVICE rfg_u32 w_upper2(float x, float y, w_offset o)
 }
 RFG_DEVICE rfg_u32x4 w_decode(rfg_u32 codes, w_offset o)
 {
-    float e[8];
-    w_floats4(&e[0], &e[4], &e[1], &e[5], codes);
-    w_floats4(&e[2], &e[6], &e[3], &e[7], codes >> 4);
-    rfg_u32x4 v;
-    v.x = w_upper2(e[0], e[1], o);
-    v.y = w_upper2(e[2], e[3], o);
-    v.z = w_upper2(e[4], e[5], o);
-    v.w = w_upper2(e[6], e[7], o);
+    float f[8];
+    w_floats8(f, codes);
+    rfg_u32x4 v; /* columns 2 j and 2 j + 1 are 16 bits apart */
+    v.x = w_upper2(f[0], f[4], o);
+    v.y = w_upper2(f[1], f[5], o);
+    v.z = w_upper2(f[2], f[6], o);
+    v.w = w_upper2(f[3], f[7], o);
     return v;
 }
 #endif

@@ -217,11 +217,19 @@ RFG_DEVICE rfg_u32 rfg_f8_to_f16x2(rfg_u32 u, int dtype, bool nans)
 {
     if (dtype == RFG_E5M2)
         return u;
-    rfg_u32 h = (u & 0x80008000u) | (u >> 1 & 0x3f803f80u), r, nan = 0;
+    rfg_u32 r, nan = 0;
+#if RFG_NVIDIA
+    rfg_u32 h = (u & 0x80008000u) | (u >> 1 & 0x3f803f80u);
     if (nans && dtype == RFG_E4M3) { /* all ones carry into bit 14, which becomes 0x7e00 */
         rfg_u32 m = ((h & 0x3f803f80u) + 0x00800080u) & 0x40004000u;
         nan = (m << 1) - (m >> 5);
-    } else if (nans) { /* -0 */
+    }
+#else
+    typedef short i16x2 __attribute__((ext_vector_type(2)));
+    typedef _Float16 f16x2 __attribute__((ext_vector_type(2)));
+    rfg_u32 h = __builtin_bit_cast(rfg_u32, __builtin_bit_cast(i16x2, u) >> (short)1) & 0xbf80bf80u;
+#endif
+    if (nans && dtype == RFG_E4M3FNUZ) { /* -0 */
         rfg_u32 t = h ^ 0x80008000u, m = ~(((t & 0x7fff7fffu) + 0x7fff7fffu) | t) & 0x80008000u;
         nan = m - (m >> 6);
     }
@@ -229,10 +237,10 @@ RFG_DEVICE rfg_u32 rfg_f8_to_f16x2(rfg_u32 u, int dtype, bool nans)
     rfg_u32 scale = dtype == RFG_E4M3 ? 0x5c005c00u : 0x58005800u; /* 2^8, 2^7 */
     asm("mul.f16x2 %0, %1, %2;" : "=r"(r) : "r"(h), "r"(scale));
 #else
-    typedef _Float16 f16x2 __attribute__((ext_vector_type(2)));
-    _Float16 by = dtype == RFG_E4M3 ? (_Float16)256 : (_Float16)128;
-    f16x2 scale = { by, by };
-    r = __builtin_bit_cast(rfg_u32, __builtin_bit_cast(f16x2, h) * scale);
+    f16x2 v = __builtin_bit_cast(f16x2, h), f = v * (_Float16)(dtype == RFG_E4M3 ? 256 : 128);
+    if (nans && dtype == RFG_E4M3) /* all ones are 1.875 here, which times 36352 is infinite; 448, the next, is 1.75 */
+        f += v * (_Float16)36352 * (_Float16)0;
+    r = __builtin_bit_cast(rfg_u32, f);
 #endif
     return r | nan;
 }

@@ -236,6 +236,7 @@ START_TEST(same_words_same_bits)
         "gemm f16,f16->f32 M=70 N=40 K=264",
         "gemm bf16,bf16->f32 M=33 N=48 K=544 packed=1",
         "gemm e4m3fnuz,e4m3fnuz->f32 M=20 N=70 K=656 x_scale=f32 w_scale=f32 x_per=row w_per=row",
+        "gemm i8,i8->f32 M=20 N=70 K=656 x_scale=f32 w_scale=f32 x_per=row w_per=row",
         "gemm e4m3,e4m3->f32 M=20 N=70 K=656",
         "gemm bf16,e2m1->f32 M=33 N=48 K=544 w_scale=e8m0 w_group=32 packed=1",
         "gemm f16,i4->f32 M=20 N=80 K=640 w_scale=f16 w_group=32 packed=1",

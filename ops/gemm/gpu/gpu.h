@@ -159,6 +159,34 @@ static inline bool is_amd(const struct rfg_device *dev, struct rfg_reason *why)
     return dev->platform != RFG_PLATFORM_NVIDIA || rfg_refuse(why, "device is %s: must be an AMD GPU", dev->name);
 }
 
+static inline bool is_cdna(const struct rfg_device *dev)
+{
+    return dev->wave_size == 64;
+}
+
+/* Are codes multiplied as fp16? */
+static inline bool decodes(const struct rfg_device *dev, const struct rfg_problem *prob)
+{
+    int x = (int)prob->dtype[0];
+    if (!gemm_is_codes(prob))
+        return false;
+    if (x == RFG_I8)
+        return !is_cdna(dev) && strncmp(dev->target, "gfx11", 5);
+    return strcmp(dev->target, "gfx950") ? strncmp(dev->target, "gfx94", 5) || x != RFG_E4M3FNUZ : x == RFG_E4M3FNUZ;
+}
+
+/* Are sums of i8 whole numbers? */
+static inline bool sums_whole(const struct rfg_device *dev, const struct rfg_problem *prob)
+{
+    return prob->dtype[0] == RFG_I8 && !decodes(dev, prob) && gemm_scales(prob) != GEMM_SCALES_BLOCKS;
+}
+static inline bool sums_fit(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    return !sums_whole(dev, prob) || prob->v[GEMM_K] <= MOST_K_I8 ||
+           rfg_refuse(why, "K=%" PRId64 ": must be at most %d of i8, whose sums have 32 bits", prob->v[GEMM_K],
+                      MOST_K_I8);
+}
+
 /* And what AMD's fragments take. */
 static inline bool takes_mma_amd(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {

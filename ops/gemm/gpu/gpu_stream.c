@@ -29,13 +29,14 @@ struct shape {
     int loads; /* of a step */
     int more;  /* registers of a step beside those of 16-byte loads: scales, zero points */
     int scale_loads;
-    int groups;    /* of a W of 4 bits: of its fragments in a step */
-    int sums;      /* registers */
-    bool twice;    /* both halves of a wave load the same */
-    bool epilogue; /* a residual or an activation; of codes, sums are in VGPRs too */
-    int scales;    /* of blocks, that a lane has of a step */
-    int decoded;   /* registers of codes as fp16, and of the sums of a step */
-    int lds;       /* bytes */
+    int groups;      /* of a W of 4 bits: of its fragments in a step */
+    int sums;        /* registers */
+    bool twice;      /* both halves of a wave load the same */
+    bool epilogue;   /* a residual or an activation; of codes, sums are in VGPRs too */
+    int scales;      /* of blocks, that a lane has of a step */
+    int decoded;     /* registers of codes as fp16, and of the sums of a step */
+    int lds;         /* bytes */
+    int block_steps; /* a wave's are a multiple of it */
     int64_t tiles_m, tiles_n, steps;
     int64_t longest; /* steps of the wave that has most */
 };
@@ -45,7 +46,7 @@ static int registers_of(const struct shape *s, int unroll)
 {
     /* Of 4-bit W as clang has it: decoded fragments, sums of groups, and scales as floats. */
     return unroll * (s->loads * 4 + s->scales + s->more) + s->loads + s->decoded +
-           (s->groups ? 48 + 10 * s->groups : 24);
+           (s->groups ? 48 + 12 * s->groups : 24);
 }
 
 /* Columns of a step. */
@@ -70,11 +71,10 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
         s.loads = p[P_FRAGS_N] * (gemm_w_is_4_bits(prob) ? 1 : 2) + s.frags_m * (x_words(prob) == 1 ? 1 : 2);
         s.scale_loads = s.more = gemm_is_mx(prob) ? p[P_FRAGS_N] + s.frags_m : 0;
     } else if (gemm_w_is_4_bits(prob)) {
-        int rows = rdna3 ? 16 : dev->wave_size == 64 ? 4 : 8; /* whose scales a lane loads */
-        int words = (int)ceil_div(rows * rfg_format_bytes((int)prob->v[GEMM_W_SCALE], 1), 4);
+        int bytes = (int)rfg_format_bytes((int)prob->v[GEMM_W_SCALE], 1);
+        int words = rdna3 ? MIN(bytes * 4, 8) : dev->wave_size == 64 ? bytes : bytes * 2;
         s.groups = p[P_FRAGS_N] * step_groups(prob);
-        s.more = s.groups * (words + (prob->v[GEMM_W_ZERO] ? 1 : 0));
-        s.scale_loads = s.groups * ((int)ceil_div(words, 4) + (prob->v[GEMM_W_ZERO] ? 1 : 0));
+        s.scale_loads = s.more = (int)ceil_div(s.groups * words, 16) + (prob->v[GEMM_W_ZERO] ? s.groups : 0);
         if (gemm_is_mx(prob)) { /* pieces of X are smaller, and have scales */
             s.more += s.frags_m * (1 - pieces * step_frags(prob) * (4 - x_words(prob)));
             s.scale_loads += s.frags_m;
@@ -85,7 +85,9 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     if (has_wide_mma(dev, prob))
         s.decoded = blocks ? s.sums + more : 8 + more / 2;
     else if (gemm_w_is_4_bits(prob))
-        s.decoded = codes ? 5 * pieces * s.frags_m : 0;
+        s.decoded = codes                                                    ? (5 * pieces + 12) * s.frags_m
+                    : prob->dtype[0] == RFG_BF16 && prob->dtype[1] == RFG_I4 ? 16
+                                                                             : 0;
     else
         s.decoded = codes ? a_load * s.loads + (blocks ? s.sums + more : 8 + more / 2) : 0;
     if (codes && !strcmp(dev->target, "gfx908")) /* a few more, and of two waves a SIMD each has half of 256 */
@@ -93,15 +95,17 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     s.lds = STREAM_LDS_BYTES(p[P_TILE_M], s.tile_n, p[P_K_WAVES]);
     s.tiles_m = gemm_most_tiles(prob, p[P_TILE_M]);
     s.tiles_n = ceil_div(prob->v[GEMM_N], s.tile_n);
-    s.steps = ceil_div(prob->v[GEMM_K], step_k(dev, prob));
-    s.longest = ceil_div(s.steps, p[P_SPLIT_K] * p[P_K_WAVES]);
+    s.block_steps = blocks ? GEMM_SCALE_BLOCK / step_k(dev, prob) : 1;
+    int64_t units = ceil_div(prob->v[GEMM_K], step_k(dev, prob) * s.block_steps);
+    s.steps = units * s.block_steps;
+    s.longest = ceil_div(units, p[P_SPLIT_K] * p[P_K_WAVES]) * s.block_steps;
     return s;
 }
 
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
     struct rfg_problem plain = gemm_as_plain(prob);
-    if (!few_rows(&plain, 256, why) || !halves_in_blocks(prob, why))
+    if (!few_rows(&plain, 256, why) || !halves_in_blocks(prob, why) || !sums_fit(dev, prob, why))
         return false;
     if (gemm_is_mx(prob) && !prob->v[GEMM_PREPACKED] && dev->platform != RFG_PLATFORM_NVIDIA)
         return takes_mx_amd(dev, prob, why);
@@ -120,9 +124,11 @@ static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *
 /* Do registers and the count of loads under way suffice? */
 static bool unroll_fits(const struct rfg_device *dev, const struct shape *s, int unroll, struct rfg_reason *why)
 {
+    if (unroll % s->block_steps)
+        return rfg_refuse(why, "unroll=%d: must be a multiple of %d, a block's steps", unroll, s->block_steps);
     /* CDNA's accumulators have registers of their own. */
     int ring = unroll * (s->loads * 4 + s->more), most = register_limit(dev, s->threads);
-    int registers = registers_of(s, unroll) + (dev->wave_size == 64 && !s->epilogue ? 0 : s->sums);
+    int registers = registers_of(s, unroll) + (is_cdna(dev) && !s->epilogue && !s->groups ? 0 : s->sums);
     if (s->epilogue) /* takes the sums to VGPRs, and needs some more of those */
         registers += 24;
     int most_32 = s->decoded && !s->twice ? MAX_CODES_32 : MAX_RING_32;
@@ -144,9 +150,9 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
         return false;
     if (s.lds > dev->lds_bytes)
         return rfg_refuse(why, "%d bytes of LDS: must be at most %d", s.lds, dev->lds_bytes);
-    if (p[P_SPLIT_K] > s.steps)
-        return rfg_refuse(why, "split_k=%d: K=%" PRId64 " has %" PRId64 " steps of %d", p[P_SPLIT_K], k, s.steps,
-                          step_k(dev, prob));
+    if (p[P_SPLIT_K] > s.steps / s.block_steps)
+        return rfg_refuse(why, "split_k=%d: K=%" PRId64 " has %" PRId64 " steps of %d", p[P_SPLIT_K], k,
+                          s.steps / s.block_steps, step_k(dev, prob) * s.block_steps);
     if (!tiles_span(prob, p[P_TILE_M], s.tile_n, why))
         return false;
     if (s.tiles_n * p[P_SPLIT_K] > MAX_GRID_Y)
@@ -171,6 +177,8 @@ static int even_unroll(const struct rfg_device *dev, const struct shape *s, int 
     int least = s->groups ? 0 : 1, best = unroll->values[least];
     for (int i = least; i < unroll->n && unroll->values[i] <= most; i++) {
         int u = unroll->values[i];
+        if (u % s->block_steps)
+            continue;
         if (!unroll_fits(dev, s, u, NULL))
             break;
         if (s->longest % u == 0 || s->longest >= 4 * u || u > s->longest)
@@ -273,7 +281,7 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     /* Not of K but of how the waves divide it: fewer tests. */
     rfg_kernel_macro(k, "EXACT", s.steps % ((int64_t)p[P_SPLIT_K] * p[P_K_WAVES] * p[P_UNROLL]) == 0);
     rfg_kernel_macro(k, "ONCE", s.longest <= p[P_UNROLL]);
-    rfg_kernel_macro(k, "TAIL", prob->v[GEMM_K] % step_k(dev, prob) != 0);
+    rfg_kernel_macro(k, "TAIL", prob->v[GEMM_K] % (step_k(dev, prob) * s.block_steps) != 0);
     rfg_kernel_macro(k, "PREPACKED", (int)prob->v[GEMM_PREPACKED]);
 }
 

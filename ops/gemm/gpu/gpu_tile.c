@@ -32,28 +32,6 @@ struct shape {
     int64_t tiles_m, tiles_n, steps;
 };
 
-static bool is_cdna(const struct rfg_device *dev)
-{
-    return dev->wave_size == 64;
-}
-
-/* Are codes multiplied as fp16? */
-static bool decodes(const struct rfg_device *dev, const struct rfg_problem *prob)
-{
-    int x = (int)prob->dtype[0];
-    if (!gemm_is_codes(prob))
-        return false;
-    if (x == RFG_I8)
-        return !is_cdna(dev) && strncmp(dev->target, "gfx11", 5);
-    return strcmp(dev->target, "gfx950") ? strncmp(dev->target, "gfx94", 5) || x != RFG_E4M3FNUZ : x == RFG_E4M3FNUZ;
-}
-
-/* Are sums of i8 whole numbers? */
-static bool sums_whole(const struct rfg_device *dev, const struct rfg_problem *prob)
-{
-    return prob->dtype[0] == RFG_I8 && !decodes(dev, prob) && gemm_scales(prob) != GEMM_SCALES_BLOCKS;
-}
-
 static struct shape shape_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
     struct shape s = { .waves = p[WAVES_M] * p[WAVES_N],
@@ -91,9 +69,8 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
                           LEAST_M);
     if (!halves_in_blocks(prob, why))
         return false;
-    if (sums_whole(dev, prob) && prob->v[GEMM_K] > MOST_K_I8)
-        return rfg_refuse(why, "K=%" PRId64 ": must be at most %d of i8, whose sums have 32 bits", prob->v[GEMM_K],
-                          MOST_K_I8);
+    if (!sums_fit(dev, prob, why))
+        return false;
     if (!gemm_w_is_4_bits(prob) || gemm_is_mx(prob))
         return takes_mma_amd(dev, prob, why);
     return is_amd(dev, why) && takes_4_bits(dev, prob, why);
@@ -253,8 +230,6 @@ static bool order_of(const struct rfg_device *dev, const struct rfg_problem *pro
         snprintf(order->words, sizeof(order->words), "gemm_tile tile_k=%d", p[TILE_K]);
     else if (part && part < MIN(gemm_w_group(prob), PREPACK4_COLS))
         snprintf(order->words, sizeof(order->words), "gemm_tile part=%d", part);
-    else if (sums_whole(dev, prob))
-        snprintf(order->words, sizeof(order->words), "gemm_tile");
     else if (has_wide_mma(dev, prob) && p[TILE_K] == 64) /* gemm_stream_mma's have 128 columns */
         snprintf(order->words, sizeof(order->words), "gemm_tile narrow");
     else

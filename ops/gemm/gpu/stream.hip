@@ -18,9 +18,9 @@
  * W of 4 bits, prepacked, is loaded in the same pieces, each of four steps of 32 columns; X comes in the pieces that it
  * always has. It becomes fragments of X's format exactly, in registers; the sums of a group are multiplied by their
  * rows' scales, in fp32, which takes an instruction for each sum, where scaling W would take one for each element and a
- * rounding. What the lane needs of the scales, those of the rows of C that it has, is loaded with the step. Beside it X
- * may be of mx formats: its codes become fp16, too, and the sums of a group are multiplied by both scales. By rows mx
- * formats, and fp8, are multiplied by gfx950's instructions as they are: stream_wide.h.
+ * rounding. The scales are loaded with the step. Beside it X may be of mx formats: its codes become fp16, too, and the
+ * sums of a group are multiplied by both scales. By rows mx formats, and fp8, are multiplied by gfx950's instructions
+ * as they are: stream_wide.h.
  *
  * Macros: those of load.h and epilogue.h (X fp16 or bf16 and W the same or of 4 bits; or both codes), TILE_M (16, 32,
  * 64), FRAGS_N, K_WAVES, UNROLL (in steps), SPLIT, EXACT (all parts have the same number of steps, a multiple of
@@ -53,6 +53,11 @@ static_assert(QUADS * RFG_WAVE * 16 == PART_BYTES, "a wave's quads are not the t
 
 static_assert(SCALES != GEMM_SCALES_BLOCKS || GEMM_SCALE_BLOCK % TILE_N == 0, "a tile has several scales of W");
 
+/* With scales of blocks a wave's steps are whole blocks: the sums of one are scaled at its last step, whose ring has
+ * its scales. */
+#define BLOCK_STEPS   (SCALES == GEMM_SCALES_BLOCKS ? GEMM_SCALE_BLOCK / STEP_K : 1)
+#define ENDS_BLOCK(u) ((u) % BLOCK_STEPS == BLOCK_STEPS - 1)
+
 #if WIDE
 #include "gemm/gpu/stream_wide.h"
 #else
@@ -64,20 +69,15 @@ static_assert(SCALES != GEMM_SCALES_BLOCKS || GEMM_SCALE_BLOCK % TILE_N == 0, "a
 #else
 #define STEP_K (STEP_BYTES / X_BYTES)
 #endif
-#define BLOCK_STEPS (GEMM_SCALE_BLOCK / STEP_K)
-
 #if W_IS_4_BITS
-/* Of each group of a step: the scales of the lane's rows of C (on RDNA 3, where these are every other row, of all 16),
- * as they lie in memory, and its row of W's zero point. */
-#define SCALE_ROWS  (RFG_FRAG_C_ACROSS ? 16 : RFG_FRAG_WX)
-#define SCALE_WORDS (SCALE_ROWS * W_SCALE_BYTES / 4)
-#define GROUP_BYTES (PREPACK_ROWS * W_SCALE_BYTES)
-struct groups {
-    rfg_u32 scale[W_GROUPS][SCALE_WORDS];
-#if W_ZERO
-    int zero[W_GROUPS];
-#endif
-};
+/* Of each group of a step a lane needs the scales of its rows of C (on RDNA 3 every other row). 16 neighbouring lanes
+ * need the same ones, so each loads one word of theirs: lane l has word 16 i + l % 16 of
+ * [FRAGS_N][W_GROUPS][SCALE_WORDS] in scale[i], and makes floats of it that all of them multiply by. */
+#define SCALE_VALUES (RFG_FRAG_C_ACROSS ? (W_SCALE_BYTES == 1 ? 2 : 1) : 4 / W_SCALE_BYTES) /* of a word */
+#define SCALE_WORDS  (RFG_FRAG_WX / SCALE_VALUES)                                           /* of a group */
+#define SCALE_LIST   (FRAGS_N * W_GROUPS * SCALE_WORDS)
+#define SCALE_LOADS  ((SCALE_LIST + 15) / 16)
+#define GROUP_BYTES  (PREPACK_ROWS * W_SCALE_BYTES)
 #endif
 
 /* One step of a wave. */
@@ -93,7 +93,10 @@ struct step {
     float w_scale[W_SCALES], x_scale[FRAGS_M];
 #endif
 #if W_IS_4_BITS
-    struct groups g[FRAGS_N];
+    rfg_u32 scale[SCALE_LOADS];
+#if W_ZERO
+    int zero[FRAGS_N][W_GROUPS]; /* of the lane's row of W */
+#endif
 #endif
 };
 
@@ -108,11 +111,12 @@ struct place {
 #endif
 #if W_IS_4_BITS
     rfg_buffer scale, zero;
-    rfg_u32 scale_at, zero_at;    /* of the lane, in a group */
-    int groups;                   /* of a row */
+    rfg_u32 scale_at[SCALE_LOADS], zero_at; /* of the lane */
+    int groups;                             /* of a row */
 #endif
 #if MX
-    const char *x_scale[FRAGS_M]; /* of the rows of X that the lane's columns of C are of */
+    rfg_buffer x_scale;
+    rfg_u32 x_scale_at[FRAGS_M]; /* of the rows of X that the lane's columns of C are of */
 #endif
 };
 
@@ -120,10 +124,11 @@ struct place {
 RFG_DEVICE void place_scales(struct place *p, const struct gemm_args *a, int m0, int n0)
 {
     (void)n0;
+    p->x_scale = rfg_buffer_of(a->x_scale, 0x7fffffff);
 #pragma unroll
     for (int i = 0; i < FRAGS_M; i++) {
         int m = m0 + i * 16 + rfg_frag_c_col(0);
-        p->x_scale[i] = (const char *)a->x_scale + x_row_at(a, m < a->m ? m : a->m - 1) * (long long)a->x_scale_row;
+        p->x_scale_at[i] = (rfg_u32)x_row_at(a, m < a->m ? m : a->m - 1) * (rfg_u32)a->x_scale_row;
     }
 }
 #endif
@@ -135,30 +140,65 @@ RFG_DEVICE rfg_u32 offset_of(const struct place *p, rfg_u32 at, int step, int i)
 }
 
 #if W_IS_4_BITS
-RFG_DEVICE void load_groups(struct groups *g, const struct place *p, int step, int u, int frag)
+RFG_DEVICE void place_groups(struct place *p, const struct gemm_args *a, int n0, int rows_n)
+{
+    p->groups = W_COLS(a) / W_GROUP;
+    long long group0 = (long long)n0 / PREPACK_ROWS * p->groups;
+    int groups = rows_n / PREPACK_ROWS * p->groups;
+    p->scale = rfg_buffer_of((const char *)a->w_scale + group0 * GROUP_BYTES, groups * GROUP_BYTES);
+#pragma unroll
+    for (int i = 0; i < SCALE_LOADS; i++) {
+        int word = i * 16 + rfg_lane() % 16, of = word % SCALE_WORDS;
+        int group = word / (W_GROUPS * SCALE_WORDS) * p->groups + word / SCALE_WORDS % W_GROUPS;
+        int at = RFG_FRAG_C_ACROSS ? (W_SCALE_BYTES == 4 ? of * 8 + rfg_lane() / 16 * 4 : of * 4)
+                                   : rfg_frag_c_row(0) * W_SCALE_BYTES + of * 4;
+        p->scale_at[i] = word < SCALE_LIST ? (rfg_u32)(group * GROUP_BYTES + at) : 0x80000000u;
+    }
+#if W_ZERO
+    p->zero = rfg_buffer_of((const char *)a->w_zero + group0 * PREPACK_ROWS, groups * PREPACK_ROWS);
+    p->zero_at = (rfg_u32)rfg_frag_row(0);
+#endif
+}
+
+/* Of step `step + u`. */
+RFG_DEVICE void load_scales(rfg_u32 *scale, const struct place *p, int step, int u)
+{
+    int first = W_GROUP > PREPACK4_COLS ? W_GROUP_OF(step + u) : W_GROUP_OF(step);
+    int more = W_GROUP > PREPACK4_COLS ? 0 : u * W_GROUPS;
+#pragma unroll
+    for (int i = 0; i < SCALE_LOADS; i++)
+        scale[i] = rfg_llvm_buffer_load4(p->scale, (int)p->scale_at[i] + more * GROUP_BYTES, first * GROUP_BYTES, 0);
+}
+
+#if W_ZERO
+RFG_DEVICE void load_zeros(int *zero, const struct place *p, int step, int u, int frag)
 {
     int first = frag * p->groups + (W_GROUP > PREPACK4_COLS ? W_GROUP_OF(step + u) : W_GROUP_OF(step));
 #pragma unroll
     for (int i = 0; i < W_GROUPS; i++) {
         int more = W_GROUP > PREPACK4_COLS ? 0 : u * W_GROUPS + i;
-        rfg_buffer_load_words(g->scale[i], p->scale, p->scale_at + more * GROUP_BYTES, first * GROUP_BYTES,
-                              SCALE_WORDS);
-#if W_ZERO
-        g->zero[i] = rfg_llvm_buffer_load1(p->zero, (int)(p->zero_at + more * PREPACK_ROWS), first * PREPACK_ROWS, 0);
-#endif
+        zero[i] = rfg_llvm_buffer_load1(p->zero, (int)(p->zero_at + more * PREPACK_ROWS), first * PREPACK_ROWS, 0);
     }
 }
+#endif
 
-/* The scale of the row of C's element i. */
-RFG_DEVICE float scale_of(const rfg_u32 *v, int i)
+/* The floats of a lane's words. */
+RFG_DEVICE void scales_of(float (*f)[SCALE_VALUES], const rfg_u32 *scale)
 {
-    if (!RFG_FRAG_C_ACROSS)
-        return w_group_scale(v, i);
-    int odd = rfg_lane() / 16;
-    rfg_u32 word = W_SCALE_BYTES == 4   ? odd ? v[2 * i + 1] : v[2 * i]
-                     : W_SCALE_BYTES == 2 ? v[i] >> 16 * odd
-                                        : v[i / 2] >> (i % 2 * 16 + 8 * odd);
-    return w_group_scale(&word, 0);
+    int odd = RFG_FRAG_C_ACROSS ? rfg_lane() / 16 : 0, step = RFG_FRAG_C_ACROSS ? 2 : 1;
+#pragma unroll
+    for (int i = 0; i < SCALE_LOADS * SCALE_VALUES; i++) {
+        rfg_u32 word = scale[i / SCALE_VALUES];
+        if (W_SCALE_BYTES < 4)
+            word >>= (i % SCALE_VALUES * step + odd) * (W_SCALE_BYTES * 8);
+        f[i / SCALE_VALUES][i % SCALE_VALUES] = w_group_scale(&word, 0);
+    }
+}
+/* The one of element e of fragment j's sums of group g. */
+RFG_DEVICE float scale_of(float (*f)[SCALE_VALUES], int j, int g, int e)
+{
+    int word = (j * W_GROUPS + g) * SCALE_WORDS + e / SCALE_VALUES;
+    return rfg_as_float(rfg_row_share(rfg_as_u32(f[word / 16][e % SCALE_VALUES]), word % 16));
 }
 #endif
 
@@ -182,9 +222,12 @@ RFG_DEVICE void load_step(struct step *s, const struct place *p, int step, int u
                 (W_IS_4_BITS ? p->w_at[j][i] : offset_of(p, p->w_at[j][i], step + u, i)) + u * W_FRAG_STEP % REACH,
                 step * W_FRAG_STEP + u * W_FRAG_STEP / REACH * REACH);
 #if W_IS_4_BITS
+    load_scales(s->scale, p, step, u);
+#if W_ZERO
 #pragma unroll
     for (int j = 0; j < FRAGS_N; j++)
-        load_groups(&s->g[j], p, step, u, j);
+        load_zeros(s->zero[j], p, step, u, j);
+#endif
 #endif
 #pragma unroll
     for (int h = 0; h < W_STEPS; h++)
@@ -199,7 +242,7 @@ RFG_DEVICE void load_step(struct step *s, const struct place *p, int step, int u
 #if MX
 #pragma unroll
     for (int j = 0; j < FRAGS_M; j++)
-        s->x_scale[j] = rfg_load4(p->x_scale[j] + (step + u) * W_STEPS);
+        s->x_scale[j] = rfg_llvm_buffer_load4(p->x_scale, (int)p->x_scale_at[j] + u * W_STEPS, step * W_STEPS, 0);
 #if W_PADDED /* behind K is anything, a NaN perhaps */
     int there = p->chunks / RFG_FRAG_CHUNKS - (step + u) * W_STEPS;
 #pragma unroll
@@ -208,6 +251,8 @@ RFG_DEVICE void load_step(struct step *s, const struct place *p, int step, int u
 #endif
 #endif
 #if SCALES == GEMM_SCALES_BLOCKS
+    if (!ENDS_BLOCK(u))
+        return;
 #pragma unroll
     for (int h = 0; h < W_SCALES; h++)
         s->w_scale[h] = w_scale_of(p->a, p->n + W_SCALE_ROW(h), (step + u) / BLOCK_STEPS);
@@ -217,9 +262,27 @@ RFG_DEVICE void load_step(struct step *s, const struct place *p, int step, int u
 #endif
 }
 
-#if MX
-RFG_DEVICE void multiply(rfg_frag_wx (*acc)[FRAGS_M], const struct step *s)
+/* What matrix instructions made is read in multiply(), for rfg_settle()'s reason. */
+RFG_DEVICE void settle_sums(rfg_frag_wx (*acc)[FRAGS_M])
 {
+#pragma unroll
+    for (int i = 0; i < QUADS; i++) {
+        float *v = acc[i / FRAG_QUADS / FRAGS_M][i / FRAG_QUADS % FRAGS_M].v + i % FRAG_QUADS * 4;
+        rfg_f32x4 quad = { v[0], v[1], v[2], v[3] };
+        rfg_settle(&quad);
+        v[0] = quad.x;
+        v[1] = quad.y;
+        v[2] = quad.z;
+        v[3] = quad.w;
+    }
+}
+
+#if MX
+RFG_DEVICE void multiply(rfg_frag_wx (*acc)[FRAGS_M], const struct step *s, int u)
+{
+    (void)u;
+    float scale[SCALE_LOADS][SCALE_VALUES];
+    scales_of(scale, s->scale);
 #pragma unroll
     for (int g = 0; g < W_GROUPS; g++) {
         rfg_frag_x x[FRAGS_M];
@@ -245,21 +308,25 @@ RFG_DEVICE void multiply(rfg_frag_wx (*acc)[FRAGS_M], const struct step *s)
                 rfg_stream_mma(&sum, &w, &x[i], X_AS);
 #pragma unroll
                 for (int e = 0; e < RFG_FRAG_WX; e++)
-                    acc[j][i].v[e] = rfg_fma(sum.v[e], scale_of(s->g[j].scale[g], e) * x_scale[i], acc[j][i].v[e]);
+                    acc[j][i].v[e] = rfg_fma(sum.v[e], scale_of(scale, j, g, e) * x_scale[i], acc[j][i].v[e]);
             }
         }
     }
+    settle_sums(acc);
 }
 #elif W_IS_4_BITS
-RFG_DEVICE void multiply(rfg_frag_wx (*acc)[FRAGS_M], const struct step *s)
+RFG_DEVICE void multiply(rfg_frag_wx (*acc)[FRAGS_M], const struct step *s, int u)
 {
+    (void)u;
+    float scale[SCALE_LOADS][SCALE_VALUES];
+    scales_of(scale, s->scale);
 #pragma unroll
     for (int j = 0; j < FRAGS_N; j++) {
         rfg_keep_order(); /* or all of W is decoded first, into registers that there aren't */
 #pragma unroll
         for (int g = 0; g < W_GROUPS; g++) {
             rfg_frag_wx sum[FRAGS_M];
-            w_offset offset = W_OFFSET_OF(s->g[j].zero[g]);
+            w_offset offset = W_OFFSET_OF(s->zero[j][g]);
 #pragma unroll
             for (int h = 0; h < W_GROUP_STEPS; h++) {
                 rfg_frag_ab w;
@@ -276,38 +343,88 @@ RFG_DEVICE void multiply(rfg_frag_wx (*acc)[FRAGS_M], const struct step *s)
             }
 #pragma unroll
             for (int e = 0; e < RFG_FRAG_WX; e++) {
-                float scale = scale_of(s->g[j].scale[g], e);
+                float f = scale_of(scale, j, g, e);
 #pragma unroll
                 for (int i = 0; i < FRAGS_M; i++)
-                    acc[j][i].v[e] = rfg_fma(sum[i].v[e], scale, acc[j][i].v[e]);
+                    acc[j][i].v[e] = rfg_fma(sum[i].v[e], f, acc[j][i].v[e]);
             }
         }
     }
+    settle_sums(acc);
 }
 #else
-RFG_DEVICE void multiply(rfg_frag_wx (*acc)[FRAGS_M], const struct step *s)
+RFG_DEVICE void multiply(rfg_frag_wx (*acc)[FRAGS_M], const struct step *s, int u)
 {
+    (void)u;
 #pragma unroll
     for (int j = 0; j < FRAGS_N; j++)
 #pragma unroll
         for (int i = 0; i < FRAGS_M; i++) {
 #if SCALES == GEMM_SCALES_BLOCKS
-            rfg_frag_wx part;
+            rfg_frag_wx *block = &acc[FRAGS_N + j][i];
 #pragma unroll
             for (int e = 0; e < RFG_FRAG_WX; e++)
-                part.v[e] = 0.0f;
-            rfg_stream_mma(&part, &s->w[j], &s->x[0][i], IN_DTYPE);
+                block->v[e] = u % BLOCK_STEPS ? block->v[e] : 0.0f;
+            rfg_stream_mma(block, &s->w[j], &s->x[0][i], IN_DTYPE);
 #pragma unroll
             for (int e = 0; e < RFG_FRAG_WX; e++)
-                acc[j][i].v[e] = rfg_fma(part.v[e], s->w_scale[W_SCALE_OF(e)] * s->x_scale[i], acc[j][i].v[e]);
+                if (ENDS_BLOCK(u))
+                    acc[j][i].v[e] = rfg_fma(rfg_stream_sum(block->v[e], IN_DTYPE),
+                                             s->w_scale[W_SCALE_OF(e)] * s->x_scale[i], acc[j][i].v[e]);
 #else
             rfg_stream_mma(&acc[j][i], &s->w[j], &s->x[0][i], IN_DTYPE);
 #endif
         }
+#if SCALES == GEMM_SCALES_BLOCKS
+    if (ENDS_BLOCK(u))
+        settle_sums(acc);
+#endif
 }
 #endif
 
 #endif /* !WIDE */
+
+static_assert(UNROLL % BLOCK_STEPS == 0, "a ring has parts of a block");
+
+RFG_DEVICE float final_of(float sum)
+{
+    return W_IS_4_BITS || SCALES == GEMM_SCALES_BLOCKS ? W_UNIT * sum : rfg_stream_sum(sum, IN_DTYPE);
+}
+
+#if !WIDE
+/* Or a loop would keep offsets with each load's constant added, in as many registers. */
+RFG_DEVICE void offsets_anew(struct place *p)
+{
+#pragma unroll
+    for (int i = 0; i < FRAGS_N * RFG_FRAG_AB; i++)
+        p->w_at[i / RFG_FRAG_AB][i % RFG_FRAG_AB] = rfg_anew(p->w_at[i / RFG_FRAG_AB][i % RFG_FRAG_AB]);
+#pragma unroll
+    for (int i = 0; i < FRAGS_M * RFG_FRAG_X; i++)
+        p->x_at[i / RFG_FRAG_X][i % RFG_FRAG_X] = rfg_anew(p->x_at[i / RFG_FRAG_X][i % RFG_FRAG_X]);
+#if W_IS_4_BITS
+#pragma unroll
+    for (int i = 0; i < SCALE_LOADS; i++)
+        p->scale_at[i] = rfg_anew(p->scale_at[i]);
+#endif
+#if MX
+#pragma unroll
+    for (int i = 0; i < FRAGS_M; i++)
+        p->x_scale_at[i] = rfg_anew(p->x_scale_at[i]);
+#endif
+}
+#endif
+
+/* load_step() in a loop. Its registers are those of the step that was multiplied last. */
+RFG_DEVICE void load_next(struct step *s, struct place *p, int step, int u)
+{
+#if !WIDE
+    if (W_IS_4_BITS)
+        rfg_keep_order();
+    if (EXACT || W_IS_4_BITS)
+        offsets_anew(p);
+#endif
+    load_step(s, p, step, u);
+}
 
 /* Column of Y of element e of the lane's quad q. */
 RFG_DEVICE int column_of(int n0, int q, int e)
@@ -362,6 +479,9 @@ RFG_DEVICE void store_quads(const struct gemm_args *a, rfg_f32x4 *own, int wave,
     }
 }
 
+#if W_IS_4_BITS || SCALES == GEMM_SCALES_BLOCKS /* other instructions than matrix ones read sums, too */
+extern "C" __attribute__((global)) RFG_WAVES_A_SIMD(2) void gemm_stream_mma(struct gemm_args a);
+#endif
 RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
 {
     int wave = rfg_wave(), tiles_m = (a.m - 1) / TILE_M + 1;
@@ -374,9 +494,9 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
         return;
     m0 = 0;
 #endif
-    int part = split * K_WAVES + wave, parts = SPLIT * K_WAVES, all = (a.k - 1) / STEP_K + 1;
-    int step = EXACT && ONCE ? part * UNROLL : rfg_share_begin(all, part, parts);
-    int end = EXACT && ONCE ? step + UNROLL : rfg_share_begin(all, part + 1, parts);
+    int part = split * K_WAVES + wave, parts = SPLIT * K_WAVES, all = (a.k - 1) / (STEP_K * BLOCK_STEPS) + 1;
+    int step = EXACT && ONCE ? part * UNROLL : rfg_share_begin(all, part, parts) * BLOCK_STEPS;
+    int end = EXACT && ONCE ? step + UNROLL : rfg_share_begin(all, part + 1, parts) * BLOCK_STEPS;
 
     struct place p;
     p.chunks = a.k / (MX && !WIDE ? 8 : X_VEC);
@@ -387,15 +507,7 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
     p.w = HALVES ? rfg_buffer_of(a.w, (a.n - 1) * ldw + W_BYTES_OF(a.k))
                  : rfg_buffer_of(W_ROW_AT(&a, n0), (rows_n - 1) * ldw + W_BYTES_OF(W_COLS(&a)));
 #if W_IS_4_BITS && !WIDE
-    p.groups = W_COLS(&a) / W_GROUP;
-    long long group0 = (long long)n0 / PREPACK_ROWS * p.groups;
-    int groups = rows_n / PREPACK_ROWS * p.groups;
-    p.scale = rfg_buffer_of((const char *)a.w_scale + group0 * GROUP_BYTES, groups * GROUP_BYTES);
-    p.scale_at = RFG_FRAG_C_ACROSS ? 0 : (rfg_u32)(rfg_frag_c_row(0) * W_SCALE_BYTES);
-#if W_ZERO
-    p.zero = rfg_buffer_of((const char *)a.w_zero + group0 * PREPACK_ROWS, groups * PREPACK_ROWS);
-    p.zero_at = (rfg_u32)rfg_frag_row(0);
-#endif
+    place_groups(&p, &a, n0, rows_n);
 #endif
 #pragma unroll
     for (int j = 0; j < FRAGS_N; j++)
@@ -430,7 +542,7 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
 #endif
 
     struct step ring[UNROLL];
-    rfg_frag_wx acc[FRAGS_N][FRAGS_M];
+    rfg_frag_wx acc[FRAGS_N * (SCALES == GEMM_SCALES_BLOCKS ? 2 : 1)][FRAGS_M]; /* the second half: of a block */
 #pragma unroll
     for (int u = 0; u < UNROLL; u++)
         if (EXACT || step + u < end)
@@ -447,19 +559,30 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
 #pragma unroll
     for (int u = 0; u < UNROLL; u++)
         if (EXACT || step + u < end)
-            multiply(acc, &ring[u]);
+            multiply(acc, &ring[u], u);
 #else
+#if EXACT
 #pragma unroll 1
-    for (; step < end; step += UNROLL) {
-        bool more = step + UNROLL < end;
+    for (; step + UNROLL < end; step += UNROLL)
 #pragma unroll
         for (int u = 0; u < UNROLL; u++) {
-            if (EXACT || step + u < end)
-                multiply(acc, &ring[u]);
-            if (EXACT ? more : step + UNROLL + u < end)
-                load_step(&ring[u], &p, step + UNROLL, u);
+            multiply(acc, &ring[u], u);
+            load_next(&ring[u], &p, step + UNROLL, u);
         }
-    }
+#pragma unroll
+    for (int u = 0; u < UNROLL; u++)
+        multiply(acc, &ring[u], u);
+#else
+#pragma unroll 1
+    for (; step < end; step += UNROLL)
+#pragma unroll
+        for (int u = 0; u < UNROLL; u++) {
+            if (step + u < end)
+                multiply(acc, &ring[u], u);
+            if (step + UNROLL + u < end)
+                load_next(&ring[u], &p, step + UNROLL, u);
+        }
+#endif
 #endif
 
     /* To LDS, and of all waves added up in their order. */
@@ -471,7 +594,7 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
 #pragma unroll
             for (int h = 0; h < FRAG_QUADS; h++) {
                 const float *v = acc[j][i].v + 4 * h;
-                rfg_f32x4 quad = { W_UNIT * v[0], W_UNIT * v[1], W_UNIT * v[2], W_UNIT * v[3] };
+                rfg_f32x4 quad = { final_of(v[0]), final_of(v[1]), final_of(v[2]), final_of(v[3]) };
                 int q = (j * FRAGS_M + i) * FRAG_QUADS + h;
                 if (K_WAVES > 1) {
                     sums[(wave * QUADS + q) * RFG_WAVE] = quad;

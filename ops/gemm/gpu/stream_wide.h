@@ -94,8 +94,9 @@ RFG_DEVICE void load_step(struct step *s, const struct place *p, int step, int u
 #endif
 }
 
-RFG_DEVICE void multiply(rfg_frag_wx (*acc)[FRAGS_M], const struct step *s)
+RFG_DEVICE void multiply(rfg_frag_wx (*acc)[FRAGS_M], const struct step *s, int u)
 {
+    (void)u;
 #pragma unroll
     for (int j = 0; j < FRAGS_N; j++)
 #pragma unroll

@@ -30,7 +30,6 @@
  * that span less than 2 GiB. */
 #include "rfg_device.h"
 #include "rfg_amd_stream.h"
-#include "rfg_amd_tile.h"
 #include "rfg_amd_wide.h"
 #include "rfg_xcd.h"
 #include "gemm/gpu/load.h"
@@ -265,7 +264,7 @@ RFG_DEVICE void multiply_frags(rfg_frag_wx *c, const rfg_frag_ab *w, const rfg_f
 #else
 #pragma unroll
     for (int k = 0; k < PART_FRAGS; k++)
-        rfg_tile_mma(c, &w[k], &x[k], IN_DTYPE);
+        rfg_stream_mma(c, &w[k], &x[k], IN_DTYPE);
 #endif
 }
 
@@ -332,7 +331,8 @@ RFG_DEVICE void multiply_step(rfg_frag_wx (*acc)[FRAGS_N], const struct place *p
                 multiply_frags(&sums, w[j], x);
 #pragma unroll
                 for (int e = 0; e < RFG_FRAG_WX; e++)
-                    acc[i][j].v[e] = rfg_fma(rfg_tile_sum(sums.v[e], IN_DTYPE), SCALE_OF_PART(i, j, e), acc[i][j].v[e]);
+                    acc[i][j].v[e] =
+                        rfg_fma(rfg_stream_sum(sums.v[e], IN_DTYPE), SCALE_OF_PART(i, j, e), acc[i][j].v[e]);
 #endif
             }
         }
@@ -354,14 +354,14 @@ RFG_DEVICE void multiply_step(rfg_frag_wx (*acc)[FRAGS_N], const struct place *p
         for (int i = 0; i < FRAGS_M; i++)
 #pragma unroll
             for (int j = 0; j < FRAGS_N; j++)
-                rfg_tile_mma(&acc[i][j], &w[j], &x[i], IN_DTYPE);
+                rfg_stream_mma(&acc[i][j], &w[j], &x[i], IN_DTYPE);
     }
 #endif
 }
 
 RFG_DEVICE float final_of(float sum)
 {
-    return SCALED ? W_UNIT * sum : rfg_tile_sum(sum, IN_DTYPE);
+    return SCALED ? W_UNIT * sum : rfg_stream_sum(sum, IN_DTYPE);
 }
 
 /* A fragment's sums to the wave's 16 rows in LDS. */
@@ -389,8 +389,8 @@ RFG_DEVICE bool whole_quads(const struct gemm_args *a)
     return a->n % 4 == 0 && bits % (4 * Y_BYTES) == 0;
 }
 
-extern "C" __attribute__((global))
-RFG_WAVES_A_SIMD(WAVES > 4 || FRAGS_M * FRAGS_N <= 32 ? 2 : 1) void gemm_tile(struct gemm_args a);
+#define WAVES_A_SIMD (WAVES > 4 || FRAGS_M * FRAGS_N <= 32 ? 2 : 1)
+extern "C" __attribute__((global)) RFG_WAVES_A_SIMD(WAVES_A_SIMD, WAVES_A_SIMD) void gemm_tile(struct gemm_args a);
 
 RFG_KERNEL(THREADS) gemm_tile(struct gemm_args a)
 {
