@@ -355,7 +355,7 @@ RFG_DEVICE void multiply(rfg_frag_wx (*acc)[FRAGS_M], const struct step *s, int 
 #else
 RFG_DEVICE void multiply(rfg_frag_wx (*acc)[FRAGS_M], const struct step *s, int u)
 {
-    (void)u;
+    bool ends = ENDS_BLOCK(u);
 #pragma unroll
     for (int j = 0; j < FRAGS_N; j++)
 #pragma unroll
@@ -368,17 +368,15 @@ RFG_DEVICE void multiply(rfg_frag_wx (*acc)[FRAGS_M], const struct step *s, int 
             rfg_stream_mma(block, &s->w[j], &s->x[0][i], IN_DTYPE);
 #pragma unroll
             for (int e = 0; e < RFG_FRAG_WX; e++)
-                if (ENDS_BLOCK(u))
+                if (ends)
                     acc[j][i].v[e] = rfg_fma(rfg_stream_sum(block->v[e], IN_DTYPE),
                                              s->w_scale[W_SCALE_OF(e)] * s->x_scale[i], acc[j][i].v[e]);
 #else
             rfg_stream_mma(&acc[j][i], &s->w[j], &s->x[0][i], IN_DTYPE);
 #endif
         }
-#if SCALES == GEMM_SCALES_BLOCKS
-    if (ENDS_BLOCK(u))
+    if (SCALES == GEMM_SCALES_BLOCKS && ends)
         settle_sums(acc);
-#endif
 }
 #endif
 
