@@ -175,14 +175,11 @@ static inline bool decodes(const struct rfg_device *dev, const struct rfg_proble
     return strcmp(dev->target, "gfx950") ? strncmp(dev->target, "gfx94", 5) || x != RFG_E4M3FNUZ : x == RFG_E4M3FNUZ;
 }
 
-/* Are sums of i8 whole numbers? */
-static inline bool sums_whole(const struct rfg_device *dev, const struct rfg_problem *prob)
-{
-    return prob->dtype[0] == RFG_I8 && !decodes(dev, prob) && gemm_scales(prob) != GEMM_SCALES_BLOCKS;
-}
+/* Sums of i8 are whole numbers, but of blocks. */
 static inline bool sums_fit(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    return !sums_whole(dev, prob) || prob->v[GEMM_K] <= MOST_K_I8 ||
+    bool whole = prob->dtype[0] == RFG_I8 && !decodes(dev, prob) && gemm_scales(prob) != GEMM_SCALES_BLOCKS;
+    return !whole || prob->v[GEMM_K] <= MOST_K_I8 ||
            rfg_refuse(why, "K=%" PRId64 ": must be at most %d of i8, whose sums have 32 bits", prob->v[GEMM_K],
                       MOST_K_I8);
 }

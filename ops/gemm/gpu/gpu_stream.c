@@ -72,6 +72,7 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
         s.scale_loads = s.more = gemm_is_mx(prob) ? p[P_FRAGS_N] + s.frags_m : 0;
     } else if (gemm_w_is_4_bits(prob)) {
         int bytes = (int)rfg_format_bytes((int)prob->v[GEMM_W_SCALE], 1);
+        /* Words of a group's scales that 16 lanes share: stream.hip's SCALE_WORDS. */
         int words = rdna3 ? MIN(bytes * 4, 8) : dev->wave_size == 64 ? bytes : bytes * 2;
         s.groups = p[P_FRAGS_N] * step_groups(prob);
         s.scale_loads = s.more = (int)ceil_div(s.groups * words, 16) + (prob->v[GEMM_W_ZERO] ? s.groups : 0);

@@ -553,15 +553,9 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
 #pragma unroll
             for (int e = 0; e < RFG_FRAG_WX; e++)
                 acc[j][i].v[e] = 0.0f;
-#if ONCE
-#pragma unroll
-    for (int u = 0; u < UNROLL; u++)
-        if (EXACT || step + u < end)
-            multiply(acc, &ring[u], u);
-#else
-#if EXACT
+#if EXACT || ONCE
 #pragma unroll 1
-    for (; step + UNROLL < end; step += UNROLL)
+    for (; !ONCE && step + UNROLL < end; step += UNROLL)
 #pragma unroll
         for (int u = 0; u < UNROLL; u++) {
             multiply(acc, &ring[u], u);
@@ -569,7 +563,8 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
         }
 #pragma unroll
     for (int u = 0; u < UNROLL; u++)
-        multiply(acc, &ring[u], u);
+        if (EXACT || step + u < end)
+            multiply(acc, &ring[u], u);
 #else
 #pragma unroll 1
     for (; step < end; step += UNROLL)
@@ -580,7 +575,6 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
             if (step + UNROLL + u < end)
                 load_next(&ring[u], &p, step + UNROLL, u);
         }
-#endif
 #endif
 
     /* To LDS, and of all waves added up in their order. */
