@@ -270,7 +270,8 @@ static bool right(const struct rfg_check *check)
 static bool may_flush(rfg_context *ctx, const struct rfg_variant *var, enum rfg_data data)
 {
     const char *arch = rfg_context_info(ctx)->arch;
-    return data == RFG_DATA_SPECIAL && (strstr(arch, "gfx90a") || strstr(arch, "gfx908")) && strstr(var->name, "mma");
+    return data == RFG_DATA_SPECIAL && (strstr(arch, "gfx90a") || strstr(arch, "gfx908")) &&
+           (strstr(var->name, "mma") || !strcmp(var->name, "gemm_tile"));
 }
 
 static bool is_zero(const struct rfg_problem *p, const char *key)
