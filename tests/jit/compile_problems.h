@@ -208,4 +208,8 @@ static const char *const mx_problems[] = {
     "gemm e4m3,e4m3->f32 M=3 N=100 K=352" MX_SCALES,
     "gemm e2m1,e2m1->bf16 M=12 N=162 K=2880" MX_SCALES,
     "gemm e4m3,e2m1->bf16 M=7 N=162 K=2880 experts=4 top=2" MX_SCALES,
+    "gemm e2m1,e2m1->bf16 M=4096 N=4096 K=7168" MX_SCALES,
+    "gemm e4m3,e2m1->bf16 M=1024 N=5760 K=2880 bias=1 btype=f32" MX_SCALES,
+    "gemm e4m3,e4m3->bf16 M=4096 N=4096 K=512 residual=1" MX_SCALES,
+    "gemm e2m1,e2m1->bf16 M=8192 N=4096 K=7168 experts=16 top=8 act=silu halves=1" MX_SCALES,
 };

@@ -91,9 +91,38 @@ static const struct op_case kernels[] = {
       "gemm_thin_mma{tile_m=8,frags_n=1,k_waves=4,unroll=1,split_k=1}" },
 };
 
+/* Tiles of gfx950: steps that K doesn't fill, waves with less than 64 rows and with more, experts' rows, NaN. */
+static const struct op_case tiles[] = {
+    { "gemm e2m1,e2m1->f32 M=66 N=50 K=736" MX, R, false,
+      "gemm_tile{tile_m=64,tile_n=64,tile_k=128,waves_m=2,waves_n=2,buffers=2,split_k=3}" },
+    { "gemm e2m1,e2m1->bf16 M=130 N=70 K=288" MX " bias=1 btype=f32", R, true,
+      "gemm_tile{tile_m=128,tile_n=128,tile_k=256,waves_m=2,waves_n=2,buffers=2,split_k=1}" },
+    { "gemm e2m1,e2m1->f32 M=70 N=81 K=288" MX, S, false,
+      "gemm_tile{tile_m=128,tile_n=128,tile_k=256,waves_m=2,waves_n=2,buffers=1,split_k=1}" },
+    { "gemm e2m1,e2m1->f32 M=4000 N=16 K=32" MX, S, false, /* most of what a step could read is other rows' */
+      "gemm_tile{tile_m=64,tile_n=64,tile_k=256,waves_m=2,waves_n=2,buffers=2,split_k=1}" },
+    { "gemm e4m3,e2m1->f16 M=70 N=90 K=480" MX " ldx=512 ldw=576", R, false,
+      "gemm_tile{tile_m=64,tile_n=128,tile_k=128,waves_m=2,waves_n=2,buffers=1,split_k=2}" },
+    { "gemm e4m3,e2m1->f32 M=40 N=81 K=352" MX, S, false,
+      "gemm_tile{tile_m=128,tile_n=64,tile_k=128,waves_m=2,waves_n=2,buffers=2,split_k=1}" },
+    { "gemm e4m3,e4m3->bf16 M=130 N=70 K=352" MX " residual=1", R, false,
+      "gemm_tile{tile_m=256,tile_n=128,tile_k=128,waves_m=4,waves_n=2,buffers=2,split_k=1}" },
+    { "gemm e4m3,e4m3->f32 M=33 N=70 K=96" MX, S, false,
+      "gemm_tile{tile_m=64,tile_n=64,tile_k=128,waves_m=2,waves_n=2,buffers=2,split_k=1}" },
+    { "gemm e2m1,e2m1->bf16 M=70 N=130 K=320" MX, R, false,
+      "gemm_tile{tile_m=256,tile_n=256,tile_k=128,waves_m=2,waves_n=2,buffers=2,split_k=1}" },
+    { "gemm e2m1,e2m1->bf16 M=80 N=64 K=352 experts=3 top=2 act=silu halves=1" MX, R, false,
+      "gemm_tile{tile_m=64,tile_n=64,tile_k=256,waves_m=2,waves_n=2,buffers=2,split_k=1}" },
+    { "gemm e4m3,e2m1->f32 M=80 N=66 K=416 experts=3 weights=1 bias=1 btype=f32" MX, R, false,
+      "gemm_tile{tile_m=64,tile_n=64,tile_k=128,waves_m=2,waves_n=2,buffers=1,split_k=2}" },
+    { "gemm e4m3,e4m3->f32 M=140 N=50 K=160 experts=4 top=4 act=swigluoai" MX, R, false,
+      "gemm_tile{tile_m=128,tile_n=64,tile_k=128,waves_m=2,waves_n=2,buffers=2,split_k=1}" },
+};
+
 OP_CASES(right_shapes, shapes, "mx formats")
 OP_CASES(right_layouts, layouts, "mx formats: layouts, epilogues, experts, NaN")
 OP_CASES(right_kernels, kernels, "mx formats: splits of k")
+OP_CASES(right_tiles, tiles, "mx formats: tiles")
 
 #define N_RANDOM 30
 START_TEST(right_random)
@@ -306,6 +335,6 @@ END_TEST
 
 int main(void)
 {
-    return op_main("gemm_mx", OP_TESTS(right_shapes, right_layouts, right_kernels, right_random),
+    return op_main("gemm_mx", OP_TESTS(right_shapes, right_layouts, right_kernels, right_tiles, right_random),
                    OP_TESTS(kernels_refuse, refusals, bad_problems, quantised_activations));
 }

@@ -14,19 +14,20 @@ enum { TILE_M, TILE_N, TILE_K, WAVES_M, WAVES_N, BUFFERS, SPLIT_K };
 
 /* The grid carries split_k, so that it costs no compile. */
 static const struct rfg_param params[] = {
-    [TILE_M] = { "tile_m", 3, { 64, 128, 256 } }, [TILE_N] = { "tile_n", 3, { 64, 128, 256 } },
-    [TILE_K] = { "tile_k", 3, { 32, 64, 128 } }, /* 64 or 128 bytes */
-    [WAVES_M] = { "waves_m", 3, { 1, 2, 4 } },    [WAVES_N] = { "waves_n", 3, { 1, 2, 4 } },
-    [BUFFERS] = { "buffers", 2, { 1, 2 } },       [SPLIT_K] = { "split_k", 7, { 1, 2, 3, 4, 6, 8, 16 } },
+    [TILE_M] = { "tile_m", 3, { 64, 128, 256 } },     [TILE_N] = { "tile_n", 3, { 64, 128, 256 } },
+    [TILE_K] = { "tile_k", 4, { 32, 64, 128, 256 } }, /* 64 or 128 bytes of X */
+    [WAVES_M] = { "waves_m", 3, { 1, 2, 4 } },        [WAVES_N] = { "waves_n", 3, { 1, 2, 4 } },
+    [BUFFERS] = { "buffers", 2, { 1, 2 } },           [SPLIT_K] = { "split_k", 7, { 1, 2, 3, 4, 6, 8, 16 } },
 };
 
 /* What tile.hip derives from its macros. */
 struct shape {
     int waves, threads;
-    int width;            /* bytes of a row of a step */
+    int width, w_width;   /* bytes of a row of a step, in LDS */
     int frags_m, frags_n; /* of a wave */
     int copies, w_copies; /* chunks of LDS that a thread copies a step, all and W's */
-    int groups, parts;    /* of a step, whose sums are scaled by themselves; of a W of 4 bits, else 0 */
+    int groups, parts;    /* of a step, whose sums are scaled by themselves; of a W that is decoded, else 0 */
+    int mx_parts;         /* of mx formats: of 128 columns, else 0 */
     int step, lds;        /* bytes */
     int sums, registers;  /* of a lane; registers: an estimate, without sums */
     int64_t tiles_m, tiles_n, steps;
@@ -35,15 +36,19 @@ struct shape {
 static struct shape shape_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
     struct shape s = { .waves = p[WAVES_M] * p[WAVES_N],
-                       .width = p[TILE_K] * (int)x_bytes(prob),
+                       .width = (int)(p[TILE_K] * x_bytes(prob)),
                        .frags_m = p[TILE_M] / p[WAVES_M] / 16,
                        .frags_n = p[TILE_N] / p[WAVES_N] / 16 };
+    bool mx = gemm_is_mx(prob);
     s.threads = s.waves * dev->wave_size;
-    s.copies = (p[TILE_M] + p[TILE_N]) * s.width / 16 / s.threads;
-    s.w_copies = p[TILE_N] * s.width / 16 / s.threads;
-    s.groups = gemm_w_is_4_bits(prob) ? (int)TILE_GROUPS(p[TILE_K], gemm_w_group(prob)) : 0;
+    s.w_width = mx ? (int)rfg_format_bytes(prob->dtype[1], p[TILE_K]) : s.width;
+    s.w_copies = p[TILE_N] * s.w_width / 16 / s.threads;
+    s.copies = p[TILE_M] * s.width / 16 / s.threads + s.w_copies;
+    s.groups = gemm_w_is_4_bits(prob) && !mx ? (int)TILE_GROUPS(p[TILE_K], gemm_w_group(prob)) : 0;
     s.parts = s.groups && !strncmp(dev->target, "gfx11", 5) ? p[TILE_K] / FRAG_K : s.groups;
-    s.step = TILE_STEP_BYTES(p[TILE_M], p[TILE_N], s.width, s.groups);
+    s.mx_parts = mx ? p[TILE_K] / 128 : 0;
+    s.step = p[TILE_M] * s.width + p[TILE_N] * s.w_width + TILE_GROUP_BYTES(s.groups, p[TILE_N]) +
+             TILE_MX_BYTES(s.frags_m, s.frags_n, p[WAVES_M], p[WAVES_N], s.mx_parts);
     s.lds = MAX(p[BUFFERS] * s.step, TILE_SUM_BYTES(s.waves, p[TILE_N] / p[WAVES_N]));
     s.sums = s.frags_m * s.frags_n * (is_cdna(dev) ? 4 : 8);
     /* As compiled: RDNA 3's fragments are loaded by halves, of others one step of fragments is loaded while another is
@@ -55,6 +60,8 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
         s.registers += 3 * s.frags_m + s.frags_n * frag + 4 * frag;
     if (s.parts) /* words rather than chunks, each with a zero point; a part's scales; sums of a few fragments */
         s.registers += s.w_copies * (prob->v[GEMM_W_ZERO] ? -1 : -3) + s.frags_n * frag + 4 * frag;
+    if (mx) /* a byte's register and where it comes from; words and scales of a part */
+        s.registers += 2 * s.mx_parts * (p[TILE_M] + p[TILE_N]) * 4 / s.threads + frags + frags / 4;
     s.tiles_m = gemm_most_tiles(prob, p[TILE_M]);
     s.tiles_n = ceil_div(prob->v[GEMM_N], p[TILE_N]);
     s.steps = ceil_div(prob->v[GEMM_K], p[TILE_K]);
@@ -71,7 +78,9 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
         return false;
     if (!sums_fit(dev, prob, why))
         return false;
-    if (!gemm_w_is_4_bits(prob) || gemm_is_mx(prob))
+    if (gemm_is_mx(prob))
+        return is_amd(dev, why) && reads_rows(prob, why) && takes_mx_amd(dev, prob, why);
+    if (!gemm_w_is_4_bits(prob))
         return takes_mma_amd(dev, prob, why);
     return is_amd(dev, why) && takes_4_bits(dev, prob, why);
 }
@@ -97,7 +106,9 @@ static bool registers_fit(const struct rfg_device *dev, const struct rfg_problem
         apart = false;
     } else if (apart) {
         apart = gemm_scales(prob) != GEMM_SCALES_BLOCKS; /* which add in others */
-        most = strcmp(dev->target, "gfx90a") ? 144 : 96; /* LLVM 15 moves the sums there and back at each step */
+        most = !strcmp(dev->target, "gfx950")   ? 210    /* LLVM 22's */
+               : !strcmp(dev->target, "gfx90a") ? 96     /* LLVM 15 moves the sums there and back at each step */
+                                                : 144;
     }
     int registers = s->registers + (apart ? 0 : s->sums);
     return registers <= most || rfg_refuse(why, "about %d registers: must be at most %d", registers, most);
@@ -107,11 +118,14 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
 {
     struct shape s = shape_of(dev, prob, p);
     int64_t k = prob->v[GEMM_K];
-    if (s.width != 64 && s.width != 128)
-        return rfg_refuse(why, "tile_k=%d: must be 64 or 128 bytes, these are %d", p[TILE_K], s.width);
+    if ((s.width != 64 && s.width != 128) || (s.w_width != 64 && s.w_width != 128))
+        return rfg_refuse(why, "tile_k=%d: must be 64 or 128 bytes, these are %d of x, %d of w", p[TILE_K], s.width,
+                          s.w_width);
+    if (gemm_is_mx(prob) && !s.mx_parts)
+        return rfg_refuse(why, "tile_k=%d: must be a multiple of 128 with x_per=group", p[TILE_K]);
     if (s.waves != 4 && s.waves != 8)
         return rfg_refuse(why, "%d waves: must be 4 or 8", s.waves);
-    if (s.threads * 16 > MIN(p[TILE_M], p[TILE_N]) * s.width)
+    if (s.threads * 16 > MIN(p[TILE_M] * s.width, p[TILE_N] * s.w_width))
         return rfg_refuse(why, "tile_m=%d, tile_n=%d: %d threads must copy each in whole passes", p[TILE_M], p[TILE_N],
                           s.threads);
     if (gemm_scales(prob) == GEMM_SCALES_BLOCKS && s.frags_n * 16 > GEMM_SCALE_BLOCK)
@@ -172,7 +186,7 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *groupe
     if (tiles * 2 < cus && ((p[TILE_M] > 64 && m > 64) || (p[TILE_N] > 64 && n > 64)))
         return rfg_refuse(why, "tile of %d x %d: %" PRId64 " of them leave %" PRId64 " CUs idle", p[TILE_M], p[TILE_N],
                           tiles, cus);
-    if (has_wide_mma(dev, prob) && s.width == 64)
+    if (has_wide_mma(dev, prob) && p[TILE_K] < 128)
         return rfg_refuse(why, "tile_k=%d: steps of 128 have instructions of twice the rate", p[TILE_K]);
     /* The second buffer costs LDS: another workgroup hides as much. Narrow steps are for two buffers. */
     bool more = p[BUFFERS] == 1 ? resident(dev, &s, s.lds) > resident(dev, &s, 2 * step) || 2 * step > dev->lds_bytes
@@ -201,14 +215,17 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *gr
     f.bytes = (MIN(m, p[TILE_M]) * s.width + MIN(n, p[TILE_N]) * w_row * p[TILE_K] / k) * steps;
     f.in_flight = f.bytes / steps;
     /* Matrix instructions, and those beside them, of which the other half is issued meanwhile. */
-    bool narrow = has_wide_mma(dev, prob) && s.width == 64;
+    bool narrow = has_wide_mma(dev, prob) && p[TILE_K] < 128;
     double rate = (gemm_is_codes(prob) && !decodes(dev, prob) && !narrow ? 2e6 : 1e6) * dev->mma_tflops / dev->cu_count;
+    if (prob->dtype[0] == RFG_E2M1 && s.mx_parts) /* and e2m1 by e2m1 twice that of fp8 */
+        rate *= 2;
     double mma = 2.0 * p[TILE_M] * p[TILE_N] * p[TILE_K] / rate;
     double beside = 2 * s.copies + (s.frags_m + s.frags_n) * s.width / 64 + 20 + 5 * p[BUFFERS];
     if (decodes(dev, prob))
         beside += (s.frags_m + s.frags_n) * s.width / 2;
     if (gemm_scales(prob) == GEMM_SCALES_BLOCKS)
         beside += s.sums;
+    beside += s.mx_parts * ((p[TILE_M] + p[TILE_N]) * 8 / s.threads + 2 * (s.frags_m + s.frags_n));
     if (s.parts) /* a word is decoded in about 16 */
         beside += (16 + (prob->v[GEMM_W_ZERO] ? 8 : 0)) * s.w_copies + s.parts * s.sums;
     f.issue = steps * (mma + 0.5 * ISSUE_US * beside * s.waves / 4);

@@ -20,14 +20,14 @@
  * W of 4 bits, by rows or prepacked, comes as words of eight codes. Each is the place of a 16-byte chunk of LDS, which
  * it becomes on its way there: exactly, in X's format, so that each code is decoded once for all rows of the tile. The
  * scales go along as fp32. As in stream.hip they multiply the sums of a group (or of a step, if that is less), since
- * the codes times their scales have more bits than X's format.
+ * the codes times their scales have more bits than X's format. Of mx formats codes stay as they are: tile_mx.h.
  *
- * Macros: those of load.h and epilogue.h (X and W fp16, bf16 or codes; W of 4 bits with X fp16 or bf16), TILE_M,
- * TILE_N, WAVES_M, WAVES_N (waves along the tile's rows and columns, each of whose parts is a multiple of 16), WIDTH
- * (64, 128), BUFFERS (1, 2), TAIL (rows aren't whole steps), PREPACKED. Grid: (tiles, parts of k), tiles in
- * rfg_xcd_tile()'s order: of bands of X, so that what runs at a time is about square. Workgroups of a tile add their
- * sums in the order of the parts. Needs rows of X and W aligned to 16 bytes, whole chunks of them, and tiles of X and W
- * that span less than 2 GiB. */
+ * Macros: those of load.h and epilogue.h (X and W fp16, bf16 or codes; W of 4 bits with X fp16 or bf16; on gfx950 mx
+ * formats, W by rows), TILE_M, TILE_N, WAVES_M, WAVES_N (waves along the tile's rows and columns, each of whose parts
+ * is a multiple of 16), WIDTH (64, 128; of X), BUFFERS (1, 2), TAIL (rows aren't whole steps), PREPACKED. Grid: (tiles,
+ * parts of k), tiles in rfg_xcd_tile()'s order: of bands of X, so that what runs at a time is about square. Workgroups
+ * of a tile add their sums in the order of the parts. Needs rows of X and W aligned to 16 bytes, whole chunks of them,
+ * and tiles of X and W that span less than 2 GiB. */
 #include "rfg_device.h"
 #include "rfg_amd_stream.h"
 #include "rfg_amd_wide.h"
@@ -43,26 +43,34 @@
 #define WAVE_N  (TILE_N / WAVES_N)
 #define FRAGS_M (WAVE_M / 16)
 #define FRAGS_N (WAVE_N / 16)
-#define CHUNKS  (WIDTH / 16)
-#define COLUMNS (WIDTH / X_BYTES) /* of a step */
-#define FRAGS_K (CHUNKS / RFG_FRAG_CHUNKS)
-#define WIDE    (RFG_MMA_WIDE(IN_DTYPE) && WIDTH == 128)
+#define MX      (SCALES == GEMM_SCALES_GROUPS)
+#define DECODES (W_IS_4_BITS && !MX) /* W is decoded on its way to LDS */
+#define WIDE    (RFG_MMA_WIDE(IN_DTYPE) && (MX || WIDTH == 128))
+#define COLUMNS (WIDTH * 8 / X_BYTES_OF(8)) /* of a step */
+/* Chunks of a row of X in a step, and of a row of W in LDS. */
+#define CHUNKS    (WIDTH / 16)
+#define W_CHUNKS  (DECODES ? CHUNKS : COLUMNS * W_BITS / 128)
+#define FRAGS_K   (CHUNKS / RFG_FRAG_CHUNKS)
+#define W_FRAGS_K (W_CHUNKS / RFG_FRAG_CHUNKS)
 
-/* Groups of a step, and parts, whose sums are scaled: groups, or single fragments where these have 16 registers. */
-#if W_IS_4_BITS
+/* Groups of a step, and parts, whose sums are scaled: groups, or single fragments where these have 16 registers. Of mx
+ * formats a part is what an instruction takes. */
+#if DECODES
 #define GROUPS TILE_GROUPS(COLUMNS, W_GROUP)
 #define PARTS  (RFG_FRAG_AB == 4 ? FRAGS_K : GROUPS)
 static_assert(COLUMNS % W_GROUP == 0 || W_GROUP % COLUMNS == 0, "a step is neither whole groups nor part of one");
 #else
 #define GROUPS 0
-#define PARTS  1
+#define PARTS  (MX ? COLUMNS / 128 : 1)
 #endif
-#define PART_FRAGS (FRAGS_K / PARTS)
+#define PART_FRAGS   (FRAGS_K / PARTS)
+#define W_PART_FRAGS (W_FRAGS_K / PARTS)
 
 /* A thread copies chunk tid % CHUNKS of every ROWS_A_PASS-th row. */
-#define ROWS_A_PASS (THREADS / CHUNKS)
-#define X_COPIES    (TILE_M / ROWS_A_PASS)
-#define W_COPIES    (TILE_N / ROWS_A_PASS)
+#define ROWS_A_PASS   (THREADS / CHUNKS)
+#define W_ROWS_A_PASS (THREADS / W_CHUNKS)
+#define X_COPIES      (TILE_M / ROWS_A_PASS)
+#define W_COPIES      (TILE_N / W_ROWS_A_PASS)
 /* Of 4 bits its i-th scale is row scale_row(i) % TILE_N's, of group scale_row(i) / TILE_N. With more threads than
  * scales some copy the same, which takes no branch. */
 #define SCALE_COPIES ((TILE_N * GROUPS - 1) / THREADS + 1)
@@ -70,12 +78,14 @@ RFG_DEVICE int scale_row(int i)
 {
     return (rfg_thread() + i * THREADS) % (TILE_N * GROUPS);
 }
-#define X_CHUNKS    (TILE_M * CHUNKS)
-#define W_CHUNKS    (TILE_N * CHUNKS)
-#define STEP_CHUNKS (TILE_STEP_BYTES(TILE_M, TILE_N, WIDTH, GROUPS) / 16)
-static_assert(WIDTH == 64 || WIDTH == 128, "the swizzle knows rows of 4 and of 8 chunks");
-static_assert(TILE_M % ROWS_A_PASS == 0 && TILE_N % ROWS_A_PASS == 0, "a pass is not of rows of the tile alone");
-static_assert(ROWS_A_PASS % 16 == 0, "a thread's rows differ in their swizzle");
+#define W_IN_LDS      (TILE_M * CHUNKS) /* chunk; behind W come the scales */
+#define SCALES_IN_LDS (W_IN_LDS + TILE_N * W_CHUNKS)
+#define SCALE_BYTES_OF_STEP                                                                                            \
+    (MX ? TILE_MX_BYTES(FRAGS_M, FRAGS_N, WAVES_M, WAVES_N, PARTS) : TILE_GROUP_BYTES(GROUPS, TILE_N))
+#define STEP_CHUNKS (SCALES_IN_LDS + SCALE_BYTES_OF_STEP / 16)
+static_assert((CHUNKS == 4 || CHUNKS == 8) && (W_CHUNKS == 4 || W_CHUNKS == 8), "the swizzle knows rows of 4 and of 8");
+static_assert(TILE_M % ROWS_A_PASS == 0 && TILE_N % W_ROWS_A_PASS == 0, "a pass is not of rows of the tile alone");
+static_assert(ROWS_A_PASS % 16 == 0 && W_ROWS_A_PASS % 16 == 0, "a thread's rows differ in their swizzle");
 static_assert(FRAGS_M * WAVES_M * 16 == TILE_M && FRAGS_N * WAVES_N * 16 == TILE_N, "waves don't share the tile");
 static_assert(SCALES != GEMM_SCALES_BLOCKS || (GEMM_SCALE_BLOCK % WAVE_N == 0 && GEMM_SCALE_BLOCK % COLUMNS == 0),
               "a wave's step has several scales of W");
@@ -86,19 +96,27 @@ static_assert(SCALES != GEMM_SCALES_BLOCKS || (GEMM_SCALE_BLOCK % WAVE_N == 0 &&
 #define LANE_ROWS  (RFG_WAVE / QUADS_ROW) /* rows that a wave stores at once */
 static_assert(RFG_WAVE % QUADS_ROW == 0 && LANE_ROWS <= 16, "a wave doesn't store whole rows");
 
-RFG_DEVICE int swizzle(int row)
+RFG_DEVICE int swizzle(int row, int chunks)
 {
-    return CHUNKS == 8 ? row & 7 : row >> 1 & 3;
+    return chunks == 8 ? row & 7 : row >> 1 & 3;
 }
+
+#if MX
+#include "gemm/gpu/tile_mx.h"
+#endif
 
 /* What a thread copies, and where it puts it. */
 struct copier {
     rfg_buffer x, w;
     rfg_u32 x_at[X_COPIES], w_at[W_COPIES]; /* bytes, at k = 0 */
-    int chunk, chunks;                      /* its chunk of a step; chunks of a row */
+    int chunk, w_chunk;                     /* its chunks of a step */
+    int chunks;                             /* of a row of X */
     int end;                                /* the step after the last one */
-    int to;                                 /* chunk of LDS, of its first row of X */
-#if W_IS_4_BITS
+    int to, w_to;                           /* chunk of LDS, of its first row of X, and of W */
+#if MX
+    struct mx_copier mx;
+#endif
+#if DECODES
     rfg_buffer scale, zero;
     rfg_u32 scale_at[SCALE_COPIES], zero_at[W_COPIES];
     int groups; /* of a row */
@@ -107,15 +125,18 @@ struct copier {
 /* A step on its way to LDS. */
 struct staged {
     rfg_u32x4 x[X_COPIES];
-#if W_IS_4_BITS
+#if DECODES
     rfg_u32 w[W_COPIES], scale[SCALE_COPIES];
     int zero[W_COPIES];
 #else
     rfg_u32x4 w[W_COPIES];
 #endif
+#if MX
+    struct mx_staged mx;
+#endif
 };
 
-#if W_IS_4_BITS
+#if DECODES
 /* Bytes from a row's first word of W to that of a step. A prepacked W has four fragments' in 16 bytes. */
 RFG_DEVICE int w_step(int step)
 {
@@ -167,27 +188,31 @@ RFG_DEVICE int scale_place(int r)
     return RFG_FRAG_C_ACROSS ? r / 16 * 16 + r % 2 * 8 + r % 16 / 2 : r;
 }
 #else
-#define W_STEP (PREPACKED ? CHUNKS * PREPACK_ROWS * 16 : WIDTH) /* bytes to the next step of a row of W */
+#define W_STEP (W_CHUNKS * (PREPACKED ? PREPACK_ROWS : 1) * 16) /* bytes to the next step of a row of W */
 #endif
 
 /* Steps come in their order: none follows an empty one. */
 RFG_DEVICE void load_step(struct staged *s, struct copier *c, int step)
 {
     rfg_u32 beyond = !TAIL || step * CHUNKS + c->chunk < c->chunks ? 0 : 0x80000000u;
+    rfg_u32 w_beyond = W_CHUNKS == CHUNKS ? beyond : 0; /* e2m1 has no NaN: whatever is there times 0 is 0 */
     c->x.z = xcd_scalar(step < c->end ? c->x.z : 0);
     c->w.z = xcd_scalar(step < c->end ? c->w.z : 0);
 #pragma unroll
     for (int i = 0; i < X_COPIES; i++)
         s->x[i] = rfg_buffer_load16(c->x, c->x_at[i] | beyond, step * WIDTH);
-#if W_IS_4_BITS
+#if DECODES
 #pragma unroll
     for (int i = 0; i < W_COPIES; i++)
-        s->w[i] = rfg_llvm_buffer_load4(c->w, (int)(c->w_at[i] | beyond), w_step(step), 0);
+        s->w[i] = rfg_llvm_buffer_load4(c->w, (int)(c->w_at[i] | w_beyond), w_step(step), 0);
     load_groups(s, c, step);
 #else
 #pragma unroll
     for (int i = 0; i < W_COPIES; i++)
-        s->w[i] = rfg_buffer_load16(c->w, c->w_at[i] | beyond, step * W_STEP);
+        s->w[i] = rfg_buffer_load16(c->w, c->w_at[i] | w_beyond, step * W_STEP);
+#endif
+#if MX
+    load_mx(&s->mx, &c->mx, step);
 #endif
 }
 
@@ -196,21 +221,24 @@ RFG_DEVICE void put_step(const struct staged *s, const struct copier *c, rfg_u32
 #pragma unroll
     for (int i = 0; i < X_COPIES; i++)
         lds[c->to + i * (ROWS_A_PASS * CHUNKS)] = s->x[i];
-#if W_IS_4_BITS
+#if DECODES
 #pragma unroll
     for (int i = 0; i < W_COPIES; i++) {
         w_offset offset = W_OFFSET_OF(s->zero[i]);
-        lds[c->to + X_CHUNKS + i * (ROWS_A_PASS * CHUNKS)] =
+        lds[c->w_to + i * (W_ROWS_A_PASS * W_CHUNKS)] =
             PREPACKED ? w_decode(s->w[i], offset) : w_decode_row(s->w[i], offset);
     }
-    float *scales = (float *)(lds + X_CHUNKS + W_CHUNKS);
+    float *scales = (float *)(lds + SCALES_IN_LDS);
 #pragma unroll
     for (int i = 0; i < SCALE_COPIES; i++)
         scales[scale_place(scale_row(i))] = w_group_scale(&s->scale[i], 0);
 #else
 #pragma unroll
     for (int i = 0; i < W_COPIES; i++)
-        lds[c->to + X_CHUNKS + i * (ROWS_A_PASS * CHUNKS)] = s->w[i];
+        lds[c->w_to + i * (W_ROWS_A_PASS * W_CHUNKS)] = s->w[i];
+#endif
+#if MX
+    put_mx(&s->mx, lds + SCALES_IN_LDS);
 #endif
 }
 
@@ -218,23 +246,23 @@ RFG_DEVICE void put_step(const struct staged *s, const struct copier *c, rfg_u32
  * scales of blocks. */
 struct place {
     int row_m, row_n;
-    rfg_u32 x_at[FRAGS_K][RFG_FRAG_AB], w_at[FRAGS_K][RFG_FRAG_AB];
+    rfg_u32 x_at[FRAGS_K][RFG_FRAG_AB], w_at[W_FRAGS_K][RFG_FRAG_AB];
 #if SCALES == GEMM_SCALES_BLOCKS
     const struct gemm_args *a;
     int n, m[FRAGS_M]; /* rows of W and of X whose scales these are */
     int blocks;
 #endif
-#if W_IS_4_BITS
+#if DECODES
     int scale_at; /* float, of the first group's */
 #endif
 };
 
-/* Fragment i, whose rows follow by sixteens. */
-RFG_DEVICE void load_frag(rfg_frag_ab *f, const rfg_u32x4 *lds, const rfg_u32 *at, int i)
+/* Fragment i, whose rows, of so many chunks, follow by sixteens. */
+RFG_DEVICE void load_frag(rfg_frag_ab *f, const rfg_u32x4 *lds, const rfg_u32 *at, int i, int chunks)
 {
 #pragma unroll
     for (int piece = 0; piece < RFG_FRAG_AB; piece++)
-        f->v[piece] = lds[at[piece] + i * (16 * CHUNKS)];
+        f->v[piece] = lds[at[piece] + i * (16 * chunks)];
 }
 
 #if SCALES == GEMM_SCALES_BLOCKS
@@ -255,26 +283,39 @@ RFG_DEVICE void load_scales(float *scale, const struct place *p, int step)
 }
 #endif
 
-/* c += the product of a part's pieces of two fragments. */
-RFG_DEVICE void multiply_frags(rfg_frag_wx *c, const rfg_frag_ab *w, const rfg_frag_x *x)
+/* c += the product of a part's pieces of two fragments; of mx formats with their scales. */
+RFG_DEVICE void multiply_frags(rfg_frag_wx *c, const rfg_frag_ab *w, const rfg_frag_x *x, rfg_u32 w_scale,
+                               rfg_u32 x_scale)
 {
 #if WIDE
-    rfg_u32x4 a[2] = { w[0].v[0], w[1].v[0] }, b[2] = { x[0].v[0], x[1].v[0] };
-    rfg_wide_mma(c, a, IN_DTYPE, b, IN_DTYPE);
+    rfg_u32x4 a[W_PART_FRAGS], b[PART_FRAGS];
+#pragma unroll
+    for (int k = 0; k < W_PART_FRAGS; k++)
+        a[k] = w[k].v[0];
+#pragma unroll
+    for (int k = 0; k < PART_FRAGS; k++)
+        b[k] = x[k].v[0];
+#if MX
+    rfg_wide_mma_scaled(c, a, W_DTYPE, b, IN_DTYPE, w_scale, x_scale);
 #else
+    (void)w_scale, (void)x_scale;
+    rfg_wide_mma(c, a, IN_DTYPE, b, IN_DTYPE);
+#endif
+#else
+    (void)w_scale, (void)x_scale;
 #pragma unroll
     for (int k = 0; k < PART_FRAGS; k++)
         rfg_stream_mma(c, &w[k], &x[k], IN_DTYPE);
 #endif
 }
 
-#if W_IS_4_BITS
+#if DECODES
 #define SCALED                 1
 #define SCALE_OF_PART(i, j, e) w_scale[j][e]
 /* Of the lane's rows of C. */
 RFG_DEVICE void read_scales(float (*scale)[RFG_FRAG_WX], const struct place *p, const rfg_u32x4 *lds, int part)
 {
-    const float *from = (const float *)(lds + X_CHUNKS + W_CHUNKS) + p->scale_at + part * GROUPS / PARTS * TILE_N;
+    const float *from = (const float *)(lds + SCALES_IN_LDS) + p->scale_at + part * GROUPS / PARTS * TILE_N;
 #pragma unroll
     for (int j = 0; j < FRAGS_N; j++)
 #pragma unroll
@@ -299,36 +340,38 @@ RFG_DEVICE void multiply_step(rfg_frag_wx (*acc)[FRAGS_N], const struct place *p
 #if SCALED || WIDE
 #pragma unroll
     for (int part = 0; part < PARTS; part++) {
-        int first = part * PART_FRAGS;
         if (RFG_FRAG_AB == 4 && part) /* as below */
             rfg_keep_order();
-        rfg_frag_ab w[FRAGS_N][PART_FRAGS];
-#if W_IS_4_BITS
+        rfg_frag_ab w[FRAGS_N][W_PART_FRAGS];
+        rfg_u32 of_w[FRAGS_N] = { 0 }, of_x[FRAGS_M] = { 0 }; /* scales of mx formats */
+#if DECODES
         float w_scale[FRAGS_N][RFG_FRAG_WX];
         read_scales(w_scale, p, lds, part);
+#elif MX
+        read_mx(of_x, of_w, lds + SCALES_IN_LDS, part);
 #endif
 #pragma unroll
         for (int j = 0; j < FRAGS_N; j++)
 #pragma unroll
-            for (int k = 0; k < PART_FRAGS; k++)
-                load_frag(&w[j][k], lds, p->w_at[first + k], j);
+            for (int k = 0; k < W_PART_FRAGS; k++)
+                load_frag(&w[j][k], lds, p->w_at[part * W_PART_FRAGS + k], j, W_CHUNKS);
 #pragma unroll
         for (int i = 0; i < FRAGS_M; i++) {
             rfg_frag_x x[PART_FRAGS];
-            if (W_IS_4_BITS && RFG_FRAG_AB < 4 &&
+            if (DECODES && RFG_FRAG_AB < 4 &&
                 i % 2 == 0) /* or all sums are made first, in registers that there aren't */
                 rfg_keep_order();
 #pragma unroll
             for (int k = 0; k < PART_FRAGS; k++)
-                load_frag(&x[k], lds, p->x_at[first + k], i);
+                load_frag(&x[k], lds, p->x_at[part * PART_FRAGS + k], i, CHUNKS);
 #pragma unroll
             for (int j = 0; j < FRAGS_N; j++) {
 #if !SCALED
-                multiply_frags(&acc[i][j], w[j], x);
+                multiply_frags(&acc[i][j], w[j], x, of_w[j], of_x[i]);
 #else
                 rfg_frag_wx sums;
                 rfg_frag_zero(&sums);
-                multiply_frags(&sums, w[j], x);
+                multiply_frags(&sums, w[j], x, 0, 0);
 #pragma unroll
                 for (int e = 0; e < RFG_FRAG_WX; e++)
                     acc[i][j].v[e] =
@@ -346,10 +389,10 @@ RFG_DEVICE void multiply_step(rfg_frag_wx (*acc)[FRAGS_N], const struct place *p
             rfg_keep_order();
 #pragma unroll
         for (int j = 0; j < FRAGS_N; j++)
-            load_frag(&w[j], lds, p->w_at[k], j);
+            load_frag(&w[j], lds, p->w_at[k], j, W_CHUNKS);
 #pragma unroll
         for (int i = 0; i < FRAGS_M; i++)
-            load_frag(&x[i], lds, p->x_at[k], i);
+            load_frag(&x[i], lds, p->x_at[k], i, CHUNKS);
 #pragma unroll
         for (int i = 0; i < FRAGS_M; i++)
 #pragma unroll
@@ -414,15 +457,17 @@ RFG_KERNEL(THREADS) gemm_tile(struct gemm_args a)
     int step = xcd_scalar(rfg_share_begin(steps, t.split, splits));
 
     struct copier c;
-    int row = tid / CHUNKS;
+    int row = tid / CHUNKS, row_w = tid / W_CHUNKS;
     c.chunk = tid % CHUNKS;
     c.chunks = a.k / X_VEC;
+    c.w_chunk = tid % W_CHUNKS;
     c.end = xcd_scalar(rfg_share_begin(steps, t.split + 1, splits));
-    c.to = row * CHUNKS + (c.chunk ^ swizzle(row));
-    int ldx = (int)GEMM_LDX(&a) * X_BYTES, ldw = (int)W_BYTES_OF(GEMM_LDW(&a));
+    c.to = row * CHUNKS + (c.chunk ^ swizzle(row, CHUNKS));
+    c.w_to = W_IN_LDS + row_w * W_CHUNKS + (c.w_chunk ^ swizzle(row_w, W_CHUNKS));
+    int ldx = (int)X_BYTES_OF(GEMM_LDX(&a)), ldw = (int)W_BYTES_OF(GEMM_LDW(&a));
     int rows_m = a.m - m0 < TILE_M ? a.m - m0 : TILE_M, rows_n = a.n - n0 < TILE_N ? a.n - n0 : TILE_N;
-    c.x = GATHER ? rfg_buffer_of(a.x, (X_ROWS(&a) - 1) * ldx + a.k * X_BYTES)
-                 : rfg_buffer_of(x_row(&a, m0), (rows_m - 1) * ldx + a.k * X_BYTES);
+    c.x = GATHER ? rfg_buffer_of(a.x, (X_ROWS(&a) - 1) * ldx + X_BYTES_OF(a.k))
+                 : rfg_buffer_of(x_row(&a, m0), (rows_m - 1) * ldx + X_BYTES_OF(a.k));
     c.w = HALVES ? rfg_buffer_of(a.w, (a.n - 1) * ldw + W_BYTES_OF(W_COLS(&a)))
                  : rfg_buffer_of(W_ROW_AT(&a, n0), (rows_n - 1) * ldw + W_BYTES_OF(W_COLS(&a)));
 #pragma unroll
@@ -432,8 +477,8 @@ RFG_KERNEL(THREADS) gemm_tile(struct gemm_args a)
     }
 #pragma unroll
     for (int i = 0; i < W_COPIES; i++) {
-        int r = row + i * ROWS_A_PASS;
-#if W_IS_4_BITS
+        int r = row_w + i * W_ROWS_A_PASS;
+#if DECODES
         int chunk = c.chunk % RFG_FRAG_CHUNKS, word = c.chunk / RFG_FRAG_CHUNKS * 4;
         c.w_at[i] = PREPACKED ? (rfg_u32)(r / PREPACK_ROWS * PREPACK_ROWS * ldw + r % PREPACK_ROWS * 16) +
                                     (rfg_u32)(chunk * (PREPACK_ROWS * 16) + word)
@@ -442,11 +487,14 @@ RFG_KERNEL(THREADS) gemm_tile(struct gemm_args a)
 #else
         c.w_at[i] =
             PREPACKED
-                ? (rfg_u32)(r / PREPACK_ROWS * PREPACK_ROWS * ldw + (c.chunk * PREPACK_ROWS + r % PREPACK_ROWS) * 16)
-                : row_offset(HALVES, w_row_at(&a, n0 + r), r, rows_n, ldw, c.chunk);
+                ? (rfg_u32)(r / PREPACK_ROWS * PREPACK_ROWS * ldw + (c.w_chunk * PREPACK_ROWS + r % PREPACK_ROWS) * 16)
+                : row_offset(HALVES, w_row_at(&a, n0 + r), r, rows_n, ldw, c.w_chunk);
 #endif
     }
-#if W_IS_4_BITS
+#if MX
+    c.mx = mx_copier_of(&a, m0, n0, rows_m, rows_n);
+#endif
+#if DECODES
     c.groups = W_COLS(&a) / W_GROUP;
     c.scale = groups_of(&a, a.w_scale, n0, rows_n, W_SCALE_BYTES);
     c.zero = groups_of(&a, W_ZEROS(&a), n0, rows_n, 1);
@@ -459,15 +507,18 @@ RFG_KERNEL(THREADS) gemm_tile(struct gemm_args a)
     p.row_m = wave % WAVES_M * WAVE_M;
     p.row_n = wave / WAVES_M * WAVE_N;
 #pragma unroll
-    for (int k = 0; k < FRAGS_K; k++)
+    for (int k = 0; k < (FRAGS_K > W_FRAGS_K ? FRAGS_K : W_FRAGS_K); k++)
 #pragma unroll
         for (int i = 0; i < RFG_FRAG_AB; i++) {
-            int r = rfg_frag_row(i), at = r * CHUNKS + ((k * RFG_FRAG_CHUNKS + rfg_frag_chunk(i)) ^ swizzle(r));
+            int r = rfg_frag_row(i), chunk = k * RFG_FRAG_CHUNKS + rfg_frag_chunk(i);
             /* Not for the compiler to see how it is made: it would make each fragment's anew. */
-            p.x_at[k][i] = rfg_anew((rfg_u32)(p.row_m * CHUNKS + at));
-            p.w_at[k][i] = rfg_anew((rfg_u32)(X_CHUNKS + p.row_n * CHUNKS + at));
+            if (k < FRAGS_K)
+                p.x_at[k][i] = rfg_anew((rfg_u32)((p.row_m + r) * CHUNKS + (chunk ^ swizzle(r, CHUNKS))));
+            if (k < W_FRAGS_K)
+                p.w_at[k][i] =
+                    rfg_anew((rfg_u32)(W_IN_LDS + (p.row_n + r) * W_CHUNKS + (chunk ^ swizzle(r, W_CHUNKS))));
         }
-#if W_IS_4_BITS
+#if DECODES
     p.scale_at = p.row_n + (RFG_FRAG_C_ACROSS ? rfg_lane() / 16 * 8 : rfg_frag_c_row(0));
 #endif
     float scale[FRAGS_M * W_SCALES], next_scale[FRAGS_M * W_SCALES];
