@@ -16,7 +16,7 @@ ROWS = "x_scale=f32 x_per=row w_scale=f32 w_per=row"
 MX = "x_scale=e8m0 x_per=group w_scale=e8m0 w_per=group"
 TYPES = {"bf16,bf16->f32": "", "i8,i8->bf16": ROWS, "e2m1,e2m1->bf16": MX}
 TILE = "gemm_tile{tile_m=256,tile_n=256,tile_k=%d,waves_m=2,waves_n=%d,buffers=2,split_k=1}"
-TILES = {"bf16,bf16->f32": TILE % (32, 2), "i8,i8->bf16": TILE % (64, 4)}
+TILES = {"bf16,bf16->f32": TILE % (32, 2), "i8,i8->bf16": TILE % (64, 4), "e2m1,e2m1->bf16": TILE % (128, 2)}
 
 
 def problems(arch):

@@ -35,6 +35,9 @@ RFG_DEVICE float rfg_bf16_to_float(rfg_u16 h)
 /* To nearest, ties to even; a NaN stays one. */
 RFG_DEVICE rfg_u16 rfg_float_to_bf16(float f)
 {
+#if defined(__gfx950__) /* its instruction quiets a NaN and keeps the upper half */
+    return (rfg_u16)rfg_pack_bf16(f, f);
+#endif
     rfg_u32 u = rfg_as_u32(f);
     rfg_u32 rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
     return (rfg_u16)((u & 0x7fffffffu) > 0x7f800000u ? (u >> 16) | 0x40u : rounded);
@@ -51,6 +54,16 @@ RFG_DEVICE float rfg_load_float(const void *base, long long i, int dtype)
 RFG_DEVICE rfg_u16 rfg_float_to_16(float f, int dtype)
 {
     return dtype == RFG_F16 ? rfg_float_to_f16(f) : rfg_float_to_bf16(f);
+}
+
+/* Two of them as a word. */
+RFG_DEVICE rfg_u32 rfg_floats_to_16(float lo, float hi, int dtype)
+{
+#if defined(__gfx950__)
+    if (dtype == RFG_BF16)
+        return rfg_pack_bf16(lo, hi);
+#endif
+    return rfg_float_to_16(lo, dtype) | (rfg_u32)rfg_float_to_16(hi, dtype) << 16;
 }
 
 RFG_DEVICE void rfg_store_float(void *base, long long i, float f, int dtype)
@@ -73,8 +86,8 @@ RFG_DEVICE void rfg_store_float4(void *base, long long i, rfg_f32x4 f, int dtype
         rfg_store16((float *)base + i, v);
     } else {
         rfg_u32x2 v;
-        v.x = rfg_float_to_16(f.x, dtype) | (rfg_u32)rfg_float_to_16(f.y, dtype) << 16;
-        v.y = rfg_float_to_16(f.z, dtype) | (rfg_u32)rfg_float_to_16(f.w, dtype) << 16;
+        v.x = rfg_floats_to_16(f.x, f.y, dtype);
+        v.y = rfg_floats_to_16(f.z, f.w, dtype);
         rfg_store8((rfg_u16 *)base + i, v);
     }
 }

@@ -689,6 +689,37 @@ START_TEST(cpu_floor_by_memory)
 }
 END_TEST
 
+/* Products of codes: twice as many in a cycle as of 16 bits; of e2m1 by e2m1 four times, where there is an instruction.
+ */
+START_TEST(floor_by_products)
+{
+    static const struct {
+        const char *dtypes, *keys, *target;
+        double faster;
+    } rows[] = {
+        { "bf16,bf16", "", "gfx950", 1 },
+        { "bf16,e2m1", " w_scale=e8m0 w_group=32", "gfx950", 1 },
+        { "e4m3,e4m3", "", "gfx950", 2 },
+        { "i8,i8", "", "sm_90a", 2 },
+        { "e4m3,e2m1", " x_scale=e8m0 w_scale=e8m0 x_per=group w_per=group", "gfx950", 2 },
+        { "e2m1,e2m1", " x_scale=e8m0 w_scale=e8m0 x_per=group w_per=group", "gfx950", 4 },
+        { "e2m1,e2m1", " x_scale=e8m0 w_scale=e8m0 x_per=group w_per=group", "gfx942", 2 },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct rfg_device dev = { .platform = RFG_PLATFORM_AMD, .mem_gbps = 1e9, .mma_tflops = 100, .fma_tflops = 1 };
+        struct rfg_problem p;
+        const char *which;
+        char text[200];
+        snprintf(dev.target, sizeof(dev.target), "%s", rows[i].target);
+        snprintf(text, sizeof(text), "gemm %s->bf16 M=1024 N=1024 K=1024%s", rows[i].dtypes, rows[i].keys);
+        ck_assert_msg(rfg_problem_parse(&p, text, NULL), "%s", text);
+        double us = rfg_floor_us(&dev, &p, &which);
+        ck_assert_str_eq(which, "flops");
+        ck_assert_double_eq_tol(us, 2.0 * 1024 * 1024 * 1024 / 100e6 / rows[i].faster, 1e-9);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("harness");
@@ -717,6 +748,7 @@ int main(void)
     tcase_add_test(tc, times_are_sane);
     tcase_add_test(tc, cpu_floor_is_one);
     tcase_add_test(tc, cpu_floor_by_memory);
+    tcase_add_test(tc, floor_by_products);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }
