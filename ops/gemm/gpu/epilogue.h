@@ -72,11 +72,9 @@ RFG_DEVICE float column_bias(const struct gemm_args *a, long long n)
     return (RESIDUAL || WEIGHTED || SCALES) && a->bias == 0 ? 0.0f
                                                             : rfg_load_float(a->bias, w_row_at(a, n), BIAS_DTYPE);
 }
-RFG_DEVICE float finish_with(const struct gemm_args *a, long long m, long long n, float sum, float bias)
+/* Of a sum that is scaled. */
+RFG_DEVICE float end_of(const struct gemm_args *a, long long m, long long n, float sum, float bias)
 {
-#if SCALES == GEMM_SCALES_ROWS
-    sum *= x_scale_of(a, m, 0) * w_scale_of(a, n, 0);
-#endif
 #if WEIGHTED
     return (sum + bias) * rfg_load_float(a->weights, m, RFG_F32);
 #elif RESIDUAL
@@ -86,9 +84,55 @@ RFG_DEVICE float finish_with(const struct gemm_args *a, long long m, long long n
     return sum + bias;
 #endif
 }
+RFG_DEVICE float finish_with(const struct gemm_args *a, long long m, long long n, float sum, float bias)
+{
+#if SCALES == GEMM_SCALES_ROWS
+    sum *= x_scale_of(a, m, 0) * w_scale_of(a, n, 0);
+#endif
+    return end_of(a, m, n, sum, bias);
+}
 RFG_DEVICE float finish(const struct gemm_args *a, long long m, long long n, float sum)
 {
     return finish_with(a, m, n, sum, column_bias(a, n));
+}
+
+/* For kernels whose lanes have the same four columns of many rows: what finish() reads of them, from n on, read once.
+ */
+struct column_ends {
+    float scale[4], bias[4];
+};
+RFG_DEVICE struct column_ends column_ends_of(const struct gemm_args *a, long long n)
+{
+    struct column_ends c;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+#if SCALES == GEMM_SCALES_ROWS
+        c.scale[i] = w_scale_of(a, n + i, 0);
+#else
+        c.scale[i] = 1.0f;
+#endif
+        c.bias[i] = column_bias(a, n + i);
+    }
+    return c;
+}
+RFG_DEVICE rfg_f32x4 finish_columns(const struct gemm_args *a, long long m, long long n, rfg_f32x4 f,
+                                    const struct column_ends *c)
+{
+    float v[4] = { f.x, f.y, f.z, f.w };
+#if SCALES == GEMM_SCALES_ROWS
+    float x_scale = x_scale_of(a, m, 0);
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        v[i] *= x_scale * c->scale[i];
+#endif
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        v[i] = end_of(a, m, n + i, v[i], c->bias[i]);
+    f.x = v[0];
+    f.y = v[1];
+    f.z = v[2];
+    f.w = v[3];
+    return f;
 }
 
 /* Row m, column n0 + dn, which exists. */
@@ -117,6 +161,20 @@ RFG_DEVICE float gated_of(const struct gemm_args *a, float gate, float up)
 #endif
 }
 #endif
+
+/* Columns n to n + 3 of the sums of row m, all of which exist; of Y they are aligned to four elements. ends: of them,
+ * if finishes(). */
+RFG_DEVICE void store_4_ends(const struct gemm_args *a, long long m, int n, rfg_f32x4 f, const struct column_ends *ends)
+{
+    if (finishes(a))
+        f = finish_columns(a, m, n, f, ends);
+#if GATED
+    store_y(a, m * GEMM_LDY(a) + n / 2, gated_of(a, f.x, f.y));
+    store_y(a, m * GEMM_LDY(a) + n / 2 + 1, gated_of(a, f.z, f.w));
+#else
+    store_y4(a, m * GEMM_LDY(a) + n, f);
+#endif
+}
 
 /* Of row m, which exists: column n / 2 of Y, from columns n, even, and n + 1 of the sums. */
 RFG_DEVICE void store_gated(const struct gemm_args *a, long long m, int n, float gate, float up)

@@ -578,6 +578,9 @@ RFG_KERNEL(THREADS) gemm_tile(struct gemm_args a)
     float *part = parts + (long long)t.split * TILE_PARTIALS(TILE_M, TILE_N);
     int lane_row = rfg_lane() / QUADS_ROW, col = rfg_lane() % QUADS_ROW * 4, n = p.row_n + col;
     bool whole = splits == 1 && whole_quads(&a);
+    struct column_ends ends;
+    if (whole && finishes(&a) && n < rows_n)
+        ends = column_ends_of(&a, n0 + n);
 #pragma unroll 1
     for (int i = 0; i < FRAGS_M; i++) {
         rfg_keep_order();
@@ -597,7 +600,7 @@ RFG_KERNEL(THREADS) gemm_tile(struct gemm_args a)
 #pragma unroll
             for (int r = 0; r < 16; r += LANE_ROWS)
                 if (m + r < rows_m)
-                    store_4_whole(&a, (long long)m0 + m + r, n0 + n, *(const rfg_f32x4 *)(from + r * SUM_STRIDE));
+                    store_4_ends(&a, (long long)m0 + m + r, n0 + n, *(const rfg_f32x4 *)(from + r * SUM_STRIDE), &ends);
             continue;
         }
 #pragma unroll 1
