@@ -18,6 +18,7 @@
 #define S      RFG_DATA_SPECIAL
 #define ROWS   " w_scale=f32 x_scale=f32 x_per=row w_per=row"
 #define BLOCKS " w_scale=f32 x_scale=f32 x_per=block w_per=block"
+#define MX     " x_scale=e8m0 w_scale=e8m0 x_per=group w_per=group"
 
 static const struct op_case scales[] = {
     { "gemm e4m3,e4m3->bf16 M=8 N=256 K=512", R, false },
@@ -371,11 +372,16 @@ START_TEST(tile_takes)
         { "gfx942", "gemm bf16,i4->f32 M=64 N=64 K=96 w_scale=f16 w_group=96", NULL },
         { "gfx1100", "gemm f16,e2m1->f32 M=64 N=64 K=96 w_scale=e8m0 w_group=32 packed=1", NULL },
         { "gfx942", "gemm bf16,i4->f32 M=64 N=64 K=96 w_scale=f16 w_group=32 align=8", "align=8: must be 16" },
-        { "gfx942", "gemm e4m3,e2m1->f32 M=64 N=64 K=128 packed=1 x_scale=e8m0 w_scale=e8m0 x_per=group w_per=group",
-          "x_per=group: must be" },
+        { "gfx942", "gemm e4m3,e2m1->f32 M=64 N=64 K=128" MX, "target is gfx942: must be gfx950" },
+        { "gfx950", "gemm e4m3,e2m1->f32 M=64 N=64 K=128" MX, NULL },
+        { "gfx950", "gemm e4m3,e2m1->f32 M=64 N=64 K=128 packed=1" MX, "packed=1: must be 0" },
+        { "gfx950", "gemm e4m3,e2m1->f32 M=64 N=64 K=128 w_columns=1" MX, "w_columns=1: must be 0" },
         { "gfx1030", "gemm bf16,i4->f32 M=64 N=64 K=96 w_scale=f16 w_group=32", "must have matrix instructions" },
         { "sm_90", "gemm bf16,i4->f32 M=64 N=64 K=96 w_scale=f16 w_group=32", "must be an AMD GPU" },
     };
+    op_config_taken("gfx950", "gemm e4m3,e4m3->f32 M=64 N=64 K=256" MX,
+                    "gemm_tile{tile_m=64,tile_n=64,tile_k=64,waves_m=2,waves_n=2,buffers=2,split_k=1}",
+                    "tile_k=64: must be a multiple of 128 with x_per=group");
     op_config_taken("gfx942", "gemm bf16,i4->f32 M=64 N=64 K=192 w_scale=f16 w_group=96",
                     "gemm_tile{tile_m=64,tile_n=64,tile_k=64,waves_m=2,waves_n=2,buffers=1,split_k=1}",
                     "tile_k=64: must divide w_group=96 or be a multiple of it");
