@@ -13,6 +13,9 @@
  * through the workspace: each wave owns some quads, and of the workgroups' waves that own the same quads the last one
  * to arrive adds their partials in the order of the splits.
  *
+ * With SLOTS the waves that stored a column of tiles count themselves in the same way, and the last one sums its rows
+ * by token: slots.h.
+ *
  * Codes of 8 bits have steps of 64. With scales of blocks a step's sums are multiplied by theirs before they are added.
  *
  * W of 4 bits, prepacked, is loaded in the same pieces, each of four steps of 32 columns; X comes in the pieces that it
@@ -33,9 +36,11 @@
 #include "rfg_amd_wide.h"
 #include "rfg_xcd.h"
 #include "gemm/gpu/load.h"
+#define Y_SHARED SLOTS
 #include "gemm/gpu/epilogue.h"
 #include "gemm/gpu/stream_layout.h"
 #include "gemm/gpu/experts.h"
+#include "gemm/gpu/slots.h"
 
 #define THREADS (K_WAVES * RFG_WAVE)
 #define TILE_N  (FRAGS_N * 16)
@@ -477,19 +482,38 @@ RFG_DEVICE void store_quads(const struct gemm_args *a, rfg_f32x4 *own, int wave,
     }
 }
 
+#if SLOTS
+/* A finishing wave of column t of tiles has stored its rows, or has none: the last one sums them all. Its counter is
+ * before those of splits. */
+RFG_DEVICE void arrive(const struct gemm_args *all, int t)
+{
+    if (rfg_last_wave_to_arrive(all->counters + t, rfg_groups_x(THREADS) * FINISHERS))
+        sum_columns(all, t * TILE_N, TILE_N, rfg_lane(), RFG_WAVE);
+}
+#endif
+
 #if W_IS_4_BITS || SCALES == GEMM_SCALES_BLOCKS /* other instructions than matrix ones read sums, too */
 extern "C" __attribute__((global)) RFG_WAVES_A_SIMD(2) void gemm_stream_mma(struct gemm_args a);
 #endif
 RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
 {
+#if SLOTS
+    struct gemm_args given = a;
+    a.y = a.workspace; /* where rows of the product stay */
+#endif
     int wave = rfg_wave(), tiles_m = (a.m - 1) / TILE_M + 1;
     struct rfg_tile t = { rfg_group_x(), rfg_group_y() / SPLIT, SPLIT == 1 ? 0 : rfg_group_y() % SPLIT };
     if (XCDS > 1 && tiles_m > 1 && !EXPERTS)
         t = rfg_xcd_tile(rfg_group_x() + rfg_group_y() * tiles_m, TILE_M, tiles_m, (a.n - 1) / TILE_N + 1, SPLIT);
     int m0 = t.m * TILE_M, n0 = t.n * TILE_N, split = t.split;
 #if EXPERTS
-    if (!take_tile(&a, TILE_M, rfg_group_x()))
+    if (!take_tile(&a, TILE_M, rfg_group_x())) {
+#if SLOTS
+        if (split == 0 && wave < FINISHERS)
+            arrive(&given, t.n);
+#endif
         return;
+    }
     m0 = 0;
 #endif
     int part = split * K_WAVES + wave, parts = SPLIT * K_WAVES, all = (a.k - 1) / (STEP_K * BLOCK_STEPS) + 1;
@@ -614,7 +638,14 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
 #else
     int tile = t.n * tiles_m + t.m;
 #endif
-    char *partials = (char *)a.workspace + (long long)tile * (SPLIT * PART_BYTES);
+#if SLOTS
+    char *partials = (char *)given.workspace + GEMM_SLOT_BYTES(given.m, given.n, Y_BYTES);
+    unsigned int *counters = given.counters + ((given.n - 1) / TILE_N + 1);
+#else
+    char *partials = (char *)a.workspace;
+    unsigned int *counters = a.counters;
+#endif
+    partials += (long long)tile * (SPLIT * PART_BYTES);
 #pragma unroll
     for (int i = 0; i < OWN_QUADS; i++) {
         int q = i * FINISHERS + wave;
@@ -622,7 +653,7 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
             rfg_store16_shared(partials + split * PART_BYTES, PART_BYTES,
                                (rfg_u32)(q * (RFG_WAVE * 16) + rfg_lane() * 16), own[i]);
     }
-    if (!rfg_last_wave_to_arrive(a.counters + tile * FINISHERS + wave, SPLIT))
+    if (!rfg_last_wave_to_arrive(counters + tile * FINISHERS + wave, SPLIT))
         return;
 #pragma unroll
     for (int i = 0; i < OWN_QUADS; i++) {
@@ -641,4 +672,7 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
     }
 #endif
     store_quads(&a, own, wave, m0, n0);
+#if SLOTS
+    arrive(&given, t.n);
+#endif
 }
