@@ -482,38 +482,17 @@ RFG_DEVICE void store_quads(const struct gemm_args *a, rfg_f32x4 *own, int wave,
     }
 }
 
-#if SLOTS
-/* A finishing wave of column t of tiles has stored its rows, or has none: the last one sums them all. Its counter is
- * before those of splits. */
-RFG_DEVICE void arrive(const struct gemm_args *all, int t)
+/* The workgroup's tile. True in the waves that have stored it, of one that no expert has in as many. */
+RFG_DEVICE bool make_tile(struct gemm_args a)
 {
-    if (rfg_last_wave_to_arrive(all->counters + t, rfg_groups_x(THREADS) * FINISHERS))
-        sum_columns(all, t * TILE_N, TILE_N, rfg_lane(), RFG_WAVE);
-}
-#endif
-
-#if W_IS_4_BITS || SCALES == GEMM_SCALES_BLOCKS /* other instructions than matrix ones read sums, too */
-extern "C" __attribute__((global)) RFG_WAVES_A_SIMD(2) void gemm_stream_mma(struct gemm_args a);
-#endif
-RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
-{
-#if SLOTS
-    struct gemm_args given = a;
-    a.y = a.workspace; /* where rows of the product stay */
-#endif
     int wave = rfg_wave(), tiles_m = (a.m - 1) / TILE_M + 1;
     struct rfg_tile t = { rfg_group_x(), rfg_group_y() / SPLIT, SPLIT == 1 ? 0 : rfg_group_y() % SPLIT };
     if (XCDS > 1 && tiles_m > 1 && !EXPERTS)
         t = rfg_xcd_tile(rfg_group_x() + rfg_group_y() * tiles_m, TILE_M, tiles_m, (a.n - 1) / TILE_N + 1, SPLIT);
     int m0 = t.m * TILE_M, n0 = t.n * TILE_N, split = t.split;
 #if EXPERTS
-    if (!take_tile(&a, TILE_M, rfg_group_x())) {
-#if SLOTS
-        if (split == 0 && wave < FINISHERS)
-            arrive(&given, t.n);
-#endif
-        return;
-    }
+    if (!take_tile(&a, TILE_M, rfg_group_x()))
+        return split == 0 && wave < FINISHERS;
     m0 = 0;
 #endif
     int part = split * K_WAVES + wave, parts = SPLIT * K_WAVES, all = (a.k - 1) / (STEP_K * BLOCK_STEPS) + 1;
@@ -622,7 +601,7 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
     if (K_WAVES > 1) {
         rfg_barrier_lds();
         if (wave >= FINISHERS)
-            return;
+            return false;
 #pragma unroll
         for (int i = 0; i < OWN_QUADS; i++) {
             const rfg_f32x4 *s = sums + (i * FINISHERS + wave) * RFG_WAVE;
@@ -638,14 +617,7 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
 #else
     int tile = t.n * tiles_m + t.m;
 #endif
-#if SLOTS
-    char *partials = (char *)given.workspace + GEMM_SLOT_BYTES(given.m, given.n, Y_BYTES);
-    unsigned int *counters = given.counters + ((given.n - 1) / TILE_N + 1);
-#else
-    char *partials = (char *)a.workspace;
-    unsigned int *counters = a.counters;
-#endif
-    partials += (long long)tile * (SPLIT * PART_BYTES);
+    char *partials = (char *)a.workspace + (long long)tile * (SPLIT * PART_BYTES);
 #pragma unroll
     for (int i = 0; i < OWN_QUADS; i++) {
         int q = i * FINISHERS + wave;
@@ -653,8 +625,8 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
             rfg_store16_shared(partials + split * PART_BYTES, PART_BYTES,
                                (rfg_u32)(q * (RFG_WAVE * 16) + rfg_lane() * 16), own[i]);
     }
-    if (!rfg_last_wave_to_arrive(counters + tile * FINISHERS + wave, SPLIT))
-        return;
+    if (!rfg_last_wave_to_arrive(a.counters + tile * FINISHERS + wave, SPLIT))
+        return false;
 #pragma unroll
     for (int i = 0; i < OWN_QUADS; i++) {
         int q = i * FINISHERS + wave;
@@ -672,7 +644,24 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
     }
 #endif
     store_quads(&a, own, wave, m0, n0);
+    return true;
+}
+
+#if W_IS_4_BITS || SCALES == GEMM_SCALES_BLOCKS /* other instructions than matrix ones read sums, too */
+extern "C" __attribute__((global)) RFG_WAVES_A_SIMD(2) void gemm_stream_mma(struct gemm_args a);
+#endif
+RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
+{
 #if SLOTS
-    arrive(&given, t.n);
+    /* First in the workspace are the product's rows, and the counters of columns of tiles. */
+    int column = rfg_group_y() / SPLIT;
+    struct gemm_args rows = a;
+    rows.y = a.workspace;
+    rows.workspace = (char *)a.workspace + GEMM_SLOT_BYTES(a.m, a.n, Y_BYTES);
+    rows.counters = a.counters + ((a.n - 1) / TILE_N + 1);
+    if (make_tile(rows) && rfg_last_wave_to_arrive(a.counters + column, rfg_groups_x(THREADS) * FINISHERS))
+        sum_columns(&a, column * TILE_N, TILE_N, rfg_lane(), RFG_WAVE);
+#else
+    make_tile(a);
 #endif
 }
