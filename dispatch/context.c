@@ -594,11 +594,6 @@ bool rfg_dispatch_offers(rfg_context *ctx, const struct rfg_problem *prob, const
            (rfg_context_order(ctx, &own, &order, NULL) && !strncmp(order.words, var->name, strlen(var->name)));
 }
 
-const struct rfg_device *rfg_dispatch_device(const rfg_context *ctx)
-{
-    return &ctx->dev;
-}
-
 rfg_status rfg_dispatch(rfg_context *ctx, const struct rfg_problem *prob, void *kargs, rfg_stream stream)
 {
     struct rfg_problem own;

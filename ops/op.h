@@ -377,7 +377,7 @@ rfg_status rfg_dispatch(rfg_context *ctx, const struct rfg_problem *prob, void *
 bool rfg_dispatch_offers(rfg_context *ctx, const struct rfg_problem *prob, const struct rfg_variant *var);
 
 /* What the context's calls run on. */
-const struct rfg_device *rfg_dispatch_device(const rfg_context *ctx);
+const struct rfg_device *rfg_context_info(const rfg_context *ctx);
 
 /* For an operator that is made of others: until rfg_describe_end() the thread's calls with ctx only check their
  * arguments. False: the thread describes calls already, and there is nothing to end. */

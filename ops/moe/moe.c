@@ -298,7 +298,7 @@ static rfg_status multiply_x(rfg_context *ctx, const struct moe *m, const rfg_te
 static rfg_status multiply_h(rfg_context *ctx, const struct moe *m, const rfg_tensor *h, const rfg_tensor *h_scale,
                              rfg_stream stream)
 {
-    enum rfg_platform platform = rfg_dispatch_device(ctx)->platform;
+    enum rfg_platform platform = rfg_context_info(ctx)->platform;
     rfg_gemm_params g = product_params(m, h_scale, false);
     bool summed = false;
     rfg_status st;
