@@ -271,8 +271,7 @@ static void gemm_fill(const struct rfg_problem *prob, int tensor, const rfg_tens
     else if (tensor == 12)
         fill_places(prob, data, t->data, seed);
     else if (tensor == 13) {
-        const int64_t most[] = { gemm_y_rows(prob) / 2, gemm_y_rows(prob) - 1, gemm_y_rows(prob) + 3, INT32_MAX };
-        *(int32_t *)t->data = (int32_t)most[rfg_random(&seed) % 4];
+        *(int32_t *)t->data = (int32_t)(rfg_random(&seed) % 2 ? gemm_y_rows(prob) / 2 : gemm_y_rows(prob) - 1);
     }
     if (gemm_w_is_padded(prob) && (tensor == 2 || scales))
         fill_pad(prob, tensor, t);

@@ -9,7 +9,7 @@ struct slot_sums {
     const void *x, *residual;
     void *y;
     const int *places;
-    const float *weights;
+    const float *weights; /* nor ldw: with SLOT_WEIGHTS alone */
     int top, x_rows;
     long long ldx, ldy, ldr, ldp, ldw;
 };
@@ -25,8 +25,16 @@ struct slot_sums {
 /* Columns n0 to n0 + tile_n - 1, a multiple of 16, of all tokens, by `threads` threads. */
 RFG_DEVICE void sum_columns(const struct gemm_args *all, int n0, int tile_n, int thread, int threads)
 {
-    struct slot_sums s = { all->workspace, all->residual, all->y,   all->places, 0,        all->top,
-                           all->m,         GEMM_LDY(all), all->ldy, all->ldr,    all->top, 0 };
+    struct slot_sums s;
+    s.x = all->workspace;
+    s.ldx = GEMM_LDY(all);
+    s.x_rows = all->m;
+    s.y = all->y;
+    s.ldy = all->ldy;
+    s.residual = all->residual;
+    s.ldr = all->ldr;
+    s.places = all->places;
+    s.ldp = s.top = all->top;
     int chunks = tile_n / SLOT_VEC, total = (int)rfg_slot_tokens(all->m / all->top, all->tokens) * chunks;
 #pragma unroll 1
     for (int i = thread; i < total; i += threads) {
