@@ -583,6 +583,17 @@ void rfg_describe_end(rfg_context *ctx)
     atomic_fetch_sub(&ctx->describing, 1);
 }
 
+bool rfg_dispatch_offers(rfg_context *ctx, const struct rfg_problem *prob, const struct rfg_variant *var)
+{
+    struct rfg_problem own = own_problem(ctx, prob);
+    struct rfg_order order;
+    if (!rfg_variant_listed(ctx->variants, prob->op, var) || !rfg_variant_supports(var, &ctx->dev, &own, NULL))
+        return false;
+    /* An order's words begin with the name of the variant that has some parameters for it, whatever the sizes. */
+    return !rfg_problem_is_invariant(&own) ||
+           (rfg_context_order(ctx, &own, &order, NULL) && !strncmp(order.words, var->name, strlen(var->name)));
+}
+
 rfg_status rfg_dispatch(rfg_context *ctx, const struct rfg_problem *prob, void *kargs, rfg_stream stream)
 {
     struct rfg_problem own;

@@ -10,7 +10,6 @@
 #include "dispatch/hip/hip.h"
 #include "dispatch/jit/jit.h"
 
-const struct rfg_device *rfg_context_info(const rfg_context *ctx);
 /* A context of a GPU that nobody has at hand: "gfx942", "gfx942:228", "emu:gfx942:4". It can be asked what the ladder
  * would choose (rfg_choose(), rfg_explain()), and no more. product: whose rows come first; NULL: no product's. */
 rfg_status rfg_context_imagine(rfg_context **ctx, const rfg_context_params *params, const char *product);

@@ -372,6 +372,13 @@ const struct rfg_variant *rfg_variant_find(const struct rfg_op *op, const char *
 /* Runs a validated problem: finds or makes its plan, completes the head of kargs and launches. */
 rfg_status rfg_dispatch(rfg_context *ctx, const struct rfg_problem *prob, void *kargs, rfg_stream stream);
 
+/* Might a call of the problem get this variant: is it allowed in the context, and does it take the problem, in the
+ * order in which the context's sums are made? */
+bool rfg_dispatch_offers(rfg_context *ctx, const struct rfg_problem *prob, const struct rfg_variant *var);
+
+/* What the context's calls run on. */
+const struct rfg_device *rfg_context_info(const rfg_context *ctx);
+
 /* For an operator that is made of others: until rfg_describe_end() the thread's calls with ctx only check their
  * arguments. False: the thread describes calls already, and there is nothing to end. */
 bool rfg_checks_begin(rfg_context *ctx);

@@ -137,7 +137,7 @@ bool rfg_problem_parse(struct rfg_problem *p, const char *text, struct rfg_reaso
     if (!word || !rfg_problem_parse_dtypes(p, word, why))
         return word ? false : rfg_refuse(why, "'%.60s': dtypes are missing after the operator", text);
 
-    uint32_t seen = 0;
+    uint64_t seen = 0;
     while ((word = strtok_r(NULL, " \t", &save))) {
         char *eq = strchr(word, '=');
         if (!eq)
@@ -145,13 +145,13 @@ bool rfg_problem_parse(struct rfg_problem *p, const char *text, struct rfg_reaso
         *eq = 0;
         if (!rfg_problem_set(p, word, eq + 1, why))
             return false;
-        uint32_t bit = 1u << rfg_op_key(op, word);
+        uint64_t bit = 1ull << rfg_op_key(op, word);
         if (seen & bit)
             return rfg_refuse(why, "key '%.40s' is given twice", word);
         seen |= bit;
     }
     for (int i = 0; i < op->n_keys; i++)
-        if (op->keys[i].kind == RFG_KEY_SIZE && !(seen & (1u << i)))
+        if (op->keys[i].kind == RFG_KEY_SIZE && !(seen & 1ull << i))
             return rfg_refuse(why, "'%.60s': %s= is missing", text, op->keys[i].name);
     return op->valid(p, why);
 }

@@ -98,7 +98,7 @@ bool rfg_problem_set_attrs(struct rfg_problem *p, const char *attrs, struct rfg_
         return rfg_refuse(why, "'%.40s...': must be shorter than %d characters", attrs, RFG_PROBLEM_STRLEN);
     memcpy(copy, attrs, strlen(attrs) + 1);
     char *save;
-    uint32_t seen = 0;
+    uint64_t seen = 0;
     for (char *word = strtok_r(copy, " \t", &save); word; word = strtok_r(NULL, " \t", &save)) {
         char *eq = strchr(word, '=');
         if (!eq)
@@ -111,12 +111,12 @@ bool rfg_problem_set_attrs(struct rfg_problem *p, const char *attrs, struct rfg_
             return rfg_refuse(why, "'%.40s': strides and alignment are not part of a tuned problem", word);
         if (!rfg_problem_set(p, word, eq + 1, why))
             return false;
-        if (seen & 1u << key)
+        if (seen & 1ull << key)
             return rfg_refuse(why, "'%.40s': is given twice", word);
-        seen |= 1u << key;
+        seen |= 1ull << key;
     }
     for (int i = 0; i < p->op->n_keys; i++)
-        if (p->op->keys[i].kind == RFG_KEY_SIZE && !has_column(p->op, i) && !(seen & 1u << i))
+        if (p->op->keys[i].kind == RFG_KEY_SIZE && !has_column(p->op, i) && !(seen & 1ull << i))
             return rfg_refuse(why, "'%.60s': %s= is missing", attrs, p->op->keys[i].name);
     return true;
 }

@@ -124,7 +124,8 @@ typedef struct rfg_gemm_params {
  * halves=1: gate_halves; limit=: rounded up. experts=, top=, weights=1: a grouped product of so many experts, M / top
  * rows of x (0: no rows are given), with weights ("gemm bf16,bf16->bf16 M=512 N=4096 K=7168 act=silu experts=256
  * top=8"; N is an expert's). routing=zipf, one, recorded: for timing, experts are not as likely as one another
- * (docs/shipping.md); calls don't tell it, and take rows tuned with any but one.
+ * (docs/shipping.md); calls don't tell it, and take rows tuned with any but one. slots=: rfg_op_moe()'s second product
+ * where its launch also sums so many rows to one of y, which has M / slots, and adds the residual.
  * bias=1: there is one; btype=f32: it is fp32, x is not (with codes btype= is always said); packed=1: w is prepacked.
  * "gemm e4m3,e4m3->bf16 M=8 N=2112 K=7168 w_scale=f32 x_scale=f32 x_per=block w_per=block": tensor (not said), row,
  * block, group ("gemm e4m3,e2m1->bf16 M=8 N=2112 K=7168 w_scale=e8m0 x_scale=e8m0 x_per=group w_per=group"). fast=1:
@@ -132,9 +133,9 @@ typedef struct rfg_gemm_params {
  * ("gemm bf16,i4->bf16 M=8 N=2112 K=7168 w_scale=f16 w_group=128", "gemm f16,e2m1->f16 M=1 N=4096 K=4096 w_scale=e8m0
  * w_group=32"). Of the layout, which tuned rows don't go by: ldx=, ldw=, ldy=, ldr= (residual): row strides in
  * elements, where rows don't follow one another; x_columns=1, w_columns=1: scales of blocks are column-major;
- * inplace=1: y is the residual; align=, align_y=: where pointers and row strides of x and w (align) or y and bias
- * (align_y) are multiples of fewer than 16 bytes: of 8, 4, 2. In a context with batch_invariant: invariant=1. All
- * operators: overlap=1 in a context with launch_overlap. */
+ * inplace=1: y is the residual; tokens=1: with slots, device memory says how many rows of y count; align=, align_y=:
+ * where pointers and row strides of x and w (align) or y and bias (align_y) are multiples of fewer than 16 bytes: of 8,
+ * 4, 2. In a context with batch_invariant: invariant=1. All operators: overlap=1 in a context with launch_overlap. */
 RFG_API RFG_NODISCARD rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x,
                                              const rfg_tensor *w, const rfg_gemm_params *params, rfg_stream stream);
 

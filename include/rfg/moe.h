@@ -234,7 +234,8 @@ typedef struct rfg_moe_params {
  *   weights  [T,k]   f32
  *
  * It is rfg_op_moe_align(), a grouped and gated rfg_op_gemm(), another one and rfg_op_moe_sum(), each by its own tuned
- * rows: see them for arithmetic and limits. Between the products are rows of x's dtype, of y's if x is of codes; their
+ * rows: see them for arithmetic and limits. On AMD GPUs, up to T k = 64, the last two may be one launch, with the bits
+ * that its product gives apart. Between the products are rows of x's dtype, of y's if x is of codes; their
  * results are of y's dtype before they are summed, in the order of the slots. The same bits every time.
  * With w1 and w2 of 8 bits an x of floats and what is between the products are quantised, by rfg_op_quantize(): with
  * x_per row or block for each row, or 1 x 128, with scales of w1_scale's dtype, exact ones of f32, of e8m0 by

@@ -232,8 +232,21 @@ RFG_DEVICE void rfg_store16_shared(char *base, int bytes, rfg_u32 at, rfg_f32x4 
     *(RFG_GLOBAL rfg_f32x4 *)(base + at) = v;
 #endif
 }
-/* rfg_last_to_arrive() for a wave by itself: n waves, of n workgroups, wrote parts by rfg_store16_shared(). A wave has
- * no barrier to wait at, and a write-back for each is what this saves. All lanes must be on. */
+/* The same of 2, 4 and 8 bytes, to an address aligned so. */
+RFG_DEVICE void rfg_store2_shared(void *p, rfg_u16 v)
+{
+    __hip_atomic_store((RFG_GLOBAL rfg_u16 *)p, v, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+RFG_DEVICE void rfg_store4_shared(void *p, rfg_u32 v)
+{
+    rfg_atomic_store((rfg_u32 *)p, v);
+}
+RFG_DEVICE void rfg_store8_shared(void *p, rfg_u32 lo, rfg_u32 hi)
+{
+    __hip_atomic_store((RFG_GLOBAL rfg_u64 *)p, (rfg_u64)hi << 32 | lo, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+/* rfg_last_to_arrive() for a wave by itself: n waves, of n workgroups, wrote parts by rfg_store16_shared() or its like.
+ * A wave has no barrier to wait at, and a write-back for each is what this saves. All lanes must be on. */
 RFG_DEVICE bool rfg_last_wave_to_arrive(rfg_u32 *counter, int n)
 {
     rfg_u32 before = 0;

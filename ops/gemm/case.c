@@ -63,7 +63,7 @@ static double y_scale(const struct rfg_problem *prob)
 static int gemm_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec spec[RFG_MAX_TENSORS])
 {
     const int64_t *v = prob->v;
-    spec[0] = spec_2d("y", true, prob->dtype[2], v[GEMM_M], gemm_y_cols(prob), v[GEMM_LDY]);
+    spec[0] = spec_2d("y", true, prob->dtype[2], gemm_y_rows(prob), gemm_y_cols(prob), v[GEMM_LDY]);
     spec[0].same_as = v[GEMM_INPLACE] ? 1 + 5 : 0;
     int64_t w_rows = gemm_w_rows(prob), experts = v[GEMM_EXPERTS];
     spec[1] = spec_2d("x", false, prob->dtype[0], gemm_x_rows(prob), v[GEMM_K], v[GEMM_LDX]);
@@ -85,7 +85,7 @@ static int gemm_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec s
     int64_t per = gemm_is_codes(prob) ? v[GEMM_W_PER] : RFG_GEMM_SCALE_ROW; /* one group is a matrix, too */
     spec[4] = scale_spec("w_scale", v[GEMM_W_SCALE], of_w, per, v[GEMM_W_COLUMNS]);
     spec[4].ndim = experts && gemm_is_codes(prob) && v[GEMM_W_PER] == RFG_GEMM_SCALE_TENSOR ? 1 : spec[4].ndim;
-    spec[5] = spec_2d("residual", false, prob->dtype[2], v[GEMM_M], v[GEMM_N], v[GEMM_LDR]);
+    spec[5] = spec_2d("residual", false, prob->dtype[2], gemm_y_rows(prob), v[GEMM_N], v[GEMM_LDR]);
     spec[5].absent = !v[GEMM_RESIDUAL];
     spec[5].align_key = GEMM_ALIGN_Y;
     spec[6] = scale_spec("x_scale", v[GEMM_X_SCALE], gemm_x_scales(prob), v[GEMM_X_PER], v[GEMM_X_COLUMNS]);
@@ -105,7 +105,10 @@ static int gemm_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec s
         spec[0].scale_group = INT64_MAX;
         spec[11].constant = y_scale(prob);
     }
-    return 12;
+    spec[12] = rfg_rows_spec("places", RFG_I32, gemm_y_rows(prob), v[GEMM_SLOTS], 1, 0, -1);
+    spec[12].absent = !v[GEMM_SLOTS];
+    spec[13] = list_spec("tokens", RFG_I32, 1, v[GEMM_TOKENS] != 0);
+    return 14;
 }
 
 /* The expert of slot `slot` of a row of x that has others at chosen[0] to chosen[slot - 1]. */
@@ -242,6 +245,19 @@ static void fill_pad(const struct rfg_problem *prob, int tensor, const rfg_tenso
         memset((uint8_t *)t->data + m * t->strides[0] + k / group, 255, (size_t)(groups - k / group));
 }
 
+/* Rows of the product in any order, some twice, one place in six beside them all; none that nobody makes: see route().
+ */
+static void fill_places(const struct rfg_problem *prob, enum rfg_data data, int32_t *places, uint64_t seed)
+{
+    int64_t m = prob->v[GEMM_M], nobodys = data == RFG_DATA_INTS && m > 2;
+    const int64_t beside[] = { -1, m, INT32_MIN, INT32_MAX };
+    for (int64_t i = 0; i < m; i++) {
+        uint64_t r = rfg_random(&seed), which = r >> 8;
+        places[i] =
+            (int32_t)(r % 6 == 0 ? beside[which % 4] : nobodys + (int64_t)(which % (uint64_t)(m - 2 * nobodys)));
+    }
+}
+
 static void gemm_fill(const struct rfg_problem *prob, int tensor, const rfg_tensor *t, enum rfg_data data,
                       uint64_t seed)
 {
@@ -252,6 +268,11 @@ static void gemm_fill(const struct rfg_problem *prob, int tensor, const rfg_tens
         fill_group_scales(t, data, seed);
     else if (tensor == 8 || tensor == 9)
         route(prob, data, tensor == 8 ? t->data : NULL, tensor == 9 ? t->data : NULL);
+    else if (tensor == 12)
+        fill_places(prob, data, t->data, seed);
+    else if (tensor == 13) {
+        *(int32_t *)t->data = (int32_t)(rfg_random(&seed) % 2 ? gemm_y_rows(prob) / 2 : gemm_y_rows(prob) - 1);
+    }
     if (gemm_w_is_padded(prob) && (tensor == 2 || scales))
         fill_pad(prob, tensor, t);
     for (int64_t i = 0; tensor == 10 && i < t->shape[0]; i++) /* infinite ones, of sums that may be 0: not said */
@@ -273,7 +294,7 @@ static rfg_status gemm_call(rfg_context *ctx, const struct rfg_problem *prob, co
                           .bias = prob->v[GEMM_BIAS] ? &t[3] : NULL,
                           .w_scale = prob->v[GEMM_W_SCALE] ? &w_scale : NULL,
                           .w_zero = prob->v[GEMM_W_ZERO] ? &w_zero : NULL,
-                          .residual = prob->v[GEMM_RESIDUAL] ? &t[5] : NULL,
+                          .residual = prob->v[GEMM_RESIDUAL] && !prob->v[GEMM_SLOTS] ? &t[5] : NULL,
                           .gated = prob->v[GEMM_GATED] != 0,
                           .act = prob->v[GEMM_GATED] ? (rfg_act)(prob->v[GEMM_GATED] - 1) : RFG_ACT_SILU,
                           .x_scale = prob->v[GEMM_X_SCALE] ? &t[6] : NULL,
@@ -286,7 +307,9 @@ static rfg_status gemm_call(rfg_context *ctx, const struct rfg_problem *prob, co
                           .weights = prob->v[GEMM_WEIGHTS] ? &t[10] : NULL,
                           .limit = (float)prob->v[GEMM_LIMIT],
                           .y_scale = gemm_y_is_codes(prob) ? &t[11] : NULL };
-    return rfg_op_gemm(ctx, &t[0], &t[1], &w, &p, stream);
+    struct rfg_gemm_sum sum = { &t[12], prob->v[GEMM_RESIDUAL] ? &t[5] : NULL, prob->v[GEMM_TOKENS] ? &t[13] : NULL };
+    return prob->v[GEMM_SLOTS] ? rfg_gemm_sum(ctx, &t[0], &t[1], &w, &p, &sum, NULL, stream)
+                               : rfg_op_gemm(ctx, &t[0], &t[1], &w, &p, stream);
 }
 
 /* One scale in a row or a column has no order. */
@@ -342,6 +365,9 @@ static void gemm_pack(const struct rfg_problem *prob, const rfg_tensor *t, void 
     a->m = (int32_t)prob->v[GEMM_M];
     a->n = (int32_t)prob->v[GEMM_N];
     a->k = (int32_t)prob->v[GEMM_K];
+    a->places = prob->v[GEMM_SLOTS] ? t[12].data : NULL;
+    a->tokens = prob->v[GEMM_TOKENS] ? t[13].data : NULL;
+    a->top = (int32_t)prob->v[GEMM_SLOTS];
 }
 
 const struct rfg_op_case rfg_op_case_gemm = {

@@ -2,6 +2,7 @@
 #ifndef RFG_OPS_GEMM_H
 #define RFG_OPS_GEMM_H
 
+#include "ops/gemm_sum.h"
 #include "ops/op.h"
 #include "ops/operand.h"
 #include "gemm_args.h"
@@ -23,6 +24,7 @@ enum {
     GEMM_TOP,       /* of it: rows of y for each of x, which params' rows say; 0: x has its own row for each */
     GEMM_WEIGHTS,   /* of it, 1: rows of y have weights */
     GEMM_ROUTING,   /* enum gemm_routing: how its rows are shared out among experts */
+    GEMM_SLOTS,     /* of it: so many rows are summed to one of y, and the residual's is added; 0: none are */
     GEMM_W_SCALE,   /* the rfg_dtype of w's scales; 0: it has none */
     GEMM_W_ZERO,    /* the rfg_dtype of w's zero points; 0: it has none */
     GEMM_W_GROUP,   /* columns of w that share a scale, in formats of the list (gemm_w_format()) */
@@ -38,6 +40,7 @@ enum {
     GEMM_X_COLUMNS, /* 1: x's scales are column-major */
     GEMM_W_COLUMNS,
     GEMM_INPLACE, /* y is the residual */
+    GEMM_TOKENS,  /* with slots, 1: device memory says how many rows of y count */
     GEMM_ALIGN,   /* 1, 2, 4, 8, 16: what x's and w's pointers and row strides, in bytes, are multiples of */
     GEMM_ALIGN_Y, /* the same for y and bias */
     GEMM_INVARIANT,
@@ -76,6 +79,10 @@ static inline int64_t gemm_w_rows(const struct rfg_problem *prob)
 {
     return prob->v[GEMM_N] * (prob->v[GEMM_EXPERTS] ? prob->v[GEMM_EXPERTS] : 1);
 }
+static inline int64_t gemm_y_rows(const struct rfg_problem *prob)
+{
+    return prob->v[GEMM_SLOTS] ? prob->v[GEMM_M] / prob->v[GEMM_SLOTS] : prob->v[GEMM_M];
+}
 static inline int64_t gemm_x_rows(const struct rfg_problem *prob)
 {
     return prob->v[GEMM_TOP] ? ceil_div(prob->v[GEMM_M], prob->v[GEMM_TOP]) : prob->v[GEMM_M];
@@ -85,8 +92,15 @@ static inline int64_t gemm_x_rows(const struct rfg_problem *prob)
 struct rfg_problem gemm_as_plain(const struct rfg_problem *prob);
 bool gemm_row_key(struct rfg_problem *key, int i);
 bool gemm_is_recorded(const struct rfg_problem *prob);
+void gemm_cost(const struct rfg_problem *prob, double *bytes, double *flops);
 /* Tiles of tile_m rows that a grouped product has at most. */
 int64_t gemm_most_tiles(const struct rfg_problem *prob, int tile_m);
+
+/* slots.c: what a product whose rows are summed by token may be; does a kernel that stores all rows do (says why not);
+ * bytes of workspace for them. */
+bool gemm_slots_valid(const struct rfg_problem *prob, struct rfg_reason *why);
+bool gemm_keeps_rows(const struct rfg_problem *prob, struct rfg_reason *why);
+size_t gemm_slot_bytes(const struct rfg_problem *prob);
 
 /* Are x and w codes, of 8 bits or (mx formats alone) e2m1? */
 static inline bool gemm_is_codes(const struct rfg_problem *prob)

@@ -15,26 +15,26 @@ struct gemm_args {
     void *workspace;         /* fp32 partials */
     unsigned int *counters;  /* one a tile */
 /* The rest is the host's, and kernels' that need it. */
-#if !defined(RFG_DEVICE) || W_SCALE_DTYPE || RESIDUAL || SCALES || W_ZERO || LIMITED || EXPERTS || Y_CODES
+#if !defined(RFG_DEVICE) || W_SCALE_DTYPE || RESIDUAL || SCALES || W_ZERO || LIMITED || EXPERTS || Y_CODES || SLOTS
     const void *w_scale; /* of formats with groups: [n][k / group], packed; of a prepacked w see prepack_layout.h */
 #endif
-#if !defined(RFG_DEVICE) || RESIDUAL || SCALES || W_ZERO || LIMITED || EXPERTS || Y_CODES
+#if !defined(RFG_DEVICE) || RESIDUAL || SCALES || W_ZERO || LIMITED || EXPERTS || Y_CODES || SLOTS
     const void *residual;
     long long ldr;
 #endif
-#if !defined(RFG_DEVICE) || SCALES || W_ZERO || LIMITED || EXPERTS || Y_CODES
+#if !defined(RFG_DEVICE) || SCALES || W_ZERO || LIMITED || EXPERTS || Y_CODES || SLOTS
     const void *x_scale; /* NULL, as w_scale: none */
     /* Elements from the scale of a row (w of blocks: of 128 rows), or of 128 columns (of groups: 32), to the next; 0:
      * they share it. */
     int x_scale_row, x_scale_col, w_scale_row, w_scale_col;
 #endif
-#if !defined(RFG_DEVICE) || W_ZERO || LIMITED || EXPERTS || Y_CODES
+#if !defined(RFG_DEVICE) || W_ZERO || LIMITED || EXPERTS || Y_CODES || SLOTS
     const void *w_zero; /* as w_scale */
 #endif
-#if !defined(RFG_DEVICE) || LIMITED || EXPERTS || Y_CODES
+#if !defined(RFG_DEVICE) || LIMITED || EXPERTS || Y_CODES || SLOTS
     float alpha, limit; /* of the activation */
 #endif
-#if !defined(RFG_DEVICE) || EXPERTS || Y_CODES
+#if !defined(RFG_DEVICE) || EXPERTS || Y_CODES || SLOTS
     const int *offsets;   /* [experts + 1]: rows of y from offsets[e] on are products with expert e's rows of w */
     const int *rows;      /* with GATHER: the rows of x that y's are products of */
     const float *weights; /* with WEIGHTED: what rows of y are multiplied by */
@@ -42,10 +42,21 @@ struct gemm_args {
     int w_expert_scales;  /* scales of codes from an expert's to the next one's */
     int reserved;
 #endif
-#if !defined(RFG_DEVICE) || Y_CODES
+#if !defined(RFG_DEVICE) || Y_CODES || SLOTS
     const float *y_scale; /* of codes: what they are multiplied by */
 #endif
+#if !defined(RFG_DEVICE) || SLOTS
+    const int *places; /* [m / top][top]: rows of the product that are summed to one of y, and of the residual */
+    const int *tokens; /* how many rows of y count; NULL: all */
+    int top;
+    int reserved_slots;
+#endif
 };
+
+/* With SLOTS rows of the product go to the workspace, before partial sums: elements from one to the next, and bytes of
+ * all. A row is whole chunks of 16 bytes. */
+#define GEMM_SLOT_LD(n)             (((n) + 15) / 16 * 16)
+#define GEMM_SLOT_BYTES(m, n, each) (((long long)(m)*GEMM_SLOT_LD(n) * (each) + 255) / 256 * 256)
 
 /* SCALES: how scales of codes go into the sum. */
 #define GEMM_SCALES_NONE   0

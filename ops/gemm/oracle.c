@@ -261,9 +261,9 @@ static int64_t expert_of(const struct gemm_job *j, int64_t row)
  * rounding errors of random sign it grows like sqrt(K), and sqrt(K) + 4 (the bias, scaled weights, the split-K
  * partials, a few ulps of bad luck) is what is allowed: a 16-bit accumulator is far outside it. fp32 denormals may be
  * flushed. */
-rfg_status rfg_oracle_gemm(const struct rfg_problem *prob, const rfg_tensor *host, struct rfg_expected *expected)
+static rfg_status product(const struct rfg_problem *prob, const rfg_tensor *host, const struct rfg_expected *expected)
 {
-    int64_t k = prob->v[GEMM_K], n_rows = expected[0].n_rows;
+    int64_t k = prob->v[GEMM_K], n_rows = expected->n_rows;
     double *xd = malloc((size_t)(n_rows * k + 1) * sizeof(double));
     int64_t *experts = malloc((size_t)(n_rows + 1) * sizeof(*experts));
     struct gemm_job j = { .prob = prob,
@@ -275,7 +275,7 @@ rfg_status rfg_oracle_gemm(const struct rfg_problem *prob, const rfg_tensor *hos
                           .residual = prob->v[GEMM_RESIDUAL] ? &host[5] : NULL,
                           .offsets = prob->v[GEMM_EXPERTS] ? &host[8] : NULL,
                           .weights = prob->v[GEMM_WEIGHTS] ? &host[10] : NULL,
-                          .rows = expected[0].rows,
+                          .rows = expected->rows,
                           .experts = experts,
                           .gated = (int)prob->v[GEMM_GATED],
                           .group = prob->v[GEMM_W_GROUP],
@@ -285,8 +285,8 @@ rfg_status rfg_oracle_gemm(const struct rfg_problem *prob, const rfg_tensor *hos
                           .cols = gemm_y_cols(prob),
                           .k = k,
                           .eps = (sqrt((double)k) + 4) * 0x1p-24,
-                          .expected = expected[0].value,
-                          .allow = expected[0].allow };
+                          .expected = expected->value,
+                          .allow = expected->allow };
     if (!xd || !experts) {
         free(xd);
         free(experts);
@@ -294,7 +294,7 @@ rfg_status rfg_oracle_gemm(const struct rfg_problem *prob, const rfg_tensor *hos
     }
     pthread_once(&half_once, half_init);
     for (int64_t r = 0; r < n_rows; r++) {
-        int64_t row = expected[0].rows[r];
+        int64_t row = expected->rows[r];
         j.experts[r] = expert_of(&j, row);
         if (j.experts[r] < 0)
             continue;
@@ -313,6 +313,74 @@ rfg_status rfg_oracle_gemm(const struct rfg_problem *prob, const rfg_tensor *hos
     free(xd);
     free(experts);
     return st;
+}
+
+/* A token's rows of the product, which are rounded to y's dtype before they are added up in fp32: its expected value
+ * and what it may be off by are the sums of theirs. */
+static void sum_token(const struct rfg_problem *prob, const rfg_tensor *host, int64_t t, const struct sum *rows,
+                      struct sum *y)
+{
+    /* Half of the last bit, and of the last of subnormals. */
+    double unit = prob->dtype[2] == RFG_BF16 ? 0x1p-8 : prob->dtype[2] == RFG_F16 ? 0x1p-11 : 0;
+    double least = prob->dtype[2] == RFG_F16 ? 0x1p-25 : 0x1p-126;
+    int64_t n = prob->v[GEMM_N], slots = prob->v[GEMM_SLOTS];
+    for (int64_t i = 0; i < n; i++) {
+        double sum = 0, most = 0, off = 0;
+        for (int64_t s = 0; s < slots; s++) {
+            double at = rfg_element(&host[12], t, s), v = rows[s * n + i].v, error = rows[s * n + i].error;
+            if (at < 0 || at >= (double)prob->v[GEMM_M])
+                continue;
+            sum += v;
+            most += fabs(v) + error;
+            off += error + unit * (fabs(v) + error) + least;
+        }
+        if (prob->v[GEMM_RESIDUAL]) {
+            double r = rfg_element(&host[5], t, i);
+            sum += r;
+            most += fabs(r);
+        }
+        y[i] = (struct sum){ sum, off + (double)(slots + 1) * (most * 0x1p-24 + 0x1p-126) };
+    }
+}
+
+static rfg_status summed(const struct rfg_problem *prob, const rfg_tensor *host, const struct rfg_expected *expected)
+{
+    struct rfg_problem rows_prob = *prob;
+    int64_t n = prob->v[GEMM_N], slots = prob->v[GEMM_SLOTS], tokens = gemm_y_rows(prob);
+    int64_t *rows = malloc((size_t)slots * sizeof(*rows));
+    double *value = malloc((size_t)(slots * n) * 2 * sizeof(*value));
+    struct sum *of = malloc((size_t)((slots + 1) * n) * sizeof(*of)), *y = of + slots * n;
+    rfg_status st = RFG_OK;
+    rows_prob.v[GEMM_RESIDUAL] = 0;
+    if (prob->v[GEMM_TOKENS])
+        tokens = (int64_t)rfg_load(host[13].data, RFG_I32, 0);
+    if (!rows || !value || !of)
+        st = rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "oracle: no memory for %lld rows", (long long)slots);
+    for (int64_t r = 0; r < expected->n_rows && !st; r++) {
+        struct rfg_expected product_of = { .rows = rows, .n_rows = slots, .value = value, .allow = value + slots * n };
+        int64_t t = expected->rows[r];
+        for (int64_t s = 0; s < slots; s++) {
+            double at = rfg_element(&host[12], t, s);
+            rows[s] = at < 0 || at >= (double)prob->v[GEMM_M] ? 0 : (int64_t)at; /* or any one */
+        }
+        st = product(&rows_prob, host, &product_of);
+        for (int64_t i = 0; i < slots * n; i++)
+            of[i] = (struct sum){ value[i], value[slots * n + i] };
+        sum_token(prob, host, t, of, y);
+        for (int64_t i = 0; i < n; i++) {
+            expected->value[r * n + i] = y[i].v;
+            expected->allow[r * n + i] = t < tokens ? y[i].error : -1;
+        }
+    }
+    free(rows);
+    free(value);
+    free(of);
+    return st;
+}
+
+rfg_status rfg_oracle_gemm(const struct rfg_problem *prob, const rfg_tensor *host, struct rfg_expected *expected)
+{
+    return prob->v[GEMM_SLOTS] ? summed(prob, host, expected) : product(prob, host, expected);
 }
 
 /* Bits are moved, none is rounded: what is expected is exactly what was there. */

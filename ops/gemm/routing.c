@@ -144,6 +144,36 @@ struct rfg_problem gemm_as_plain(const struct rfg_problem *prob)
     return plain;
 }
 
+int64_t gemm_most_tiles(const struct rfg_problem *prob, int tile_m)
+{
+    int64_t rows = prob->v[GEMM_M], experts = prob->v[GEMM_EXPERTS];
+    /* Of each expert that has rows one tile may not be full. */
+    int64_t more = (experts < rows ? experts : rows) * (tile_m - 1);
+    return experts ? (rows + more) / tile_m : ceil_div(rows, tile_m);
+}
+
+void gemm_cost(const struct rfg_problem *prob, double *bytes, double *flops)
+{
+    const uint8_t *d = prob->dtype;
+    const int64_t *v = prob->v;
+    struct rfg_problem plain = gemm_as_plain(prob);
+    double experts = v[GEMM_N] ? (double)plain.v[GEMM_N] / (double)v[GEMM_N] : 1; /* whose w is read */
+    double m = (double)v[GEMM_M], n = (double)v[GEMM_N], k = (double)v[GEMM_K];
+    *bytes =
+        (double)gemm_x_rows(prob) * (double)rfg_format_bytes(d[0], v[GEMM_K]) +
+        experts * n * (double)gemm_w_row_bytes(prob) +
+        (double)gemm_y_rows(prob) * (double)rfg_format_bytes(d[2], gemm_y_cols(prob)) * (v[GEMM_RESIDUAL] ? 2 : 1) +
+        (v[GEMM_BIAS] ? experts * (double)rfg_format_bytes(gemm_bias_dtype(prob), v[GEMM_N]) : 0) +
+        (v[GEMM_EXPERTS] ? 4 * (double)v[GEMM_EXPERTS] : 0) + (v[GEMM_TOP] ? 4 * m : 0) +
+        (v[GEMM_WEIGHTS] ? 4 * m : 0) + (v[GEMM_SLOTS] ? 4 * m : 0);
+    if (gemm_is_codes(prob)) {
+        struct gemm_scale_shape x = gemm_x_scales(prob), w = gemm_w_scales(prob);
+        *bytes += ((double)(x.rows * x.cols) + experts * (double)(w.rows * w.cols)) *
+                  (double)rfg_format_bytes(gemm_scale_dtype(prob), 1);
+    }
+    *flops = 2 * m * n * k;
+}
+
 /* An engine's own loads tell most of its calls, then Zipf's law; uniform ones mislead. One expert is no engine's. */
 bool gemm_row_key(struct rfg_problem *key, int i)
 {

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/util.h"
+#include "ops/gemm_sum.h"
 #include "ops/op.h"
 #include "ops/params.h"
 #include "ops/view.h"
@@ -21,6 +22,10 @@
 RFG_PARAMS_END(rfg_moe_params, rounding);
 
 enum { BLOCK = 128, GROUP = 32 }; /* columns of RFG_GEMM_SCALE_BLOCK and _GROUP */
+
+/* Up to so many pairs the second product's launch sums over slots, too, on AMD GPUs: a launch more costs them more than
+ * it saves to have the sum on all CUs. (A guess; no such GPU was measured. NVIDIA's launches overlap.) */
+#define FEW_PAIRS 64
 
 /* A call, and where in the workspace its pieces are. */
 struct moe {
@@ -257,8 +262,8 @@ static rfg_status about(const char *arguments, rfg_status st)
     return rfg_fail(st, FN ": of %s: %s", arguments, text);
 }
 
-static rfg_status multiply(rfg_context *ctx, const struct moe *m, const rfg_tensor *y, const rfg_tensor *x,
-                           const rfg_tensor *x_scale, bool first, rfg_stream stream)
+/* What both products have. */
+static rfg_gemm_params product_params(const struct moe *m, const rfg_tensor *x_scale, bool first)
 {
     const rfg_moe_params *p = &m->p;
     rfg_gemm_params g = RFG_GEMM_PARAMS_INIT;
@@ -279,8 +284,37 @@ static rfg_status multiply(rfg_context *ctx, const struct moe *m, const rfg_tens
         g.alpha = p->alpha;
         g.rows = &m->rows;
     }
-    return about(first ? "x, w1, w1_scale, w1_zero, w1_bias, x_scale, act" : "w2, w2_scale, w2_zero, w2_bias",
-                 rfg_op_gemm(ctx, y, x, first ? m->w1 : m->w2, &g, stream));
+    return g;
+}
+
+static rfg_status multiply_x(rfg_context *ctx, const struct moe *m, const rfg_tensor *x, const rfg_tensor *x_scale,
+                             rfg_stream stream)
+{
+    rfg_gemm_params g = product_params(m, x_scale, true);
+    return about("x, w1, w1_scale, w1_zero, w1_bias, x_scale, act", rfg_op_gemm(ctx, &m->h, x, m->w1, &g, stream));
+}
+
+/* The second product and the sum over slots, in one launch or two. */
+static rfg_status multiply_h(rfg_context *ctx, const struct moe *m, const rfg_tensor *h, const rfg_tensor *h_scale,
+                             rfg_stream stream)
+{
+    enum rfg_platform platform = rfg_context_info(ctx)->platform;
+    rfg_gemm_params g = product_params(m, h_scale, false);
+    bool summed = false;
+    rfg_status st;
+    if (m->pairs <= FEW_PAIRS && (platform == RFG_PLATFORM_AMD || platform == RFG_PLATFORM_EMU)) {
+        struct rfg_gemm_sum of = { &m->places, m->p.residual, m->p.tokens };
+        st = about("w2, w2_scale, w2_zero, w2_bias, y, residual, tokens",
+                   rfg_gemm_sum(ctx, m->y, h, m->w2, &g, &of, &summed, stream));
+        if (st || summed)
+            return st;
+    }
+    if ((st = about("w2, w2_scale, w2_zero, w2_bias", rfg_op_gemm(ctx, &m->out, h, m->w2, &g, stream))))
+        return st;
+    rfg_moe_sum_params sum = RFG_MOE_SUM_PARAMS_INIT;
+    sum.residual = m->p.residual;
+    sum.tokens = m->p.tokens;
+    return about("y, residual, tokens", rfg_op_moe_sum(ctx, m->y, &m->out, &m->places, &sum, stream));
 }
 
 /* The operators, one after the other. */
@@ -298,23 +332,18 @@ static rfg_status compose(rfg_context *ctx, const struct moe *m, rfg_stream stre
     align.places = &m->places;
     align.expert_map = p->expert_map;
     align.tokens = p->tokens;
-    rfg_moe_sum_params sum = RFG_MOE_SUM_PARAMS_INIT;
-    sum.residual = p->residual;
-    sum.tokens = p->tokens;
     if ((st = about("ids, weights, expert_map, tokens", rfg_op_moe_align(ctx, &m->rows, m->ids, &align, stream))))
         return st;
     if (m->quantise_x &&
         (st = about("x, x_scale, w1_scale", quantise(ctx, m, &m->xq, &m->xs, p->x_scale, m->x, stream))))
         return st;
     const rfg_tensor *xs = m->quantise_x ? scales_of(m, &column, &m->xs, p->x_scale, m->w1) : p->x_scale;
-    if ((st = multiply(ctx, m, &m->h, x, xs, true, stream)))
+    if ((st = multiply_x(ctx, m, x, xs, stream)))
         return st;
     if (m->quantise_h && (st = about("h_scale, w1_scale", quantise(ctx, m, &m->hq, &m->hs, p->h_scale, &m->h, stream))))
         return st;
     const rfg_tensor *hs = m->quantise_h ? scales_of(m, &column, &m->hs, p->h_scale, m->w2) : NULL;
-    if ((st = multiply(ctx, m, &m->out, h, hs, false, stream)))
-        return st;
-    return about("y, residual, tokens", rfg_op_moe_sum(ctx, m->y, &m->out, &m->places, &sum, stream));
+    return multiply_h(ctx, m, h, hs, stream);
 }
 
 /* y overlaps nothing but the residual, which rfg_op_moe_sum() looks after. */

@@ -121,6 +121,8 @@ static const char *const expert_problems[] = {
     "gemm bf16,e2m1->bf16 M=128 N=5760 K=2816 experts=32 top=4 act=swigluoai bias=1 w_scale=e8m0 w_group=32 packed=1",
     "gemm bf16,i4->bf16 M=32 N=4096 K=7168 experts=64 weights=1 w_scale=f16 w_zero=i8 w_group=128 packed=1",
     "gemm f32,f32->f32 M=7 N=100 K=33 experts=3 top=2 weights=1",
+    "gemm bf16,bf16->bf16 M=64 N=2048 K=768 experts=128 weights=1 slots=8 residual=1",
+    "gemm bf16,e2m1->bf16 M=32 N=2880 K=2816 experts=32 weights=1 w_scale=e8m0 w_group=32 packed=1 slots=4",
     "gemm bf16,bf16->bf16 M=4096 N=3072 K=4096 experts=128 top=8 act=silu",
     "gemm e4m3,e4m3->bf16 M=8192 N=4096 K=7168 experts=32 top=8 x_scale=f32 w_scale=f32 x_per=block w_per=block "
     "act=silu halves=1 fast=1",

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * Grouped products of rfg_op_gemm, those of a mixture of experts, and what only activations of experts have (limits,
- * halves), on the cpu and on the devices of $RFG_TEST_DEVICES; offsets and rows that are wrong; and what it refuses. */
+ * halves), on the cpu and on the devices of $RFG_TEST_DEVICES; rows that the same launch sums by token; offsets and
+ * rows that are wrong; and what it refuses. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/util.h"
@@ -101,6 +103,47 @@ static const struct op_case kernels[] = {
       "gemm_thin_mma{tile_m=32,frags_n=4,k_waves=4,unroll=1,split_k=1}" },
 };
 
+/* Rows that are summed by token (ops/gemm_sum.h): experts without rows and one with all, N that no tile and no chunk
+ * divides, places beside the rows, fewer tokens than there are, a residual that is y or is none. */
+static const struct op_case sums[] = {
+    { "gemm bf16,bf16->bf16 M=16 N=64 K=256 experts=5 slots=2", R, false },
+    { "gemm bf16,bf16->bf16 M=40 N=70 K=256 experts=4 weights=1 bias=1 slots=8 residual=1", R, false },
+    { "gemm bf16,bf16->bf16 M=40 N=72 K=264 experts=9 weights=1 slots=8 residual=1 inplace=1 tokens=1", R, false },
+    { "gemm bf16,bf16->bf16 M=6 N=33 K=256 experts=70 slots=1 residual=1 ldr=40 ldy=41", R, false },
+    { "gemm f16,f16->f32 M=64 N=100 K=128 experts=3 weights=1 slots=8 routing=one", R, false },
+    { "gemm f16,f16->f16 M=30 N=30 K=136 experts=6 top=2 slots=3 tokens=1", R, false },
+    { "gemm f32,f32->bf16 M=9 N=20 K=36 experts=3 slots=9 residual=1", R, false },
+    { "gemm bf16,bf16->f32 M=64 N=20 K=64 experts=2 slots=32", R, false },
+    { "gemm bf16,bf16->bf16 M=24 N=40 K=256 experts=5 slots=4 weights=1 residual=1", I, false },
+    { "gemm bf16,bf16->bf16 M=24 N=40 K=256 experts=5 slots=4 weights=1 residual=1", S, false },
+    { "gemm bf16,bf16->f32 M=0 N=40 K=256 experts=5 slots=4", R, false },
+    { "gemm bf16,bf16->bf16 M=10 N=32 K=0 experts=5 slots=2 bias=1", R, false },
+    { "gemm bf16,bf16->bf16 M=20 N=37 K=65 experts=5 slots=2 bias=1 residual=1 ldy=45", R, true },
+    { "gemm e4m3,e4m3->bf16 M=32 N=96 K=384 experts=7 weights=1 slots=8" ROWS, R, false },
+    { "gemm e4m3fnuz,e4m3fnuz->f32 M=16 N=136 K=272 experts=4 weights=1 slots=2 residual=1" BLOCKS, R, false },
+    { "gemm i8,i8->bf16 M=24 N=64 K=256 experts=6 slots=3 bias=1 btype=f32" ROWS, R, false },
+    { "gemm bf16,e2m1->bf16 M=32 N=64 K=256 experts=6 weights=1 w_scale=e8m0 w_group=32 packed=1 slots=4", R, false },
+    { "gemm f16,i4->f32 M=12 N=64 K=512 experts=5 w_scale=f16 w_zero=i8 w_group=64 packed=1 slots=2 residual=1", R,
+      false },
+    { "gemm e4m3,e2m1->bf16 M=16 N=48 K=256 experts=3 slots=8 x_scale=e8m0 w_scale=e8m0 x_per=group w_per=group "
+      "packed=1",
+      R, false },
+    /* k split, tiles of several rows, several waves that store, tiles that no expert has. */
+    { "gemm bf16,bf16->bf16 M=48 N=40 K=1032 experts=20 bias=1 weights=1 slots=8 residual=1", R, false,
+      "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=2,unroll=2,split_k=4}" },
+    { "gemm bf16,bf16->f32 M=64 N=136 K=520 experts=2 weights=1 slots=2 tokens=1", R, false,
+      "gemm_stream_mma{tile_m=32,frags_n=1,k_waves=8,unroll=2,split_k=2}" },
+    { "gemm f16,f16->f16 M=90 N=34 K=256 experts=40 slots=3 residual=1 inplace=1", R, false,
+      "gemm_stream_mma{tile_m=16,frags_n=2,k_waves=4,unroll=2,split_k=1}" },
+    { "gemm bf16,bf16->bf16 M=40 N=40 K=520 experts=3 slots=2 weights=1", I, false,
+      "gemm_stream_mma{tile_m=32,frags_n=1,k_waves=1,unroll=2,split_k=2}" },
+    { "gemm bf16,e2m1->f32 M=32 N=48 K=512 experts=6 weights=1 w_scale=e8m0 w_group=32 packed=1 slots=8", R, false,
+      "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=1,unroll=1,split_k=2}" },
+    { "gemm bf16,bf16->f32 M=70 N=80 K=30 experts=4 weights=1 slots=7 residual=1", R, false,
+      "gemm_portable{tile_m=64}" },
+    { "gemm e4m3,e4m3->bf16 M=36 N=130 K=144 experts=9 slots=6 residual=1" ROWS, R, false, "gemm_portable{tile_m=16}" },
+};
+
 /* gemm_tile_wgmma: tiles of several rows of tiles of an expert, of a few rows, of none; clusters of which one workgroup
  * has no rows; halves, each with its own scales of blocks; rows and offsets of nobody. */
 static const struct op_case hopper[] = {
@@ -169,7 +212,99 @@ OP_CASES(right_activations, activations, "gemm with limits and halves")
 OP_CASES(right_groups, groups, "grouped gemm")
 OP_CASES(right_formats, formats, "grouped gemm")
 OP_CASES(right_kernels, kernels, "grouped gemm")
+OP_CASES(right_sums, sums, "grouped gemm, rows summed")
 OP_CASES(right_hopper, hopper, "grouped gemm")
+
+/* Bytes in device memory. */
+static void *device_bytes(rfg_context *ctx, size_t bytes)
+{
+    void *p;
+    ck_assert_msg(rfg_device_alloc(ctx, &p, bytes) == RFG_OK, "%s", rfg_last_error());
+    return p;
+}
+
+/* The product by itself with the same parameters, to `rows`, and rfg_op_moe_sum() of them to y. */
+static void sum_apart(struct rfg_case *c, const struct rfg_variant *var, const int *params, void *rows,
+                      const rfg_tensor *y)
+{
+    rfg_context *ctx = rfg_case_context(c);
+    const rfg_tensor *t = rfg_case_tensors(c, 0);
+    struct rfg_problem plain = *rfg_case_problem(c);
+    rfg_tensor of[RFG_MAX_TENSORS];
+    struct gemm_args a;
+    struct rfg_plan *plan;
+    rfg_moe_sum_params p = RFG_MOE_SUM_PARAMS_INIT;
+    p.residual = plain.v[GEMM_RESIDUAL] ? &t[5] : NULL;
+    plain.v[GEMM_SLOTS] = plain.v[GEMM_RESIDUAL] = 0;
+    memcpy(of, t, sizeof(of));
+    of[0] = rfg_tensor_2d(rows, y->dtype, plain.v[GEMM_M], plain.v[GEMM_N], plain.v[GEMM_N]);
+    rfg_op_case_of(plain.op)->pack(&plain, of, &a);
+    ck_assert_msg(rfg_plan_create(ctx, &plain, var, params, &plan) == RFG_OK, "%s", rfg_last_error());
+    ck_assert_msg(rfg_plan_launch(ctx, plan, &a, NULL) == RFG_OK &&
+                      rfg_op_moe_sum(ctx, y, &of[0], &t[12], &p, NULL) == RFG_OK &&
+                      rfg_stream_sync(ctx, NULL) == RFG_OK,
+                  "%s", rfg_last_error());
+    rfg_plan_destroy(ctx, &plan);
+}
+
+static void same_bits(rfg_context *ctx, const char *text, const char *config)
+{
+    struct rfg_problem prob = op_problem(text);
+    const struct rfg_variant *var;
+    struct rfg_case *c;
+    struct rfg_plan *plan;
+    struct rfg_reason why;
+    int params[RFG_MAX_PARAMS];
+    size_t size, bytes = rfg_dtype_bytes((rfg_dtype)prob.dtype[2], gemm_y_rows(&prob) * prob.v[GEMM_N]);
+    void *got, *rows = device_bytes(ctx, bytes * (size_t)prob.v[GEMM_SLOTS]), *sum = device_bytes(ctx, bytes),
+               *apart = malloc(bytes);
+    ck_assert(apart != NULL && rfg_config_parse(prob.op, config, &var, params, &why));
+    ck_assert_msg(rfg_case_create(ctx, &prob, &(struct rfg_case_params){ .seed = op_seed() }, &c) == RFG_OK &&
+                      rfg_plan_create(ctx, &prob, var, params, &plan) == RFG_OK &&
+                      rfg_case_run(c, 0, plan, NULL) == RFG_OK && rfg_stream_sync(ctx, NULL) == RFG_OK &&
+                      rfg_case_outputs(c, 0, &got, &size) == RFG_OK,
+                  "%s: %s", text, rfg_last_error());
+    rfg_tensor y = rfg_tensor_2d(sum, (rfg_dtype)prob.dtype[2], gemm_y_rows(&prob), prob.v[GEMM_N], prob.v[GEMM_N]);
+    sum_apart(c, var, params, rows, &y);
+    ck_assert(rfg_device_copy(ctx, apart, sum, bytes, RFG_DEVICE_TO_HOST, NULL) == RFG_OK &&
+              rfg_stream_sync(ctx, NULL) == RFG_OK);
+    ck_assert_msg(size == bytes && !memcmp(got, apart, bytes), "%s by %s: other bits than apart", text, config);
+    rfg_plan_destroy(ctx, &plan);
+    rfg_case_destroy(&c);
+    free(got);
+    free(apart);
+    ck_assert(rfg_device_free(ctx, rows) == RFG_OK && rfg_device_free(ctx, sum) == RFG_OK);
+}
+
+/* Rows that are summed in the same launch give the bits of those that moe_sum sums. */
+START_TEST(sums_as_apart)
+{
+    static const char *const cases[][2] = {
+        { "gemm bf16,bf16->bf16 M=48 N=72 K=1024 experts=20 weights=1 slots=8 residual=1",
+          "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=2,unroll=2,split_k=4}" },
+        { "gemm bf16,bf16->f32 M=64 N=45 K=512 experts=6 bias=1 slots=4 align_y=4",
+          "gemm_stream_mma{tile_m=32,frags_n=2,k_waves=4,unroll=2,split_k=1}" },
+        { "gemm bf16,bf16->bf16 M=33 N=70 K=104 experts=6 bias=1 slots=11 residual=1 align_y=4",
+          "gemm_portable{tile_m=16}" },
+        { "gemm bf16,bf16->bf16 M=33 N=70 K=104 experts=6 bias=1 slots=11 residual=1 align_y=4",
+          "gemm_cpu_portable{rows=2,cols=2,k_block=0,prefetch=0}" },
+    };
+    rfg_context *ctx = op_context(op_device(_i));
+    int ran = 0;
+    for (int i = 0; i < COUNT(cases); i++) {
+        struct rfg_problem prob = op_problem(cases[i][0]);
+        const struct rfg_variant *var;
+        int params[RFG_MAX_PARAMS];
+        ck_assert(rfg_config_parse(prob.op, cases[i][1], &var, params, NULL));
+        if (!rfg_variant_check(var, rfg_context_info(ctx), &prob, params, NULL))
+            continue;
+        same_bits(ctx, cases[i][0], cases[i][1]);
+        ran++;
+    }
+    ck_assert_int_gt(ran, 0);
+    rfg_context_destroy(&ctx);
+}
+END_TEST
 
 /* Workgroups that go from tile to tile of several experts. */
 START_TEST(tiles_by_turns)
@@ -201,6 +336,12 @@ START_TEST(bad_problems)
         { "M=4 N=24 K=64 experts=2 packed=1", "N=24: must be a multiple of 16" },
         { "M=4 N=1048576 K=8 experts=4096", "experts=4096, N=1048576: must be at most" },
         { "M=4 N=8 K=8 experts=65537", "experts=65537" },
+        { "M=4 N=8 K=8 slots=2", "slots=2: experts is 0" },
+        { "M=4 N=8 K=8 experts=2 tokens=1", "tokens=1: slots is 0" },
+        { "M=4 N=8 K=8 experts=2 slots=3", "M=4: must be a multiple of slots=3, at most 1024" },
+        { "M=1026 N=8 K=8 experts=2 slots=2", "M=1026: must be a multiple of slots=2, at most 1024" },
+        { "M=4 N=8 K=8 experts=2 slots=2 act=silu", "slots=2: must be 0 with an act" },
+        { "M=4 N=8 K=8 experts=2 slots=33", "slots=33" },
     };
     for (int i = 0; i < COUNT(bad); i++) {
         char text[200];
@@ -210,6 +351,26 @@ START_TEST(bad_problems)
         ck_assert_msg(!rfg_problem_parse(&p, text, &why), "%s is taken", text);
         ck_assert_msg(strstr(why.text, bad[i][1]) != NULL, "%s: %s", text, why.text);
     }
+}
+END_TEST
+
+/* Kernels that store all rows say so. */
+START_TEST(sums_refused)
+{
+    static const char *const configs[][2] = {
+        { "gfx942:304", "gemm_skinny{m_tile=4,rows=2,waves=2,unroll=4,split_k=1}" },
+        { "gfx942:304", "gemm_tile{tile_m=64,tile_n=64,tile_k=64,waves_m=2,waves_n=2,buffers=1,split_k=1}" },
+        { "sm_90", "gemm_thin_mma{tile_m=8,frags_n=2,k_waves=4,unroll=2,split_k=1}" },
+        { "sm_90", "gemm_tile_wgmma{tile_n=64,cluster=1}" },
+    };
+    for (int i = 0; i < COUNT(configs); i++)
+        op_config_taken(configs[i][0], "gemm bf16,bf16->bf16 M=512 N=256 K=256 experts=4 slots=2", configs[i][1],
+                        "slots=2: must be 0, it sums no rows");
+    op_config_taken("gfx942:304", "gemm bf16,bf16->bf16 M=16 N=256 K=256 experts=4 slots=2",
+                    "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=2,unroll=2,split_k=1}", NULL);
+    op_config_taken("gfx1100:96", "gemm bf16,bf16->bf16 M=2 N=524272 K=256 experts=1 slots=2",
+                    "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=2,unroll=2,split_k=2}",
+                    "98301 counters: must be at most");
 }
 END_TEST
 
@@ -337,8 +498,8 @@ END_TEST
 
 int main(void)
 {
-    return op_main(
-        "experts",
-        OP_TESTS(right_activations, right_groups, right_formats, right_kernels, right_hopper, tiles_by_turns),
-        OP_TESTS(bad_problems, by_hand, refusals, experts_met));
+    return op_main("experts",
+                   OP_TESTS(right_activations, right_groups, right_formats, right_kernels, right_sums, sums_as_apart,
+                            right_hopper, tiles_by_turns),
+                   OP_TESTS(bad_problems, sums_refused, by_hand, refusals, experts_met));
 }

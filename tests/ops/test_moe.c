@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * rfg_op_moe, on the cpu and on the devices of $RFG_TEST_DEVICES: whole mixtures of experts against sums in double
- * precision; one captured graph with several loads; the same bits every time; and what it refuses. What its operators
+ * precision; one captured graph with several loads; the same bits every time, and where few tokens are summed by the
+ * second product's launch, as apart; and what it refuses. What its operators
  * make of special values, strides and sizes their own tests say. */
 #include <check.h>
 #include <inttypes.h>
@@ -11,6 +12,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "ops/gemm/gemm.h"
 #include "ops/gpu.h"
 #include "ops/oracle.h"
 #include "tests/op_cases.h"
@@ -486,6 +488,126 @@ START_TEST(graph_of_any_load)
 }
 END_TEST
 
+/* On an emulated GPU gemm_stream_mma is the only product there is. */
+static rfg_context *stream_context(const char *device, bool invariant)
+{
+    rfg_context *ctx;
+    rfg_context_params p = { .device = device, .user_db = "", .system_db = "", .no_misses = 1 };
+    p.batch_invariant = invariant;
+    p.variants = strncmp(device, "emu:", 4) == 0 ? "gemm_stream_mma" : NULL;
+    ck_assert_msg(rfg_context_create(&ctx, &p) == RFG_OK, "%s: %s", device, rfg_last_error());
+    return ctx;
+}
+
+/* Has the device that kernel? */
+static bool has_stream(rfg_context *ctx)
+{
+    struct rfg_problem prob = op_problem("gemm bf16,bf16->f32 M=16 N=64 K=64 experts=4");
+    return rfg_variant_supports(&gemm_stream_mma, rfg_context_info(ctx), &prob, NULL);
+}
+
+/* The operators of rfg_op_moe(), of a form without codes, to c->y. */
+static void run_apart(struct call *c, rfg_context *ctx)
+{
+    const struct form *f = c->f;
+    int64_t pairs = n_tokens * n_slots;
+    struct matrix offsets = new_matrix(ctx, RFG_I32, 1, f->experts + 1), rows = new_matrix(ctx, RFG_I32, 1, pairs);
+    struct matrix sorted = new_matrix(ctx, RFG_F32, 1, pairs), places = new_matrix(ctx, RFG_I32, n_tokens, n_slots);
+    struct matrix h = new_matrix(ctx, f->x, pairs, f->inner), out = new_matrix(ctx, RFG_F32, pairs, f->hidden);
+    struct matrix *all[] = { &offsets, &rows, &sorted, &places, &h, &out };
+    rfg_moe_align_params a = RFG_MOE_ALIGN_PARAMS_INIT;
+    rfg_gemm_params first = RFG_GEMM_PARAMS_INIT, second = first;
+    rfg_moe_sum_params sum = RFG_MOE_SUM_PARAMS_INIT;
+    for (int i = 0; i < 3; i++)
+        all[i]->t = rfg_tensor_1d(all[i]->t.data, all[i]->t.dtype, all[i]->cols);
+    a.experts = f->experts;
+    a.offsets = first.offsets = second.offsets = &offsets.t;
+    a.weights = &c->weights.t;
+    a.weights_out = second.weights = &sorted.t;
+    a.places = &places.t;
+    a.expert_map = c->p.expert_map;
+    a.tokens = sum.tokens = c->p.tokens;
+    first.gated = 1;
+    first.act = f->act;
+    first.gate_halves = f->halves;
+    first.rows = &rows.t;
+    sum.residual = c->p.residual;
+    ck_assert_msg(rfg_op_moe_align(ctx, &rows.t, &c->ids.t, &a, NULL) == RFG_OK &&
+                      rfg_op_gemm(ctx, &h.t, &c->x.t, &c->w1.t, &first, NULL) == RFG_OK &&
+                      rfg_op_gemm(ctx, &out.t, &h.t, &c->w2.t, &second, NULL) == RFG_OK &&
+                      rfg_op_moe_sum(ctx, &c->y.t, &out.t, &places.t, &sum, NULL) == RFG_OK,
+                  "%s: %s", f->what, rfg_last_error());
+    download(ctx, &c->y);
+    for (int i = 0; i < COUNT(all); i++) {
+        free(all[i]->host);
+        free(all[i]->value);
+        ck_assert(rfg_device_free(ctx, all[i]->t.data) == RFG_OK);
+    }
+}
+
+/* Was the second product of so many pairs called that sums its rows? */
+static bool sums(rfg_context *ctx, const struct form *f, int pairs, const char *more)
+{
+    char text[200];
+    snprintf(text, sizeof(text), "gemm bf16,bf16->f32 M=%d N=%d K=%d experts=%d weights=1 slots=%d%s%s%s", pairs,
+             (int)f->hidden, (int)f->inner, (int)f->experts, n_slots, f->residual ? " residual=1" : "",
+             f->bounded ? " tokens=1" : "", more);
+    struct rfg_problem prob = op_problem(text);
+    return rfg_plan_find(ctx, &prob) != NULL;
+}
+
+/* On AMD GPUs few tokens are summed by the launch of the second product: the same bits. */
+START_TEST(summed_as_apart)
+{
+    const char *device = op_device(_i);
+    rfg_context *ctx = stream_context(device, false);
+    for (int i = 1; i < 3; i++) {
+        struct call c;
+        new_call(&c, &forms[i], ctx, op_seed() + (uint64_t)i);
+        float *together = zeroed(c.y.bytes);
+        memset(c.y.host, 0x5a, c.y.bytes);
+        upload(ctx, &c.y);
+        run(&c, ctx, NULL);
+        download(ctx, &c.y);
+        memcpy(together, c.y.host, c.y.bytes);
+        ck_assert_int_eq(sums(ctx, &forms[i], n_tokens * n_slots, ""), has_stream(ctx));
+        memset(c.y.host, 0x5a, c.y.bytes);
+        upload(ctx, &c.y);
+        run_apart(&c, ctx);
+        ck_assert_msg(!memcmp(together, c.y.host, c.y.bytes), "%s: other bits than apart", forms[i].what);
+        free(together);
+        end_call(&c, ctx);
+    }
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
+/* With batch_invariant a token's bits are the same among few, which that launch sums, and among many, which it doesn't.
+ */
+START_TEST(invariant_sums)
+{
+    rfg_context *ctx = stream_context(op_device(_i), true);
+    int few = n_tokens;
+    struct call c;
+    n_tokens = 30;
+    new_call(&c, &forms[1], ctx, op_seed());
+    run(&c, ctx, NULL);
+    download(ctx, &c.y);
+    float *many = zeroed(c.y.bytes);
+    memcpy(many, c.y.host, c.y.bytes);
+    ck_assert(!sums(ctx, &forms[1], n_tokens * n_slots, " invariant=1"));
+    c.x.t.shape[0] = c.y.t.shape[0] = c.ids.t.shape[0] = c.weights.t.shape[0] = few;
+    run(&c, ctx, NULL);
+    download(ctx, &c.y);
+    ck_assert_int_eq(sums(ctx, &forms[1], few * n_slots, " invariant=1"), has_stream(ctx));
+    ck_assert_msg(!memcmp(many, c.y.host, c.y.bytes), "other bits of %d tokens than of %d", few, n_tokens);
+    free(many);
+    end_call(&c, ctx);
+    n_tokens = few;
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
 /* A form that rfg_op_moe() takes. Rows of h fit expect()'s array. */
 static struct form draw(uint64_t *state)
 {
@@ -652,6 +774,6 @@ END_TEST
 
 int main(void)
 {
-    return op_main("moe", OP_TESTS(right_mixtures, graph_of_any_load),
+    return op_main("moe", OP_TESTS(right_mixtures, graph_of_any_load, summed_as_apart, invariant_sums),
                    OP_TESTS(wrong_mx, workspace_of_padded, random_problems));
 }

@@ -92,7 +92,8 @@ static size_t workspace(const struct cpu_isa *isa, const struct rfg_device *dev,
     if (prob->v[GEMM_M] == 0 || prob->v[GEMM_N] == 0)
         return 0;
     struct tiling t = gemm_cpu_tiling(isa, dev->cu_count, prob, p, dot);
-    return round_256((size_t)dev->cu_count * sizeof(struct packed)) + (size_t)dev->cu_count * worker_bytes(&t);
+    return gemm_slot_bytes(prob) + round_256((size_t)dev->cu_count * sizeof(struct packed)) +
+           (size_t)dev->cu_count * worker_bytes(&t);
 }
 
 /* ---- parameters ---------------------------------------------------------------------------------------------------

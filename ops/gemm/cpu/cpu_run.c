@@ -463,13 +463,9 @@ static int64_t offset_of(const struct gemm_args *a, int64_t e)
 }
 
 /* A grouped product is its experts', one after the other. */
-void gemm_cpu_run(const struct cpu_isa *isa, const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
-                  bool dot, const struct gemm_args *all, struct rfg_cpu_pool *pool)
+static void run_experts(const struct cpu_isa *isa, const struct rfg_device *dev, const struct rfg_problem *prob,
+                        const int *p, bool dot, const struct gemm_args *all, struct rfg_cpu_pool *pool)
 {
-    if (!prob->v[GEMM_EXPERTS]) {
-        run_one(isa, dev, prob, p, dot, all, pool);
-        return;
-    }
     int scale_dtype = (int)prob->v[GEMM_W_SCALE], x_dtype = prob->dtype[0];
     int64_t groups = gemm_w_groups(prob);
     for (int64_t e = 0; e < all->experts; e++) {
@@ -497,4 +493,43 @@ void gemm_cpu_run(const struct cpu_isa *isa, const struct rfg_device *dev, const
         a.w_zero = all->w_zero ? (const char *)all->w_zero + n * groups : NULL;
         run_one(isa, dev, &one, p, dot, &a, pool);
     }
+}
+
+/* Rows of y, from the product's, as moe_sum has them. */
+static void sum_slots(const struct rfg_problem *prob, const struct gemm_args *a, const void *x)
+{
+    int dtype = prob->dtype[2], tokens = a->m / a->top;
+    if (a->tokens)
+        tokens = (int)min64(tokens, *a->tokens);
+    for (int64_t t = 0; t < tokens; t++)
+        for (int64_t n = 0; n < a->n; n++) {
+            float sum = 0;
+            for (int s = 0; s < a->top; s++) {
+                int64_t row = a->places[t * a->top + s];
+                if (row >= 0 && row < a->m)
+                    sum += rfg_float_get(x, dtype, row * GEMM_SLOT_LD(a->n) + n);
+            }
+            if (a->residual)
+                sum += rfg_float_get(a->residual, dtype, t * a->ldr + n);
+            rfg_float_put(a->y, dtype, t * a->ldy + n, sum);
+        }
+}
+
+void gemm_cpu_run(const struct cpu_isa *isa, const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                  bool dot, const struct gemm_args *all, struct rfg_cpu_pool *pool)
+{
+    if (!prob->v[GEMM_EXPERTS]) {
+        run_one(isa, dev, prob, p, dot, all, pool);
+        return;
+    }
+    struct gemm_args rows = *all;
+    if (prob->v[GEMM_SLOTS]) { /* rows of the product come first in the workspace */
+        rows.y = all->workspace;
+        rows.ldy = GEMM_SLOT_LD(all->n);
+        rows.residual = NULL;
+        rows.workspace = (char *)all->workspace + gemm_slot_bytes(prob);
+    }
+    run_experts(isa, dev, prob, p, dot, &rows, pool);
+    if (prob->v[GEMM_SLOTS])
+        sum_slots(prob, all, rows.y);
 }

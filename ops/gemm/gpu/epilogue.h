@@ -5,7 +5,8 @@
  * memory. Columns are those of the sums, rows of W; with a gated activation Y has half as many.
  *
  * Macros: those of load.h, BIAS_DTYPE, OUT_DTYPE (Y), RESIDUAL (1: there is one), GATED (enum rfg_act + 1, 0: none), of
- * which swigluoai, and others that have a limit, need LIMITED; WEIGHTED (may be missing: 0; rows have weights). */
+ * which swigluoai, and others that have a limit, need LIMITED; WEIGHTED (may be missing: 0; rows have weights).
+ * Y_SHARED (may be missing: 0; other workgroups read Y, without a write-back: rfg_store16_shared()). */
 #include "gemm/gpu/load.h"
 #if GATED
 #include "rfg_act.h"
@@ -15,8 +16,12 @@ static_assert(GATED - 1 <= (LIMITED ? RFG_ACT_SWIGLUOAI : RFG_ACT_RELU2), "gemm 
 #define WEIGHTED 0
 #endif
 
+#if SLOTS /* y: the rows in the workspace */
+#define GEMM_LDY(a) ((long long)GEMM_SLOT_LD((a)->n))
+#else
 #define GEMM_LDY(a) (PACKED ? (long long)((a)->n / (GATED ? 2 : 1)) : (a)->ldy)
-#define Y_BYTES     RFG_DTYPE_BYTES(OUT_DTYPE)
+#endif
+#define Y_BYTES RFG_DTYPE_BYTES(OUT_DTYPE)
 
 /* Y's elements from place `at` on, rounded to its format; of codes, what these stand for over y_scale. */
 #if Y_CODES
@@ -36,6 +41,32 @@ RFG_DEVICE void store_y2(const struct gemm_args *a, void *to, float f0, float f1
 RFG_DEVICE void store_y4(const struct gemm_args *a, long long at, rfg_f32x4 f)
 {
     rfg_store4((char *)a->y + at, y_codes(a, f.x, f.y, f.z, f.w));
+}
+#elif Y_SHARED
+RFG_DEVICE void store_y(const struct gemm_args *a, long long at, float f)
+{
+    if (OUT_DTYPE == RFG_F32)
+        rfg_store4_shared((float *)a->y + at, rfg_as_u32(f));
+    else
+        rfg_store2_shared((rfg_u16 *)a->y + at, rfg_float_to_16(f, OUT_DTYPE));
+}
+RFG_DEVICE void store_y2(const struct gemm_args *a, void *to, float f0, float f1)
+{
+    (void)a;
+    if (OUT_DTYPE == RFG_F32)
+        rfg_store8_shared(to, rfg_as_u32(f0), rfg_as_u32(f1));
+    else
+        rfg_store4_shared(to, OUT_DTYPE == RFG_F16 ? rfg_pack_f16(f0, f1) : rfg_pack_bf16(f0, f1));
+}
+RFG_DEVICE void store_y4(const struct gemm_args *a, long long at, rfg_f32x4 f)
+{
+    char *to = (char *)a->y + at * Y_BYTES;
+    if (OUT_DTYPE == RFG_F32) {
+        rfg_store8_shared(to, rfg_as_u32(f.x), rfg_as_u32(f.y));
+        rfg_store8_shared(to + 8, rfg_as_u32(f.z), rfg_as_u32(f.w));
+    } else {
+        rfg_store8_shared(to, rfg_floats_to_16(f.x, f.y, OUT_DTYPE), rfg_floats_to_16(f.z, f.w, OUT_DTYPE));
+    }
 }
 #else
 RFG_DEVICE void store_y(const struct gemm_args *a, long long at, float f)

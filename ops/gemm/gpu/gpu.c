@@ -30,7 +30,15 @@ static bool portable_valid(const struct rfg_device *dev, const struct rfg_proble
                            struct rfg_reason *why)
 {
     (void)dev;
-    return !prob->v[GEMM_EXPERTS] || grid_fits(portable_tiles(prob, p), 1, PORTABLE_THREADS, why);
+    return !prob->v[GEMM_EXPERTS] ||
+           (grid_fits(portable_tiles(prob, p), 1, PORTABLE_THREADS, why) &&
+            counters_fit(prob->v[GEMM_SLOTS] ? ceil_div(prob->v[GEMM_N], PORTABLE_TILE_N) : 0, why));
+}
+
+static size_t portable_workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    (void)dev, (void)p;
+    return gemm_slot_bytes(prob);
 }
 
 static double portable_predict(const struct rfg_device *dev, const struct rfg_problem *grouped, const int *p)
@@ -47,7 +55,7 @@ static double portable_predict(const struct rfg_device *dev, const struct rfg_pr
     /* Nothing hides the loads of a step but other workgroups; element-wise loads keep the FMA units far from full. */
     f.issue = steps * step * 2 / (0.15e6 * dev->fma_tflops / dev->cu_count);
     f.chain = steps * (dev->load_us + 0.2);
-    return gemm_flow_us(dev, &f);
+    return gemm_flow_us(dev, &f) + slots_us(dev, grouped);
 }
 
 static void portable_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
@@ -85,6 +93,7 @@ const struct rfg_variant gemm_portable = {
     .supports = portable_supports,
     .valid = portable_valid,
     .predict = portable_predict,
+    .workspace = portable_workspace,
     .order = portable_order,
     .kernel = portable_kernel,
     .launch = portable_launch,
@@ -106,7 +115,8 @@ static bool skinny_supports(const struct rfg_device *dev, const struct rfg_probl
     if (gemm_is_codes(prob) && !gemm_w_is_4_bits(prob))
         return rfg_refuse(why, "x is %s: must be bf16, f16 or f32, or w e2m1",
                           rfg_dtype_name((rfg_dtype)prob->dtype[0]));
-    if (!is_gpu(dev, why) || !gemm_has_loader(prob, why) || !reads_chunks(prob, why) || !reads_rows(prob, why))
+    if (!is_gpu(dev, why) || !gemm_has_loader(prob, why) || !reads_chunks(prob, why) || !reads_rows(prob, why) ||
+        !gemm_keeps_rows(prob, why))
         return false;
     int64_t rows = gemm_as_plain(prob).v[GEMM_M];
     if (rows > SKINNY_MAX_M)

@@ -38,6 +38,13 @@ static inline int64_t next_pow2(int64_t v)
     return p;
 }
 
+/* What it takes to sum rows in the same launch, in microseconds: the last to arrive reads them out of a cache. */
+static inline double slots_us(const struct rfg_device *dev, const struct rfg_problem *prob)
+{
+    return prob->v[GEMM_SLOTS] ? dev->sync_us + dev->load_us + 2 * (double)gemm_slot_bytes(prob) / (3e3 * dev->mem_gbps)
+                               : 0;
+}
+
 /* What reading X and W in chunks of 16 bytes takes. */
 static inline bool reads_chunks(const struct rfg_problem *prob, struct rfg_reason *why)
 {
@@ -86,6 +93,12 @@ static inline bool halves_in_blocks(const struct rfg_problem *prob, struct rfg_r
                       2 * GEMM_SCALE_BLOCK);
 }
 
+static inline bool counters_fit(int64_t counters, struct rfg_reason *why)
+{
+    return counters <= RFG_COUNTERS ||
+           rfg_refuse(why, "%" PRId64 " counters: must be at most %d", counters, RFG_COUNTERS);
+}
+
 /* Launch limits of a grid (x, y) of workgroups that share fp32 partials if y > 1. */
 static inline bool grid_fits(int64_t x, int y, int threads, struct rfg_reason *why)
 {
@@ -120,7 +133,11 @@ static inline void common_macros(const struct rfg_problem *prob, struct rfg_kern
         rfg_kernel_macro(k, "GATHER", prob->v[GEMM_TOP] != 0);
         rfg_kernel_macro(k, "WEIGHTED", (int)prob->v[GEMM_WEIGHTS]);
     }
-    rfg_kernel_macro(k, "RESIDUAL", (int)prob->v[GEMM_RESIDUAL]);
+    if (prob->v[GEMM_SLOTS]) { /* the residual is the sum's */
+        rfg_kernel_macro(k, "SLOTS", 1);
+        rfg_kernel_macro(k, "WIDTH_Y", access_width(prob->dtype[2], prob->v[GEMM_N], prob->v[GEMM_ALIGN_Y], 16));
+    }
+    rfg_kernel_macro(k, "RESIDUAL", prob->v[GEMM_RESIDUAL] && !prob->v[GEMM_SLOTS]);
     rfg_kernel_macro(k, "GATED", (int)prob->v[GEMM_GATED]);
     rfg_kernel_macro(k, "PACKED", !prob->v[GEMM_LDX] && !prob->v[GEMM_LDW] && !prob->v[GEMM_LDY]);
 }

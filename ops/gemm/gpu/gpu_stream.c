@@ -119,9 +119,10 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
 static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
     struct shape s = shape_of(dev, prob, p);
+    size_t rows = gemm_slot_bytes(prob);
     if (p[P_SPLIT_K] == 1)
-        return 0;
-    return (size_t)(s.tiles_m * s.tiles_n * p[P_SPLIT_K] * STREAM_PARTIAL_BYTES(p[P_TILE_M], s.tile_n));
+        return rows;
+    return rows + (size_t)(s.tiles_m * s.tiles_n * p[P_SPLIT_K] * STREAM_PARTIAL_BYTES(p[P_TILE_M], s.tile_n));
 }
 
 /* Do registers and the count of loads under way suffice? */
@@ -170,6 +171,10 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
     if (p[P_SPLIT_K] > 1 && s.tiles_m * s.tiles_n * finishers > RFG_COUNTERS)
         return rfg_refuse(why, "%" PRId64 " tiles of %d waves split: must be at most %d, the number of counters",
                           s.tiles_m * s.tiles_n, finishers, RFG_COUNTERS);
+    /* Rows that are summed: columns of tiles have counters, too. */
+    if (prob->v[GEMM_SLOTS] &&
+        !counters_fit(s.tiles_n + (p[P_SPLIT_K] > 1 ? s.tiles_m * s.tiles_n * finishers : 0), why))
+        return false;
     return grid_fits(s.tiles_m * s.tiles_n, p[P_SPLIT_K], s.threads, why);
 }
 
@@ -257,7 +262,7 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *gr
     if (split > 1)
         reduce = dev->sync_us + split * m * n * 4 / (3e3 * dev->mem_gbps) +
                  MAX(0, split * rows_m * s.tile_n * 4 - 16384) / (6e3 * dev->mem_gbps / dev->cu_count);
-    return gemm_flow_us(dev, &f) + again + reduce;
+    return gemm_flow_us(dev, &f) + again + reduce + slots_us(dev, grouped);
 }
 
 /* A wave's steps follow one another. */

@@ -84,7 +84,8 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
         return rfg_refuse(why, "K=%" PRId64 ": must be a multiple of %d with x_per=group", prob->v[GEMM_K],
                           PREPACK4_COLS);
     struct rfg_problem plain = gemm_as_plain(prob);
-    return takes_mma_or_4_bits(dev, prob, why) && few_rows(&plain, 128, why) && halves_in_blocks(prob, why);
+    return gemm_keeps_rows(prob, why) && takes_mma_or_4_bits(dev, prob, why) && few_rows(&plain, 128, why) &&
+           halves_in_blocks(prob, why);
 }
 
 static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)

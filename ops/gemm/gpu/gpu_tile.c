@@ -74,7 +74,7 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
     if (rows < LEAST_M && !prob->v[GEMM_INVARIANT])
         return rfg_refuse(why, "M=%" PRId64 ": must be at least %d, others read W in fewer instructions", rows,
                           LEAST_M);
-    if (!halves_in_blocks(prob, why))
+    if (!gemm_keeps_rows(prob, why) || !halves_in_blocks(prob, why))
         return false;
     if (!sums_fit(dev, prob, why))
         return false;

@@ -95,7 +95,7 @@ static bool supports_of(const struct rfg_device *dev, const struct rfg_problem *
 {
     int64_t m = prob->v[GEMM_M], experts = prob->v[GEMM_EXPERTS];
     if (!(gemm_w_is_4_bits(prob) ? takes_w4(dev, prob, why) : takes_wgmma(dev, prob, why)) ||
-        !halves_in_blocks(prob, why) || (tile_m < 128 && !gemm_has_one_w(prob, why)))
+        !gemm_keeps_rows(prob, why) || !halves_in_blocks(prob, why) || (tile_m < 128 && !gemm_has_one_w(prob, why)))
         return false;
     if (experts > TILE_MOST_EXPERTS)
         return rfg_refuse(why, "experts=%" PRId64 ": must be at most %d", experts, TILE_MOST_EXPERTS);

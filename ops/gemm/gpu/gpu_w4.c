@@ -71,7 +71,7 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
         return rfg_refuse(why, "w is %s: must be i4 or e2m1", rfg_dtype_name((rfg_dtype)prob->dtype[1]));
     if (gemm_is_mx(prob))
         return rfg_refuse(why, "x_per=group: must be tensor, x is decoded by others");
-    return takes_mma_or_4_bits(dev, prob, why);
+    return gemm_keeps_rows(prob, why) && takes_mma_or_4_bits(dev, prob, why);
 }
 
 static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)

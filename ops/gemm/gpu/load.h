@@ -24,7 +24,7 @@
  * Macros that may be missing, which is 0: W_PADDED (1: a prepacked W's K is padded to whole blocks),
  * W_ZERO (not 0: zero points, i8), HALVES (rows of W are all gates, then all
  * ups, and kernels number them as if they took turns), LIMITED (epilogue.h), EXPERTS (a grouped product: experts.h),
- * and with it GATHER (rows of X are said by a->rows) and WEIGHTED. */
+ * and with it GATHER (rows of X are said by a->rows), WEIGHTED and SLOTS (rows are summed: slots.h). */
 #ifndef W_ZERO
 #define W_ZERO 0
 #endif
@@ -43,10 +43,14 @@
 #ifndef HALVES
 #define HALVES 0
 #endif
+#ifndef SLOTS
+#define SLOTS 0
+#endif
 #define Y_CODES RFG_IS_CODE(OUT_DTYPE)
 #include "gemm/gemm_args.h"
 #include "gemm/prepack_layout.h"
-static_assert(sizeof(struct gemm_args) == GEMM_ARGS_BYTES + (Y_CODES         ? 112
+static_assert(sizeof(struct gemm_args) == GEMM_ARGS_BYTES + (SLOTS           ? 136
+                                                             : Y_CODES       ? 112
                                                              : EXPERTS       ? 104
                                                              : LIMITED       ? 64
                                                              : W_ZERO        ? 56

@@ -5,11 +5,13 @@
  *
  * Macros: those of load.h and epilogue.h, TILE_M (16 or 64), PREPACKED (W is). A workgroup of 256 threads computes
  * tiles of TILE_M x 64, each thread TILE_M / 16 rows by 4 columns; tiles beyond the grid are taken in strides of the
- * grid; not of grouped products, whose grid has all. */
+ * grid; not of grouped products, whose grid has all. With SLOTS the last workgroup of a column of tiles sums its rows
+ * by token: slots.h. */
 #include "rfg_device.h"
 #include "gemm/gpu/load.h"
 #include "gemm/gpu/epilogue.h"
 #include "gemm/gpu/experts.h"
+#include "gemm/gpu/slots.h"
 
 #define THREADS 256
 #define TILE_N  64
@@ -34,6 +36,10 @@ RFG_DEVICE void load_tile(float *lds, int rows, const struct gemm_args *a, bool 
 
 RFG_KERNEL(THREADS) gemm_portable(struct gemm_args a)
 {
+#if SLOTS
+    struct gemm_args given = a;
+    a.y = a.workspace; /* where rows of the product stay */
+#endif
     RFG_SHARED float xs[TILE_K * (TILE_M + 1)];
     RFG_SHARED float ws[TILE_K * (TILE_N + 1)];
     int tx = rfg_thread() % 16, ty = rfg_thread() / 16;
@@ -43,11 +49,13 @@ RFG_KERNEL(THREADS) gemm_portable(struct gemm_args a)
     rfg_start_next();
     rfg_await_previous();
 #if EXPERTS /* one tile of its expert's */
-    if (!take_tile(&a, TILE_M, (int)(first / tiles_n)))
+    bool there = take_tile(&a, TILE_M, (int)(first / tiles_n));
+    if (!SLOTS && !there)
         return;
     first %= tiles_n;
     tiles_m = 1;
-    tiles = step = tiles_n;
+    step = tiles_n;
+    tiles = SLOTS && !there ? 0 : tiles_n;
 #else
     tiles = (long long)tiles_m * tiles_n;
     step = rfg_groups_x(THREADS);
@@ -95,9 +103,14 @@ RFG_KERNEL(THREADS) gemm_portable(struct gemm_args a)
             for (int i = 0; i < MY_M; i++) {
                 int dm = ty + 16 * i;
                 if (dm < a.m - m0)
-                    store_y(&a, (m0 + (long long)dm) * a.ldy + n0 + dn,
+                    store_y(&a, (m0 + (long long)dm) * (SLOTS ? GEMM_LDY(&a) : a.ldy) + n0 + dn,
                             finish_with(&a, m0 + (long long)dm, n0 + (long long)dn, acc[i][j], bias));
             }
         }
     }
+#if SLOTS /* a tile that no expert has arrives, too: their number is the grid's */
+    RFG_SHARED rfg_u32 flag;
+    if (rfg_last_to_arrive(given.counters + first, rfg_groups_x(THREADS) / tiles_n, &flag))
+        sum_columns(&given, (int)first * TILE_N, TILE_N, rfg_thread(), THREADS);
+#endif
 }

@@ -13,6 +13,9 @@
  * through the workspace: each wave owns some quads, and of the workgroups' waves that own the same quads the last one
  * to arrive adds their partials in the order of the splits.
  *
+ * With SLOTS the waves that stored a column of tiles count themselves in the same way, and the last one sums its rows
+ * by token: slots.h.
+ *
  * Codes of 8 bits have steps of 64. With scales of blocks a step's sums are multiplied by theirs before they are added.
  *
  * W of 4 bits, prepacked, is loaded in the same pieces, each of four steps of 32 columns; X comes in the pieces that it
@@ -33,9 +36,11 @@
 #include "rfg_amd_wide.h"
 #include "rfg_xcd.h"
 #include "gemm/gpu/load.h"
+#define Y_SHARED SLOTS
 #include "gemm/gpu/epilogue.h"
 #include "gemm/gpu/stream_layout.h"
 #include "gemm/gpu/experts.h"
+#include "gemm/gpu/slots.h"
 
 #define THREADS (K_WAVES * RFG_WAVE)
 #define TILE_N  (FRAGS_N * 16)
@@ -477,10 +482,8 @@ RFG_DEVICE void store_quads(const struct gemm_args *a, rfg_f32x4 *own, int wave,
     }
 }
 
-#if W_IS_4_BITS || SCALES == GEMM_SCALES_BLOCKS /* other instructions than matrix ones read sums, too */
-extern "C" __attribute__((global)) RFG_WAVES_A_SIMD(2) void gemm_stream_mma(struct gemm_args a);
-#endif
-RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
+/* The workgroup's tile. True in the waves that have stored it, of one that no expert has in as many. */
+RFG_DEVICE bool make_tile(struct gemm_args a)
 {
     int wave = rfg_wave(), tiles_m = (a.m - 1) / TILE_M + 1;
     struct rfg_tile t = { rfg_group_x(), rfg_group_y() / SPLIT, SPLIT == 1 ? 0 : rfg_group_y() % SPLIT };
@@ -489,7 +492,7 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
     int m0 = t.m * TILE_M, n0 = t.n * TILE_N, split = t.split;
 #if EXPERTS
     if (!take_tile(&a, TILE_M, rfg_group_x()))
-        return;
+        return split == 0 && wave < FINISHERS;
     m0 = 0;
 #endif
     int part = split * K_WAVES + wave, parts = SPLIT * K_WAVES, all = (a.k - 1) / (STEP_K * BLOCK_STEPS) + 1;
@@ -598,7 +601,7 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
     if (K_WAVES > 1) {
         rfg_barrier_lds();
         if (wave >= FINISHERS)
-            return;
+            return false;
 #pragma unroll
         for (int i = 0; i < OWN_QUADS; i++) {
             const rfg_f32x4 *s = sums + (i * FINISHERS + wave) * RFG_WAVE;
@@ -623,7 +626,7 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
                                (rfg_u32)(q * (RFG_WAVE * 16) + rfg_lane() * 16), own[i]);
     }
     if (!rfg_last_wave_to_arrive(a.counters + tile * FINISHERS + wave, SPLIT))
-        return;
+        return false;
 #pragma unroll
     for (int i = 0; i < OWN_QUADS; i++) {
         int q = i * FINISHERS + wave;
@@ -641,4 +644,24 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
     }
 #endif
     store_quads(&a, own, wave, m0, n0);
+    return true;
+}
+
+#if W_IS_4_BITS || SCALES == GEMM_SCALES_BLOCKS /* other instructions than matrix ones read sums, too */
+extern "C" __attribute__((global)) RFG_WAVES_A_SIMD(2) void gemm_stream_mma(struct gemm_args a);
+#endif
+RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
+{
+#if SLOTS
+    /* First in the workspace are the product's rows, and the counters of columns of tiles. */
+    int column = rfg_group_y() / SPLIT;
+    struct gemm_args rows = a;
+    rows.y = a.workspace;
+    rows.workspace = (char *)a.workspace + GEMM_SLOT_BYTES(a.m, a.n, Y_BYTES);
+    rows.counters = a.counters + ((a.n - 1) / TILE_N + 1);
+    if (make_tile(rows) && rfg_last_wave_to_arrive(a.counters + column, rfg_groups_x(THREADS) * FINISHERS))
+        sum_columns(&a, column * TILE_N, TILE_N, rfg_lane(), RFG_WAVE);
+#else
+    make_tile(a);
+#endif
 }

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A grouped product and the sum of a token's rows in one launch, for operators that are made of others. */
+#ifndef RFG_OPS_GEMM_SUM_H
+#define RFG_OPS_GEMM_SUM_H
+
+#include <stdbool.h>
+
+#include "rfg/gemm.h"
+
+#define GEMM_MAX_SLOTS     32   /* k, of places */
+#define GEMM_MAX_SLOT_ROWS 1024 /* T k: it is for few rows */
+
+/* As rfg_moe_sum_params' and rfg_op_moe_sum()'s of these names; places must be packed. */
+struct rfg_gemm_sum {
+    const rfg_tensor *places, *residual, *tokens; /* residual, tokens: or NULL */
+};
+
+/* sum NULL: rfg_op_gemm(). Else it, whose rows are of y's dtype and stay in the workspace, and rfg_op_moe_sum() of them
+ * to y [T,N]: the same bits as these two. params must have offsets, and no activation. taken: NULL, or it is said
+ * whether the kernel that does it in few instructions takes the problem; if not, nothing is launched. */
+rfg_status rfg_gemm_sum(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x, const rfg_tensor *w,
+                        const rfg_gemm_params *params, const struct rfg_gemm_sum *sum, bool *taken, rfg_stream stream);
+
+#endif
