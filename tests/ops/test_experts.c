@@ -374,6 +374,26 @@ START_TEST(sums_refused)
 }
 END_TEST
 
+/* With invariant=1 they are summed along k as rows are that stay: few tokens by this kernel, many by another launch. */
+START_TEST(sums_in_order)
+{
+    static const char *const archs[] = { "gfx942:304", "gfx1100:96" };
+    for (int i = 0; i < COUNT(archs); i++) {
+        struct rfg_device dev;
+        struct rfg_order of_rows, of_sums;
+        struct rfg_reason why = { "" };
+        struct rfg_problem rows = op_problem("gemm bf16,bf16->bf16 M=64 N=512 K=512 experts=32 weights=1 invariant=1");
+        struct rfg_problem sums_too = rows;
+        sums_too.v[GEMM_SLOTS] = 8;
+        ck_assert(rfg_device_imagine(&dev, archs[i]));
+        ck_assert_msg(rfg_order_find(&dev, &rows, NULL, &of_rows, &why) &&
+                          rfg_order_find(&dev, &sums_too, NULL, &of_sums, &why),
+                      "%s: %s", archs[i], why.text);
+        ck_assert_str_eq(of_rows.words, of_sums.words);
+    }
+}
+END_TEST
+
 #define E 3
 #define M 5
 #define N 4
@@ -501,5 +521,5 @@ int main(void)
     return op_main("experts",
                    OP_TESTS(right_activations, right_groups, right_formats, right_kernels, right_sums, sums_as_apart,
                             right_hopper, tiles_by_turns),
-                   OP_TESTS(bad_problems, sums_refused, by_hand, refusals, experts_met));
+                   OP_TESTS(bad_problems, sums_refused, sums_in_order, by_hand, refusals, experts_met));
 }
