@@ -77,7 +77,7 @@ static const struct op_case kernels[] = {
     { "gemm bf16,bf16->f32 M=60 N=40 K=520 experts=3 act=silu halves=1", I, false,
       "gemm_stream_mma{tile_m=32,frags_n=1,k_waves=1,unroll=2,split_k=2}" },
     { "gemm e4m3,e4m3->f32 M=20 N=256 K=528 experts=2 top=2 act=silu halves=1" BLOCKS, R, false,
-      "gemm_stream_mma{tile_m=16,frags_n=2,k_waves=2,unroll=2,split_k=4}" },
+      "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=2,unroll=2,split_k=4}" },
     { "gemm bf16,e2m1->f32 M=30 N=48 K=512 experts=6 top=2 weights=1 w_scale=e8m0 w_group=32 packed=1", R, false,
       "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=1,unroll=1,split_k=2}" },
     { "gemm bf16,bf16->f32 M=150 N=70 K=136 experts=3 top=3 bias=1 weights=1", R, false,
