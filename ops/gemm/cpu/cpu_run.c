@@ -6,6 +6,7 @@
 
 #include "cpu_run.h"
 #include "ops/cpu/rows.h"
+#include "ops/cpu/slots.h"
 
 #define ROWS_AHEAD 1024 /* bytes */
 
@@ -495,24 +496,27 @@ static void run_experts(const struct cpu_isa *isa, const struct rfg_device *dev,
     }
 }
 
-/* Rows of y, from the product's, as moe_sum has them. */
+/* Rows of y, from the product's. */
 static void sum_slots(const struct rfg_problem *prob, const struct gemm_args *a, const void *x)
 {
-    int dtype = prob->dtype[2], tokens = a->m / a->top;
+    struct rfg_cpu_slots s = { .x = x,
+                               .residual = a->residual,
+                               .y = a->y,
+                               .places = a->places,
+                               .n = a->n,
+                               .top = a->top,
+                               .x_rows = a->m,
+                               .in = prob->dtype[2],
+                               .out = prob->dtype[2],
+                               .ldx = GEMM_SLOT_LD(a->n),
+                               .ldy = a->ldy,
+                               .ldr = a->ldr,
+                               .ldp = a->top };
+    int64_t tokens = a->m / a->top;
     if (a->tokens)
-        tokens = (int)min64(tokens, *a->tokens);
+        tokens = min64(tokens, *a->tokens);
     for (int64_t t = 0; t < tokens; t++)
-        for (int64_t n = 0; n < a->n; n++) {
-            float sum = 0;
-            for (int s = 0; s < a->top; s++) {
-                int64_t row = a->places[t * a->top + s];
-                if (row >= 0 && row < a->m)
-                    sum += rfg_float_get(x, dtype, row * GEMM_SLOT_LD(a->n) + n);
-            }
-            if (a->residual)
-                sum += rfg_float_get(a->residual, dtype, t * a->ldr + n);
-            rfg_float_put(a->y, dtype, t * a->ldy + n, sum);
-        }
+        rfg_cpu_sum_slots(&s, t);
 }
 
 void gemm_cpu_run(const struct cpu_isa *isa, const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The cpu's sum over slots, of moe_sum and of products that sum their rows; rfg_slots.h is the GPU's. */
+#ifndef RFG_OPS_CPU_SLOTS_H
+#define RFG_OPS_CPU_SLOTS_H
+
+#include <stdint.h>
+
+struct rfg_cpu_slots {
+    const void *x, *residual; /* residual, weights: or NULL */
+    void *y;
+    const int *places;
+    const float *weights;
+    int n, top, x_rows;
+    int in, out;                     /* rfg_dtype of x, and of y and the residual */
+    int64_t ldx, ldy, ldr, ldp, ldw; /* row strides in elements */
+};
+
+/* Row t of y: those rows of x that its places name, in their order, then the residual's, in fp32; rounded once. */
+void rfg_cpu_sum_slots(const struct rfg_cpu_slots *s, int64_t t);
+
+#endif
