@@ -37,10 +37,11 @@ RFG_DEVICE rfg_u16 rfg_float_to_bf16(float f)
 {
 #if defined(__gfx950__) /* its instruction quiets a NaN and keeps the upper half */
     return (rfg_u16)rfg_pack_bf16(f, f);
-#endif
+#else
     rfg_u32 u = rfg_as_u32(f);
     rfg_u32 rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
     return (rfg_u16)((u & 0x7fffffffu) > 0x7f800000u ? (u >> 16) | 0x40u : rounded);
+#endif
 }
 
 RFG_DEVICE float rfg_load_float(const void *base, long long i, int dtype)

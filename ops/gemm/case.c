@@ -270,9 +270,8 @@ static void gemm_fill(const struct rfg_problem *prob, int tensor, const rfg_tens
         route(prob, data, tensor == 8 ? t->data : NULL, tensor == 9 ? t->data : NULL);
     else if (tensor == 12)
         fill_places(prob, data, t->data, seed);
-    else if (tensor == 13) {
+    else if (tensor == 13)
         *(int32_t *)t->data = (int32_t)(rfg_random(&seed) % 2 ? gemm_y_rows(prob) / 2 : gemm_y_rows(prob) - 1);
-    }
     if (gemm_w_is_padded(prob) && (tensor == 2 || scales))
         fill_pad(prob, tensor, t);
     for (int64_t i = 0; tensor == 10 && i < t->shape[0]; i++) /* infinite ones, of sums that may be 0: not said */

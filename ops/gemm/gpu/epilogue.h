@@ -127,8 +127,7 @@ RFG_DEVICE float finish(const struct gemm_args *a, long long m, long long n, flo
     return finish_with(a, m, n, sum, column_bias(a, n));
 }
 
-/* For kernels whose lanes have the same four columns of many rows: what finish() reads of them, from n on, read once.
- */
+/* What finish() reads of four columns, from n on: once, where a lane has them of many rows. */
 struct column_ends {
     float scale[4], bias[4];
 };
@@ -195,7 +194,8 @@ RFG_DEVICE float gated_of(const struct gemm_args *a, float gate, float up)
 
 /* Columns n to n + 3 of the sums of row m, all of which exist; of Y they are aligned to four elements. ends: of them,
  * if finishes(). */
-RFG_DEVICE void store_4_ends(const struct gemm_args *a, long long m, int n, rfg_f32x4 f, const struct column_ends *ends)
+RFG_DEVICE void store_4_whole(const struct gemm_args *a, long long m, int n, rfg_f32x4 f,
+                              const struct column_ends *ends)
 {
     if (finishes(a))
         f = finish_columns(a, m, n, f, ends);
@@ -263,22 +263,6 @@ RFG_DEVICE void store_gated_4(const struct gemm_args *a, long long m, int n, rfg
     store_gated(a, m, n, f.x, f.y);
     if (n + 2 < a->n)
         store_gated(a, m, n + 2, f.z, f.w);
-}
-
-/* Columns n to n + 3 of row m, all of which exist and are aligned to four elements. */
-RFG_DEVICE void store_4_whole(const struct gemm_args *a, long long m, int n, rfg_f32x4 f)
-{
-    if (GATED) {
-        store_gated_4(a, m, n, f);
-        return;
-    }
-    if (finishes(a)) {
-        f.x = finish(a, m, n, f.x);
-        f.y = finish(a, m, n + 1, f.y);
-        f.z = finish(a, m, n + 2, f.z);
-        f.w = finish(a, m, n + 3, f.w);
-    }
-    store_y4(a, m * GEMM_LDY(a) + n, f);
 }
 
 /* Columns n to n + 3 of row m, as far as they exist (n does). Rows of Y need not be aligned: only X and W are read in

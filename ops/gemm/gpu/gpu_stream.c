@@ -8,13 +8,12 @@
 #include "stream_layout.h"
 
 enum { P_TILE_M, P_FRAGS_N, P_K_WAVES, P_UNROLL, P_SPLIT_K };
-#define MAX_RING_32 112
-#define MAX_CODES_32                                                                                                   \
-    80 /* the same of codes on RDNA 4, which decodes them beside, and on RDNA 3 of those it decodes, in blocks */
-#define MAX_LOADS 63     /* that a wave counts (s_waitcnt vmcnt) */
-#define MAX_OWN   8      /* quads whose parts a wave adds: the compiler keeps a mask for each */
-#define OUTSIDE   120    /* instructions of a wave beside its loads and matrix instructions */
-#define ISSUE_US  0.0025 /* one of them, on a SIMD that other waves use as well: a guess, 5 cycles at 2 GHz */
+#define MAX_RING_32  112
+#define MAX_CODES_32 80     /* the same of codes that are decoded beside: on RDNA 4, and on RDNA 3 of blocks */
+#define MAX_LOADS    63     /* that a wave counts (s_waitcnt vmcnt) */
+#define MAX_OWN      8      /* quads whose parts a wave adds: the compiler keeps a mask for each */
+#define OUTSIDE      120    /* instructions of a wave beside its loads and matrix instructions */
+#define ISSUE_US     0.0025 /* one of them, on a SIMD that other waves use as well: a guess, 5 cycles at 2 GHz */
 
 static const struct rfg_param params[] = {
     [P_TILE_M] = { "tile_m", 3, { 16, 32, 64 } },
@@ -35,8 +34,8 @@ struct shape {
     bool twice;      /* both halves of a wave load the same */
     bool epilogue;   /* a residual or an activation; of codes, sums are in VGPRs too */
     int scales;      /* of blocks, that a lane has of a step */
-    bool as_f16;     /* they are codes, decoded */
     int decoded;     /* registers of codes as fp16, and of the sums of a step */
+    int most_ring;   /* registers of loads under way, of 32 lanes */
     int lds;         /* bytes */
     int block_steps; /* a wave's are a multiple of it */
     int64_t tiles_m, tiles_n, steps;
@@ -97,10 +96,10 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
         s.decoded += 64;
     if (codes && !strcmp(dev->target, "gfx908")) /* a few more, and of two waves a SIMD each has half of 256 */
         s.decoded += s.threads > 256 ? 128 : 16;
+    s.most_ring = s.decoded && (!rdna3 || (blocks && decodes(dev, prob))) ? MAX_CODES_32 : MAX_RING_32;
     s.lds = STREAM_LDS_BYTES(p[P_TILE_M], s.tile_n, p[P_K_WAVES]);
     s.tiles_m = gemm_most_tiles(prob, p[P_TILE_M]);
     s.tiles_n = ceil_div(prob->v[GEMM_N], s.tile_n);
-    s.as_f16 = blocks && decodes(dev, prob);
     s.block_steps = blocks ? GEMM_SCALE_BLOCK / step_k(dev, prob) : 1;
     int64_t units = ceil_div(prob->v[GEMM_K], step_k(dev, prob) * s.block_steps);
     s.steps = units * s.block_steps;
@@ -138,10 +137,9 @@ static bool unroll_fits(const struct rfg_device *dev, const struct shape *s, int
     int registers = registers_of(s, unroll) + (is_cdna(dev) && !s->epilogue && !s->groups ? 0 : s->sums);
     if (s->epilogue) /* takes the sums to VGPRs, and needs some more of those */
         registers += 24;
-    int most_32 = s->decoded && (!s->twice || s->as_f16) ? MAX_CODES_32 : MAX_RING_32;
-    if (dev->wave_size == 32 && ring > most_32)
+    if (dev->wave_size == 32 && ring > s->most_ring)
         return rfg_refuse(why, "unroll=%d: %d registers of loads under way: must be at most %d, or some spill", unroll,
-                          ring, most_32);
+                          ring, s->most_ring);
     if (registers > most)
         return rfg_refuse(why, "unroll=%d: about %d registers: must be at most %d", unroll, registers, most);
     int loads = unroll * (s->loads + s->scale_loads);

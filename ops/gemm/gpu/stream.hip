@@ -456,8 +456,12 @@ RFG_DEVICE void store_quads(const struct gemm_args *a, rfg_f32x4 *own, int wave,
 #pragma unroll
         for (int i = 0; i < OWN_QUADS; i++) {
             int q = i * FINISHERS + wave, m = m0 + row_of(q), n = column_of(n0, q, 0);
-            if (m < a->m && n < a->n)
-                store_4_whole(a, m, n, own[i]);
+            struct column_ends ends;
+            if (m >= a->m || n >= a->n)
+                continue;
+            if (finishes(a))
+                ends = column_ends_of(a, n);
+            store_4_whole(a, m, n, own[i], &ends);
         }
         return;
     }

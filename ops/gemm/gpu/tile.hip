@@ -600,7 +600,8 @@ RFG_KERNEL(THREADS) gemm_tile(struct gemm_args a)
 #pragma unroll
             for (int r = 0; r < 16; r += LANE_ROWS)
                 if (m + r < rows_m)
-                    store_4_ends(&a, (long long)m0 + m + r, n0 + n, *(const rfg_f32x4 *)(from + r * SUM_STRIDE), &ends);
+                    store_4_whole(&a, (long long)m0 + m + r, n0 + n, *(const rfg_f32x4 *)(from + r * SUM_STRIDE),
+                                  &ends);
             continue;
         }
 #pragma unroll 1
