@@ -80,16 +80,17 @@ uint64_t op_seed(void)
 static char devices[MAX_DEVICES][40];
 static int n_devices;
 
-static void read_devices(void)
+/* Whether there are others than the cpu. */
+static bool read_devices(void)
 {
     char list[400];
     const char *env = getenv("RFG_TEST_DEVICES");
-    snprintf(list, sizeof(list), "cpu,%s", env ? env : "");
+    snprintf(list, sizeof(list), "%s", env && *env ? env : "cpu");
     n_devices = 0;
     for (char *save = NULL, *t = strtok_r(list, ",", &save); t && n_devices < MAX_DEVICES;
          t = strtok_r(NULL, ",", &save))
-        if (n_devices == 0 || strcmp(t, "cpu"))
-            snprintf(devices[n_devices++], sizeof(devices[0]), "%s", t);
+        snprintf(devices[n_devices++], sizeof(devices[0]), "%s", t);
+    return n_devices > 1 || strcmp(devices[0], "cpu");
 }
 
 const char *op_device(int i)
@@ -101,6 +102,11 @@ static int configs_wanted(void)
 {
     const char *s = getenv("RFG_TEST_CONFIGS");
     return s ? atoi(s) : 6;
+}
+
+static bool few_wanted(void)
+{
+    return getenv("RFG_TEST_FEW") != NULL;
 }
 
 rfg_context *op_context(const char *device)
@@ -178,6 +184,37 @@ static void sample(struct configs *c, const rfg_context *ctx, const struct rfg_p
                 take(c, p);
                 found++;
             }
+        }
+    }
+}
+
+/* Keeps one set of each case, of another variant from case to case: the one that had fewest so far. */
+static void keep_few(struct configs *configs, int n)
+{
+    enum { MOST = 64 };
+    const struct rfg_variant *seen[MOST];
+    int had[MOST], n_seen = 0;
+    for (int i = 0; i < n; i++) {
+        struct configs *c = &configs[i];
+        int least = 0, best = -1;
+        for (int k = 0; k < c->n; k++) {
+            int v = 0;
+            while (v < n_seen && seen[v] != c->list[k].var)
+                v++;
+            if (v == n_seen) {
+                ck_assert_int_lt(n_seen, MOST);
+                seen[n_seen] = c->list[k].var;
+                had[n_seen++] = 0;
+            }
+            if (best < 0 || had[v] < had[best]) {
+                best = v;
+                least = k;
+            }
+        }
+        if (c->n) {
+            had[best]++;
+            c->list[0] = c->list[least];
+            c->n = 1;
         }
     }
 }
@@ -416,6 +453,8 @@ void op_cases_run(const char *device, const char *group, const struct op_case *c
         else if (!too_large(device, &probs[i]))
             sample(&configs[i], ctx, &probs[i], &seed);
     }
+    if (few_wanted())
+        keep_few(configs, n);
     precompile(ctx, probs, configs, n);
     for (int i = 0; i < n; i++) {
         if (!too_large(device, &probs[i]) || cases == &one)
@@ -485,10 +524,12 @@ static TCase *add_tcase(Suite *s, const TTest *test)
 int op_main(const char *name, const TTest *const *each, const TTest *const *once)
 {
     Suite *s = suite_create(name);
-    read_devices();
+    bool others = read_devices();
+    const char *asked = getenv("CK_RUN_CASE");
     for (; *each; each++)
         tcase_add_loop_test(add_tcase(s, *each), *each, 0, n_devices);
     for (; *once; once++)
-        tcase_add_test(add_tcase(s, *once), *once);
+        if (!others || (asked && !strcmp(asked, (*once)->name)))
+            tcase_add_test(add_tcase(s, *once), *once);
     return run_suite(s);
 }

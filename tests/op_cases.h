@@ -16,16 +16,17 @@ struct op_case {
     const char *config; /* "gemm_skinny{m_tile=4,...}" in place of the sample, on devices that have the variant */
 };
 
-/* The devices to test: "cpu" and those of $RFG_TEST_DEVICES (comma-separated: "nvidia:0,emu:gfx942:8"). */
+/* The devices to test: those of $RFG_TEST_DEVICES ("cpu,nvidia:0,emu:gfx942:8"; default: cpu). */
 const char *op_device(int i);
 
-/* main() of an operator's test: runs those of the first list with _i for each device, those of the second once. */
+/* main() of an operator's test: runs those of the first list with _i for each device; those of the second once, where
+ * cpu is the only device or $CK_RUN_CASE names them. */
 int op_main(const char *name, const TTest *const *each, const TTest *const *once);
 #define OP_TESTS(...) ((const TTest *const[]){ __VA_ARGS__, NULL })
 
 /* Runs the cases on a device and fails the Check test at the first wrong one, naming problem, data, seed and variant.
  * For each: the public function twice, bit for bit the same; then a sample of each variant's parameter sets
- * ($RFG_TEST_CONFIGS of each, default 6; 0: all), those with integer data bit for bit as the public function's. Outputs
+ * ($RFG_TEST_CONFIGS of each, default 6; 0: all; with $RFG_TEST_FEW one set of one variant, another from case to case), those with integer data bit for bit as the public function's. Outputs
  * are poisoned before each run, guards are checked after it; on cpu and the emulator ($RFG_TEST_FENCED: on all) each
  * tensor and workspace is fenced. The emulator runs the second round under another schedule. $RFG_TEST_SEED sets the
  * data's seed; $RFG_TEST_PROBLEM (with $RFG_TEST_DATA, $RFG_TEST_UNALIGNED=1) is run in place of the table. Appends one

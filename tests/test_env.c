@@ -19,12 +19,17 @@ __attribute__((constructor)) static void say_where(void)
     snprintf(path, sizeof(path), "%s/../tuner/rfg-compile", dir);
     setenv("RFG_COMPILE_WORKER", path, 0);
     setenv("RFG_FAKE_BINDIR", dir, 0);
-    snprintf(path, sizeof(path), "%s/fake-rocm.so", dir);
-    setenv("RFG_FAKE_ROCM", path, 0);
+    static const char *const mocks[][2] = { { "RFG_FAKE_ROCM", "fake-rocm.so" },
+                                            { "RFG_MOCK_HIP", "mock-hip.so" },
+                                            { "RFG_MOCK_TX", "mock-tx.so" },
+                                            { "RFG_MOCK_BLAS", "mock-blas.so" },
+                                            { "RFG_MOCK_BLAS_OLD", "mock-blas-old.so" } };
+    for (size_t i = 0; i < sizeof(mocks) / sizeof(mocks[0]); i++) {
+        snprintf(path, sizeof(path), "%s/%s", dir, mocks[i][1]);
+        setenv(mocks[i][0], path, 0);
+    }
     snprintf(path, sizeof(path), "%s/../emulated-rocm", dir);
     setenv("RFG_EMULATED_ROCM", path, 0);
-    snprintf(path, sizeof(path), "%s/mock-hip.so", dir);
-    setenv("RFG_MOCK_HIP", path, 0);
     setenv("RFG_SOURCE_ROOT", RFG_SOURCE_ROOT, 0);
     setenv("RFG_PYTHON", "python3", 0);
 }
