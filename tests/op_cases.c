@@ -431,6 +431,21 @@ void op_cases_run(const char *device, const char *group, const struct op_case *c
     rfg_context_destroy(&ctx);
 }
 
+/* Once for each variant, though many of a test's cases may name it. */
+static void say_skipped(const char *device, const char *problem, const char *config)
+{
+    static char said[16][40];
+    static int n;
+    char name[40];
+    snprintf(name, sizeof(name), "%.*s", (int)strcspn(config, "{"), config);
+    for (int i = 0; i < n; i++)
+        if (!strcmp(said[i], name))
+            return;
+    if (n < (int)(sizeof(said) / sizeof(said[0])))
+        strcpy(said[n++], name);
+    printf("SKIPPED: %s in few workgroups: %s lacks it for %s\n", name, device, problem);
+}
+
 void op_few_groups(const char *device, const char *problem, const char *config, unsigned groups)
 {
     rfg_context *ctx = op_context(device);
@@ -448,7 +463,9 @@ void op_few_groups(const char *device, const char *problem, const char *config, 
     ck_assert_msg(rfg_case_create(ctx, &prob, &params, &c) == RFG_OK, "%s", rfg_last_error());
     prob = *rfg_case_problem(c); /* its rows may be aligned worse than the text says */
     named(&configs, rfg_context_info(ctx), &prob, config);
-    if (!hip || !configs.n) {
+    ck_assert_msg(hip, "%s has no workgroups: such a test is for GPUs alone", device);
+    if (!configs.n) {
+        say_skipped(device, problem, config);
         rfg_case_destroy(&c);
         rfg_context_destroy(&ctx);
         return;
@@ -484,11 +501,18 @@ static TCase *add_tcase(Suite *s, const TTest *test)
 
 int op_main(const char *name, const TTest *const *each, const TTest *const *once)
 {
+    return op_main_gpus(name, each, once, OP_TESTS(NULL));
+}
+
+int op_main_gpus(const char *name, const TTest *const *each, const TTest *const *once, const TTest *const *gpus)
+{
     Suite *s = suite_create(name);
     read_devices();
     for (; *each; each++)
         tcase_add_loop_test(add_tcase(s, *each), *each, 0, n_devices);
     for (; *once; once++)
         tcase_add_test(add_tcase(s, *once), *once);
+    for (; *gpus; gpus++)
+        tcase_add_loop_test(add_tcase(s, *gpus), *gpus, 1, n_devices); /* the first is cpu */
     return run_suite(s);
 }

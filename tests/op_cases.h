@@ -21,6 +21,8 @@ const char *op_device(int i);
 
 /* main() of an operator's test: runs those of the first list with _i for each device, those of the second once. */
 int op_main(const char *name, const TTest *const *each, const TTest *const *once);
+/* And those of a third list with _i for each device that isn't cpu. */
+int op_main_gpus(const char *name, const TTest *const *each, const TTest *const *once, const TTest *const *gpus);
 #define OP_TESTS(...) ((const TTest *const[]){ __VA_ARGS__, NULL })
 
 /* Runs the cases on a device and fails the Check test at the first wrong one, naming problem, data, seed and variant.
@@ -33,7 +35,8 @@ int op_main(const char *name, const TTest *const *each, const TTest *const *once
 void op_cases_run(const char *device, const char *group, const struct op_case *cases, int n);
 
 /* Launches a kernel in fewer workgroups than the problem has tiles or rows: the limit of a launch (MAX_GROUPS) is far
- * beyond what tests can wait for. Nothing on cpu, or where the device lacks the variant. */
+ * beyond what tests can wait for. Of GPUs: see op_main_gpus(). Where the device lacks the variant a line that begins
+ * with "SKIPPED:" says so. */
 void op_few_groups(const char *device, const char *problem, const char *config, unsigned groups);
 
 /* A test that runs a table on the _i-th device. */
