@@ -80,17 +80,19 @@ uint64_t op_seed(void)
 static char devices[MAX_DEVICES][40];
 static int n_devices;
 
-/* Whether there are others than the cpu. */
-static bool read_devices(void)
+/* Returns where GPUs begin: cpu, if it is named, must be first. */
+static int read_devices(void)
 {
     char list[400];
     const char *env = getenv("RFG_TEST_DEVICES");
     snprintf(list, sizeof(list), "%s", env && *env ? env : "cpu");
     n_devices = 0;
     for (char *save = NULL, *t = strtok_r(list, ",", &save); t && n_devices < MAX_DEVICES;
-         t = strtok_r(NULL, ",", &save))
+         t = strtok_r(NULL, ",", &save)) {
+        ck_assert_msg(n_devices == 0 || strcmp(t, "cpu"), "RFG_TEST_DEVICES=%s: cpu must be the first", env);
         snprintf(devices[n_devices++], sizeof(devices[0]), "%s", t);
-    return n_devices > 1 || strcmp(devices[0], "cpu");
+    }
+    return !strcmp(devices[0], "cpu");
 }
 
 const char *op_device(int i)
@@ -470,6 +472,21 @@ void op_cases_run(const char *device, const char *group, const struct op_case *c
     rfg_context_destroy(&ctx);
 }
 
+/* Once for each variant, though many of a test's cases may name it. */
+static void say_skipped(const char *device, const char *problem, const char *config)
+{
+    static char said[16][40];
+    static int n;
+    char name[40];
+    snprintf(name, sizeof(name), "%.*s", (int)strcspn(config, "{"), config);
+    for (int i = 0; i < n; i++)
+        if (!strcmp(said[i], name))
+            return;
+    if (n < (int)(sizeof(said) / sizeof(said[0])))
+        strcpy(said[n++], name);
+    printf("SKIPPED: %s in few workgroups: %s lacks it for %s\n", name, device, problem);
+}
+
 void op_few_groups(const char *device, const char *problem, const char *config, unsigned groups)
 {
     rfg_context *ctx = op_context(device);
@@ -487,7 +504,9 @@ void op_few_groups(const char *device, const char *problem, const char *config, 
     ck_assert_msg(rfg_case_create(ctx, &prob, &params, &c) == RFG_OK, "%s", rfg_last_error());
     prob = *rfg_case_problem(c); /* its rows may be aligned worse than the text says */
     named(&configs, rfg_context_info(ctx), &prob, config);
-    if (!hip || !configs.n) {
+    ck_assert_msg(hip, "%s has no workgroups: such a test is for GPUs alone", device);
+    if (!configs.n) {
+        say_skipped(device, problem, config);
         rfg_case_destroy(&c);
         rfg_context_destroy(&ctx);
         return;
@@ -523,13 +542,20 @@ static TCase *add_tcase(Suite *s, const TTest *test)
 
 int op_main(const char *name, const TTest *const *each, const TTest *const *once)
 {
+    return op_main_gpus(name, each, once, OP_TESTS(NULL));
+}
+
+int op_main_gpus(const char *name, const TTest *const *each, const TTest *const *once, const TTest *const *gpus)
+{
     Suite *s = suite_create(name);
-    bool others = read_devices();
+    int first_gpu = read_devices();
     const char *asked = getenv("CK_RUN_CASE");
     for (; *each; each++)
         tcase_add_loop_test(add_tcase(s, *each), *each, 0, n_devices);
     for (; *once; once++)
-        if (!others || (asked && !strcmp(asked, (*once)->name)))
+        if (first_gpu == n_devices || (asked && !strcmp(asked, (*once)->name)))
             tcase_add_test(add_tcase(s, *once), *once);
+    for (; *gpus; gpus++)
+        tcase_add_loop_test(add_tcase(s, *gpus), *gpus, first_gpu, n_devices);
     return run_suite(s);
 }

@@ -22,19 +22,23 @@ const char *op_device(int i);
 /* main() of an operator's test: runs those of the first list with _i for each device; those of the second once, where
  * cpu is the only device or $CK_RUN_CASE names them. */
 int op_main(const char *name, const TTest *const *each, const TTest *const *once);
+/* And those of a third list with _i for each device that isn't cpu. */
+int op_main_gpus(const char *name, const TTest *const *each, const TTest *const *once, const TTest *const *gpus);
 #define OP_TESTS(...) ((const TTest *const[]){ __VA_ARGS__, NULL })
 
 /* Runs the cases on a device and fails the Check test at the first wrong one, naming problem, data, seed and variant.
  * For each: the public function twice, bit for bit the same; then a sample of each variant's parameter sets
- * ($RFG_TEST_CONFIGS of each, default 6; 0: all; with $RFG_TEST_FEW one set of one variant, another from case to case), those with integer data bit for bit as the public function's. Outputs
- * are poisoned before each run, guards are checked after it; on cpu and the emulator ($RFG_TEST_FENCED: on all) each
- * tensor and workspace is fenced. The emulator runs the second round under another schedule. $RFG_TEST_SEED sets the
- * data's seed; $RFG_TEST_PROBLEM (with $RFG_TEST_DATA, $RFG_TEST_UNALIGNED=1) is run in place of the table. Appends one
- * JSON line with the counts to $RFG_VERIFIED_FILE. `group` names the table in it. */
+ * ($RFG_TEST_CONFIGS of each, default 6; 0: all; with $RFG_TEST_FEW one set of one variant, another from case to case),
+ * those with integer data bit for bit as the public function's. Outputs are poisoned before each run, guards are
+ * checked after it; on cpu and the emulator ($RFG_TEST_FENCED: on all) each tensor and workspace is fenced. The
+ * emulator runs the second round under another schedule. $RFG_TEST_SEED sets the data's seed; $RFG_TEST_PROBLEM (with
+ * $RFG_TEST_DATA, $RFG_TEST_UNALIGNED=1) is run in place of the table. Appends one JSON line with the counts to
+ * $RFG_VERIFIED_FILE. `group` names the table in it. */
 void op_cases_run(const char *device, const char *group, const struct op_case *cases, int n);
 
 /* Launches a kernel in fewer workgroups than the problem has tiles or rows: the limit of a launch (MAX_GROUPS) is far
- * beyond what tests can wait for. Nothing on cpu, or where the device lacks the variant. */
+ * beyond what tests can wait for. Of GPUs: see op_main_gpus(). Where the device lacks the variant a line that begins
+ * with "SKIPPED:" says so. */
 void op_few_groups(const char *device, const char *problem, const char *config, unsigned groups);
 
 /* A test that runs a table on the _i-th device. */

@@ -89,17 +89,22 @@ static void make_cancelling(struct rfg_case *c, const struct place *p, bool nega
     }
 }
 
+/* NaN and an infinity always, then what spoils nothing, then all of it again: each in a share of the tensor of its own,
+ * so that none is written over. Of one element any of them. */
 static void sprinkle_special(struct rfg_case *c, const struct place *p, uint64_t *seed)
 {
-    const double values[] = {
-        NAN, INFINITY, -INFINITY, -0.0, rfg_ulp(p->spec.dtype, 0), -3 * rfg_ulp(p->spec.dtype, 0)
-    };
+    double infinity = rfg_random(seed) % 2 ? INFINITY : -INFINITY, ulp = rfg_ulp(p->spec.dtype, 0);
+    const double values[] = { NAN, infinity, -0.0, ulp, -3 * ulp, -infinity };
     int64_t cols = rfg_format_elements((int)p->spec.dtype, (int64_t)p->seg), n = p->segs * cols;
-    int64_t rows = 2 + (p->spec.few_special ? 0 : p->segs / 4); /* others stay finite and are checked as ever */
-    for (int64_t i = 0; i < rows && n; i++) {
-        int64_t at = (int64_t)(rfg_random(seed) % (uint64_t)n);
+    int64_t places = 2 + (p->spec.few_special ? 0 : p->segs / 4); /* others stay finite and are checked as ever */
+    places = places < 5 ? 5 : places;
+    places = places > (n + 1) / 2 ? (n + 1) / 2 : places;
+    uint64_t first = rfg_random(seed);
+    for (int64_t i = 0; i < places; i++) {
+        int64_t share = (int64_t)((first + (uint64_t)i) % (uint64_t)places), from = share * n / places;
+        int64_t at = from + (int64_t)(rfg_random(seed) % (uint64_t)((share + 1) * n / places - from));
         rfg_store(c->host + p->offset + (size_t)(at / cols) * p->stride, p->spec.dtype, at % cols,
-                  values[rfg_random(seed) % 6]);
+                  values[(n == 1 ? first >> 8 : (uint64_t)i) % 6]);
     }
 }
 

@@ -194,25 +194,67 @@ static void route(const struct rfg_problem *prob, enum rfg_data data, int32_t *o
     free(of);
 }
 
-/* Every code there is, and scales as engines have them. Of special data NaNs and infinite codes, too, but few: each
- * spoils a row or a column. (What an infinite scale makes of a sum that has zeroes in it is not said.) */
+/* NaN scales of special data: of one row its first, of another its last, of a third any between; in 64 rows at least
+ * one. Each spoils a row or a column of y, or, of blocks of W, the last columns: what would spoil all of y has none.
+ * Scales behind K are none (fill_pad()). */
+static void spoil_scales(const struct rfg_problem *prob, int tensor, const rfg_tensor *t, uint64_t seed)
+{
+    bool packed = tensor == 4 && prob->v[GEMM_PREPACKED], codes = gemm_is_codes(prob);
+    bool blocks = tensor == 4 && codes && prob->v[GEMM_W_PER] == RFG_GEMM_SCALE_BLOCK;
+    int64_t rows = t->shape[0] * (packed ? PREPACK_ROWS : 1), cols = t->ndim == 2 ? t->shape[1] : 1;
+    int64_t group = codes && !gemm_is_mx(prob) ? 0 : gemm_w_group(prob),
+            groups = gemm_w_cols(prob) / (group ? group : 1);
+    if (group)
+        cols = prob->v[GEMM_K] / group;
+    if (rows < 2 || !cols)
+        return;
+    int64_t n = blocks ? 1 : rows < 9 ? 1 : rows / 64 < 3 ? 3 : rows / 64, first = rfg_random(&seed) % 3;
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t r = rfg_random(&seed);
+        int64_t row = i * rows / n + (int64_t)(r % (uint64_t)((i + 1) * rows / n - i * rows / n));
+        int64_t kind = (first + i) % 3, col = kind == 0   ? 0
+                                              : kind == 1 ? cols - 1
+                                                          : (int64_t)((r >> 32) % (uint64_t)cols);
+        row = blocks ? rows - 1 : row;
+        int64_t at = packed ? PREPACKED4_GROUP_AT(row, col, groups)
+                            : row * t->strides[0] + (t->ndim == 2 ? col * t->strides[1] : 0);
+        rfg_store(t->data, t->dtype, at, NAN);
+    }
+}
+
+/* NaN and infinite codes, where there are such: in one row of 16, at least one of each. */
+static void spoil_codes(const rfg_tensor *t, uint64_t seed)
+{
+    int64_t rows = t->shape[0], cols = t->shape[1], kinds = t->dtype == RFG_E5M2 ? 2 : 1;
+    int64_t n = rows / 16 < kinds ? kinds : rows / 16;
+    for (int64_t i = 0; i < n && rows >= n && cols; i++) {
+        uint64_t r = rfg_random(&seed);
+        int64_t row = i * rows / n + (int64_t)(r % (uint64_t)((i + 1) * rows / n - i * rows / n));
+        int64_t at = row * t->strides[0] + (int64_t)((r >> 32) % (uint64_t)cols) * t->strides[1];
+        uint8_t sign = (uint8_t)(r >> 24 & 128);
+        ((uint8_t *)t->data)[at] = t->dtype == RFG_E4M3FNUZ ? 128 : sign | (i % kinds ? 0x7c : 0x7f);
+    }
+}
+
+/* Every finite code there is, and scales as engines have them; special scales are zero or negative at times. (What an
+ * infinite scale makes of a sum that has zeroes in it is not said.) */
 static void fill_codes(const rfg_tensor *t, enum rfg_data data, uint64_t seed)
 {
     int64_t cols = t->ndim == 2 ? t->shape[1] : 1, elements = t->shape[0] * cols;
     for (int64_t i = 0; i < elements; i++) {
         int64_t at = i / cols * t->strides[0] + (t->ndim == 2 ? i % cols * t->strides[1] : 0);
         uint64_t x = rfg_random(&seed);
-        bool special = data == RFG_DATA_SPECIAL && elements > 1 && x % 2048 == 0;
-        if (t->dtype == RFG_F32)
-            ((float *)t->data)[at] = special ? NAN : ldexpf(1 + (float)(x >> 40) * 0x1p-24f, (int)(x >> 32) % 16 - 12);
-        else if (t->dtype == RFG_E8M0)
-            ((uint8_t *)t->data)[at] = special ? 255 : (uint8_t)(115 + (x >> 32) % 16);
+        if (t->dtype == RFG_F32) {
+            float odd = data == RFG_DATA_SPECIAL && x % 8 < 2 ? -(float)(x % 2) : 1;
+            ((float *)t->data)[at] = odd * ldexpf(1 + (float)(x >> 40) * 0x1p-24f, (int)(x >> 32) % 16 - 12);
+        } else if (t->dtype == RFG_E8M0)
+            ((uint8_t *)t->data)[at] = (uint8_t)(115 + (x >> 32) % 16);
         else if (t->dtype == RFG_E2M1) /* it is as it was drawn, of sixteen codes */
             return;
         else
             do
                 ((uint8_t *)t->data)[at] = (uint8_t)((x = rfg_random(&seed)) >> 16);
-            while (t->dtype != RFG_I8 && isfinite(rfg_load(t->data, t->dtype, at)) == special);
+            while (t->dtype != RFG_I8 && !isfinite(rfg_load(t->data, t->dtype, at)));
     }
 }
 
@@ -220,12 +262,10 @@ static void fill_codes(const rfg_tensor *t, enum rfg_data data, uint64_t seed)
  * half of them would be the smallest there is. None is infinite: see rfg/gemm.h. */
 static void fill_group_scales(const rfg_tensor *t, enum rfg_data data, uint64_t seed)
 {
-    int64_t n = t->shape[0] * t->shape[1], nan = -1;
-    if (data == RFG_DATA_SPECIAL && n)
-        nan = (int64_t)(rfg_random(&seed) % (uint64_t)n);
+    int64_t n = t->shape[0] * t->shape[1];
     for (int64_t i = 0; i < n; i++)
         if (t->dtype == RFG_E8M0)
-            ((uint8_t *)t->data)[i] = i == nan ? 255 : (uint8_t)(122 + rfg_random(&seed) % (nan < 0 ? 7 : 14));
+            ((uint8_t *)t->data)[i] = (uint8_t)(122 + rfg_random(&seed) % (data == RFG_DATA_SPECIAL ? 14 : 7));
         else if (isinf(rfg_load(t->data, t->dtype, i)))
             rfg_store(t->data, t->dtype, i, NAN);
 }
@@ -261,8 +301,8 @@ static void fill_places(const struct rfg_problem *prob, enum rfg_data data, int3
 static void gemm_fill(const struct rfg_problem *prob, int tensor, const rfg_tensor *t, enum rfg_data data,
                       uint64_t seed)
 {
-    bool scales = tensor == 4 || tensor == 6;
-    if (gemm_is_codes(prob) && (scales || tensor == 1 || tensor == 2))
+    bool scales = tensor == 4 || tensor == 6, codes = gemm_is_codes(prob);
+    if (codes && (scales || tensor == 1 || tensor == 2))
         fill_codes(t, data, seed);
     else if (tensor == 4 && prob->v[GEMM_W_SCALE])
         fill_group_scales(t, data, seed);
@@ -274,6 +314,11 @@ static void gemm_fill(const struct rfg_problem *prob, int tensor, const rfg_tens
         *(int32_t *)t->data = (int32_t)(rfg_random(&seed) % 2 ? gemm_y_rows(prob) / 2 : gemm_y_rows(prob) - 1);
     if (gemm_w_is_padded(prob) && (tensor == 2 || scales))
         fill_pad(prob, tensor, t);
+    if (data == RFG_DATA_SPECIAL && scales && t->data)
+        spoil_scales(prob, tensor, t, ~seed);
+    else if (data == RFG_DATA_SPECIAL && codes &&
+             (t->dtype == RFG_E4M3 || t->dtype == RFG_E4M3FNUZ || t->dtype == RFG_E5M2))
+        spoil_codes(t, ~seed);
     for (int64_t i = 0; tensor == 10 && i < t->shape[0]; i++) /* infinite ones, of sums that may be 0: not said */
         if (isinf(rfg_load(t->data, t->dtype, i)))
             rfg_store(t->data, t->dtype, i, NAN);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * dequantize as the harness has it. */
+#include <math.h>
 #include <string.h>
 
 #include "base/util.h"
@@ -28,7 +29,7 @@ static uint8_t e8m0_of(uint64_t x, enum rfg_data data)
     return x & 1 ? (uint8_t)(x >> 16) : x & 2 ? 255 : 0;
 }
 
-/* Of codes every one there is, NaNs among them. */
+/* Of codes every one there is, NaNs among them; of special data one of them at least, and of scales. */
 static void dequantize_fill(const struct rfg_problem *prob, int tensor, const rfg_tensor *t, enum rfg_data data,
                             uint64_t seed)
 {
@@ -42,6 +43,12 @@ static void dequantize_fill(const struct rfg_problem *prob, int tensor, const rf
             ((uint8_t *)t->data)[rfg_format(t->dtype)->elements == 2 ? at / 2 : at] =
                 t->dtype == RFG_E8M0 ? e8m0_of(x, data) : (uint8_t)(x >> 16);
         }
+    if (data == RFG_DATA_SPECIAL && t->shape[0] * t->shape[1] > 1 && rfg_format(t->dtype)->elements == 1 &&
+        t->dtype != RFG_I8) {
+        uint64_t x = rfg_random(&seed);
+        int64_t r = (int64_t)(x % (uint64_t)t->shape[0]), c = (int64_t)((x >> 32) % (uint64_t)t->shape[1]);
+        rfg_store(t->data, t->dtype, r * t->strides[0] + c * t->strides[1], NAN);
+    }
 }
 
 static rfg_status dequantize_call(rfg_context *ctx, const struct rfg_problem *prob, const rfg_tensor *t,

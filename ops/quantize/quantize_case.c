@@ -51,8 +51,10 @@ static void fill_x(const rfg_tensor *t, int codes, uint64_t seed)
                     e = -127;
             }
             double v = rfg_load(t->data, t->dtype, r * t->strides[0] + c);
+            if (!isfinite(v)) /* special data keep all that they have */
+                continue;
             if (kind == 0)
-                v = isfinite(v) ? 0 : v;
+                v = 0;
             else if (kind == 3 && e == -127)
                 v = c % 32 ? v * 64 : 1.25 * rfg_largest((rfg_dtype)codes);
             else if (kind <= 2 && c % 32 == 0)

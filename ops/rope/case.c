@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * rope, kv_append and rope_append as the harness has them. */
+#include <math.h>
 #include <string.h>
 
 #include "base/util.h"
@@ -182,13 +183,16 @@ static void rope_fill(const struct rfg_problem *prob, int tensor, const rfg_tens
         fill_slots(prob, t->data, blocks_of(prob) * prob->v[ROPE_PAGE], seed);
         break;
     case ROPE_T_K_SCALE:
-    case ROPE_T_V_SCALE: /* some so small that values saturate; exact data stay exact */
+    case ROPE_T_V_SCALE: /* some so small that values saturate; exact data stay exact; of heads' special ones one is NaN
+                          */
         for (int64_t i = 0; i < t->shape[0]; i++) {
             uint64_t r = rfg_random(&seed);
             ((float *)t->data)[i] = data == RFG_DATA_INTS ? 0.5f
                                     : r % 3               ? 0.011f + (float)(r >> 8 & 255) / 100
                                                           : 0.001f;
         }
+        if (data == RFG_DATA_SPECIAL && t->shape[0] > 1)
+            ((float *)t->data)[rfg_random(&seed) % (uint64_t)t->shape[0]] = NAN;
     }
 }
 

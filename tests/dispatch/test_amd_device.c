@@ -231,7 +231,7 @@ START_TEST(wgp_mode_is_in_the_key)
     char usual[65], on[65], off[65];
     unsetenv("RFG_LIBHIP");
     if (!key_with(NULL, usual)) {
-        printf("skipped: no hipRTC\n");
+        printf("SKIPPED: WGP mode in the key: no hipRTC\n");
         return;
     }
     ck_assert(key_with("1", on) && key_with("0", off));

@@ -164,7 +164,7 @@ START_TEST(runtime_without_device)
     setenv("HIP_VISIBLE_DEVICES", "-1", 1); /* on one that has some, hide them */
     const struct rfg_hip *hip = rfg_platform_amd.load(&r);
     if (!r.found) {
-        printf("skipped: %s\n", r.problem);
+        printf("SKIPPED: a runtime without a device: %s\n", r.problem);
         return;
     }
     ck_assert_ptr_null(hip);

@@ -513,8 +513,11 @@ START_TEST(others_files_beside)
     const char *bad = in_root("torch/lib/librocblas.so");
     if (_i == 0)
         ck_assert_int_eq(chmod(bad, 0666), 0);
-    else if (geteuid() || chown(bad, 12345, 12345))
+    else if (geteuid()) {
+        printf("SKIPPED: another user's library: takes root\n");
         return;
+    } else
+        ck_assert_int_eq(chown(bad, 12345, 12345), 0);
     rfg_set_log_callback(note, NULL, 0);
     load(in_root("torch/lib/libamdhip64.so"));
     expect(RFG_ROCM_ROCBLAS, "opt/lib/librocblas.so.4");
@@ -525,8 +528,10 @@ END_TEST
 /* All of a wheel that somebody else installed and this process has loaded belongs to that one. */
 START_TEST(owner_of_the_runtime)
 {
-    if (geteuid())
+    if (geteuid()) {
+        printf("SKIPPED: another user's runtime: takes root\n");
         return;
+    }
     put_release("torch/lib", 6, true);
     ck_assert_int_eq(chown(in_root("torch/lib/libamdhip64.so"), 12345, 12345), 0);
     ck_assert_int_eq(chown(in_root("torch/lib/librocblas.so"), 12345, 12345), 0);

@@ -199,14 +199,14 @@ static inline int architectures(void)
 {
     dir = getenv("RFG_AITER_DIR");
     if (!dir || !*dir) {
-        printf("skipped: RFG_AITER_DIR names no directory of amd-aiter's gfx942 code objects\n");
+        printf("SKIPPED: RFG_AITER_DIR names no directory of amd-aiter's gfx942 code objects\n");
         return 0;
     }
     char gfx950[1024];
     snprintf(gfx950, sizeof(gfx950), "%s/../gfx950", dir);
     if (!access(gfx950, R_OK))
         return 2;
-    printf("skipped: gfx950's, which are not in %s\n", gfx950);
+    printf("SKIPPED: gfx950's, which are not in %s\n", gfx950);
     return 1;
 }
 #define COUNT_OF(table) ((int)(sizeof(table) / sizeof(table[0])))

@@ -74,12 +74,15 @@ bool corpus_all(void)
     return all && !strcmp(all, "all");
 }
 
+bool corpus_wanted(const struct corpus_build *b)
+{
+    return b->few || corpus_all();
+}
+
 bool corpus_begin(const struct corpus_build *b)
 {
     const char *missing = NULL;
     uint64_t random = 12345;
-    if (!b->few && !corpus_all())
-        return false;
     if (b->by == BY_CLANG && system(EMU_CLANG " --version >/dev/null 2>&1"))
         missing = EMU_CLANG " is not there";
     else if (b->by == BY_HIPRTC && !rfg_jit_hiprtc.has_target(b->arch))

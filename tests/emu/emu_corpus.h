@@ -30,6 +30,8 @@ const char *corpus_compiler_name(const struct corpus_build *b);
  * missing. Then the device is open, and corpus_in filled. */
 bool corpus_begin(const struct corpus_build *b);
 bool corpus_all(void);
+/* Is it among those that are run by default, or are all? */
+bool corpus_wanted(const struct corpus_build *b);
 
 /* The text of these files of tests/emu, one after another; of all kernels: malloc'ed. */
 char *corpus_text(const char *const *names, size_t n);

@@ -314,7 +314,6 @@ END_TEST
 
 int main(void)
 {
-    return op_main("act",
-                   OP_TESTS(right_shapes, right_quantised, right_layouts, right_values, rows_by_turns, every_code),
-                   OP_TESTS(refusals));
+    return op_main_gpus("act", OP_TESTS(right_shapes, right_quantised, right_layouts, right_values, every_code),
+                        OP_TESTS(refusals), OP_TESTS(rows_by_turns));
 }

@@ -96,6 +96,6 @@ END_TEST
 
 int main(void)
 {
-    return op_main("argmax", OP_TESTS(right_shapes, right_layouts, right_values, right_parts, rows_by_turns),
-                   OP_TESTS(rules));
+    return op_main_gpus("argmax", OP_TESTS(right_shapes, right_layouts, right_values, right_parts), OP_TESTS(rules),
+                        OP_TESTS(rows_by_turns));
 }

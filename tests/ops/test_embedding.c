@@ -84,5 +84,6 @@ END_TEST
 
 int main(void)
 {
-    return op_main("embedding", OP_TESTS(right_shapes, right_layouts, right_values, rows_by_turns), OP_TESTS(bits));
+    return op_main_gpus("embedding", OP_TESTS(right_shapes, right_layouts, right_values), OP_TESTS(bits),
+                        OP_TESTS(rows_by_turns));
 }

@@ -774,10 +774,10 @@ END_TEST
 
 int main(void)
 {
-    return op_main("gemm",
-                   OP_TESTS(right_shapes, right_4_bits, right_4_bits_packed, right_4_bits_tiles, right_partials,
-                            right_zero_sizes, right_layouts, right_fp32_bias, right_epilogues, right_values,
-                            tiles_by_turns, workspace_limit, right_random, one_rounding_where_there_were_two,
-                            one_rounding, many_threads_one_context),
-                   OP_TESTS(refusals, refusals_4_bits, bad_problems));
+    return op_main_gpus("gemm",
+                        OP_TESTS(right_shapes, right_4_bits, right_4_bits_packed, right_4_bits_tiles, right_partials,
+                                 right_zero_sizes, right_layouts, right_fp32_bias, right_epilogues, right_values,
+                                 workspace_limit, right_random, one_rounding_where_there_were_two, one_rounding,
+                                 many_threads_one_context),
+                        OP_TESTS(refusals, refusals_4_bits, bad_problems), OP_TESTS(tiles_by_turns));
 }

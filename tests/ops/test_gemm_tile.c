@@ -202,6 +202,6 @@ END_TEST
 
 int main(void)
 {
-    return op_main("gemm_tile", OP_TESTS(right_tiles, right_ends, right_ends_64, tiles_by_turns),
-                   OP_TESTS(refusals, maps_of_experts));
+    return op_main_gpus("gemm_tile", OP_TESTS(right_tiles, right_ends, right_ends_64),
+                        OP_TESTS(refusals, maps_of_experts), OP_TESTS(tiles_by_turns));
 }

@@ -194,6 +194,8 @@ START_TEST(right_clusters)
 {
     if (!strncmp(op_device(_i), "nvidia:", 7))
         op_cases_run(op_device(_i), "parts of the keys in a cluster", clusters, sizeof(clusters) / sizeof(clusters[0]));
+    else
+        printf("SKIPPED: parts of the keys in a cluster: takes an NVIDIA GPU\n");
 }
 END_TEST
 
@@ -205,8 +207,8 @@ END_TEST
 
 int main(void)
 {
-    return op_main("mha",
-                   OP_TESTS(right_prefill, right_masks, right_ragged, right_decode, right_speculative, right_caches,
-                            units_by_turns, right_parts, right_clusters, right_far, right_exact, right_special),
-                   OP_TESTS(NULL));
+    return op_main_gpus("mha",
+                        OP_TESTS(right_prefill, right_masks, right_ragged, right_decode, right_speculative,
+                                 right_caches, right_parts, right_far, right_exact, right_special),
+                        OP_TESTS(NULL), OP_TESTS(right_clusters, units_by_turns));
 }

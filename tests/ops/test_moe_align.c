@@ -105,11 +105,7 @@ START_TEST(layouts_by_hand)
 {
     int32_t ids[] = { 2, 0, 0, -1, 2, 0 }, rows[18], blocks[18], count[3], offsets[4], places[6];
     float weights[] = { .1f, .2f, .3f, .4f, .5f, .6f }, sorted[18];
-    rfg_context *ctx = op_context(op_device(_i));
-    if (strcmp(op_device(_i), "cpu")) {
-        rfg_context_destroy(&ctx);
-        return; /* whose memory this isn't */
-    }
+    rfg_context *ctx = op_context("cpu"); /* whose memory this is */
     rfg_tensor ti = rfg_tensor_2d(ids, RFG_I32, 3, 2, 2), tw = rfg_tensor_2d(weights, RFG_F32, 3, 2, 2);
     rfg_tensor tr = ints(rows, 6), to = ints(offsets, 4), tp = rfg_tensor_2d(places, RFG_I32, 3, 2, 2);
     rfg_moe_align_params p = { .size = sizeof(p), .experts = 3, .offsets = &to, .places = &tp };
@@ -212,6 +208,6 @@ END_TEST
 
 int main(void)
 {
-    return op_main("moe_align", OP_TESTS(right_formats, right_sizes, right_layouts, right_many, layouts_by_hand),
-                   OP_TESTS(random_problems, refusals));
+    return op_main("moe_align", OP_TESTS(right_formats, right_sizes, right_layouts, right_many),
+                   OP_TESTS(layouts_by_hand, random_problems, refusals));
 }

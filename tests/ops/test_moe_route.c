@@ -380,8 +380,8 @@ END_TEST
 
 int main(void)
 {
-    return op_main("moe_route",
-                   OP_TESTS(right_scores, right_groups, right_sizes, right_layouts, right_values, rows_by_turns,
-                            same_bits_in_any_schedule, any_batch),
-                   OP_TESTS(random_problems, examples, refusals));
+    return op_main_gpus("moe_route",
+                        OP_TESTS(right_scores, right_groups, right_sizes, right_layouts, right_values,
+                                 same_bits_in_any_schedule, any_batch),
+                        OP_TESTS(random_problems, examples, refusals), OP_TESTS(rows_by_turns));
 }

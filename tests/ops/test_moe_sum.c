@@ -97,5 +97,6 @@ END_TEST
 
 int main(void)
 {
-    return op_main("moe_sum", OP_TESTS(right_shapes, right_layouts, right_values, rows_by_turns), OP_TESTS(rules));
+    return op_main_gpus("moe_sum", OP_TESTS(right_shapes, right_layouts, right_values), OP_TESTS(rules),
+                        OP_TESTS(rows_by_turns));
 }

@@ -317,8 +317,7 @@ END_TEST
 
 int main(void)
 {
-    return op_main(
-        "rope",
-        OP_TESTS(right_rotations, right_appends, right_fused, right_layouts, right_blocks, right_values, rows_by_turns),
-        OP_TESTS(by_hand, codes, tables, interleaved));
+    return op_main_gpus(
+        "rope", OP_TESTS(right_rotations, right_appends, right_fused, right_layouts, right_blocks, right_values),
+        OP_TESTS(by_hand, codes, tables, interleaved), OP_TESTS(rows_by_turns));
 }

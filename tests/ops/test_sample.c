@@ -300,8 +300,8 @@ END_TEST
 
 int main(void)
 {
-    return op_main("sample",
-                   OP_TESTS(right_filters, right_penalties, right_values, right_layouts, right_parts, right_bins,
-                            rows_by_turns, any_batch, frequency),
-                   OP_TESTS(generator));
+    return op_main_gpus("sample",
+                        OP_TESTS(right_filters, right_penalties, right_values, right_layouts, right_parts, right_bins,
+                                 any_batch, frequency),
+                        OP_TESTS(generator), OP_TESTS(rows_by_turns));
 }

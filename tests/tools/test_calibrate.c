@@ -230,7 +230,7 @@ START_TEST(kernels_compile)
     const char *target = targets[_i];
     const struct rfg_jit_provider *prov = rfg_jit_provider_for(target);
     if (!prov) {
-        printf("skipped: %s: %s\n", target, rfg_last_error());
+        printf("SKIPPED: %s: %s\n", target, rfg_last_error());
         return;
     }
     struct rfg_kernel kernel = { .source = "calibrate/calibrate.hip", .entry = "calibrate_empty" };

@@ -386,7 +386,7 @@ static bool skip_device(int i)
     setenv("RFG_VARIANTS", emulated ? "gemm_portable" : "gemm_cpu_portable", 1);
     if (!emulated || rfg_jit_provider_for("gfx90a"))
         return false;
-    printf("skipped: %s\n", rfg_last_error());
+    printf("SKIPPED: tuning: %s\n", rfg_last_error());
     return true;
 }
 

@@ -253,7 +253,7 @@ static bool make_kernel_row(struct rfg_row *r)
     const struct rfg_jit_provider *prov = rfg_jit_provider_for("gfx90a");
     *r = make(8, 5, RFG_SOURCE_MEASURED, DAY1);
     if (!prov) {
-        printf("skipped: %s\n", rfg_last_error());
+        printf("SKIPPED: restamping: %s\n", rfg_last_error());
         return false;
     }
     r->cu_count = 104;

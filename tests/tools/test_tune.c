@@ -104,7 +104,7 @@ START_TEST(rows_outlive_edits)
     struct rfg_row row, again;
     char code[65];
     if (!rfg_jit_provider_for("gfx90a")) {
-        printf("skipped: %s\n", rfg_last_error());
+        printf("SKIPPED: rows that outlive edits: %s\n", rfg_last_error());
         return;
     }
     strcpy(dev.arch, "emu-gfx90a");
