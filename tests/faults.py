@@ -13,6 +13,7 @@ tests/equivalents.tsv lists faults that no test can see, each with the reason: f
 lines without the white space around them (several lines: with one space between), so that edits elsewhere don't matter.
 """
 import argparse
+import bisect
 import collections
 import hashlib
 import itertools
@@ -46,6 +47,8 @@ KINDS = {
 BY_CHOICE = {"leak": "what frees left out: only ASan sees it"}
 # Not by default: what draws the tests' data, stubs that stand in for others' libraries in tests, tables, what runs at build time.
 LEFT_OUT = re.compile(r"(^|/)(\w+_)?case(_data)?\.[ch]$|(^|/)mock_\w+\.[ch]$|^emu/isa/isa_list\.c$|^emu/rocm/exports\.py$|(^|/)tests/")
+# Kernels that only NVIDIA's GPUs run: nothing runs them here.
+NVIDIA = re.compile(r"^ops/(.*/)?(\w*(nvidia|wgmma|tma)\w*(?<!_layout)\.(hip|h)|(w4|thin)\.hip)$")
 SOURCES = (".c", ".h", ".hip", ".py")
 
 
@@ -82,12 +85,11 @@ def edits(path, text):
 
 
 def faults_of(path, text):
-    """Every fault of a file, in order of places."""
+    """Every fault of a file, in order of places. What two kinds make alike is of the rarer one."""
     lines = text.split("\n")
     starts = [0] + list(itertools.accumulate(len(line) + 1 for line in lines))
     out, seen = [], set()
-    import bisect
-    for kind, start, end, new in sorted(edits(path, text)):
+    for kind, start, end, new in sorted(edits(path, text), key=lambda e: (e[0] in ("constant", "arithmetic"), e)):
         first, last = bisect.bisect_right(starts, start) - 1, bisect.bisect_right(starts, max(start, end - 1)) - 1
         old = "\n".join(lines[first:last + 1])
         changed = text[starts[first]:start] + new + text[end:starts[last] + len(lines[last])]
@@ -95,14 +97,14 @@ def faults_of(path, text):
         name = hashlib.sha256(("%s\n%d\n%s\n%s" % (path, first, old, changed)).encode()).hexdigest()[:8]
         if squeezed(old) != squeezed(changed) and name not in seen:
             seen.add(name)
-            out.append(Fault(name, kind, path, first + 1, old, changed))
-    return out
+            out.append((start, Fault(name, kind, path, first + 1, old, changed)))
+    return [fault for _, fault in sorted(out)]
 
 
 def sources(paths=None, root=ROOT):
     """The files that faults are made in; one that paths name is taken in any case."""
     listed = subprocess.run(["git", "ls-files", "--"] + list(paths or PATHS), cwd=root, capture_output=True, text=True, check=True).stdout.split("\n")
-    return sorted(f for f in listed if f.endswith(SOURCES) and (f in (paths or []) or not LEFT_OUT.search(f)))
+    return sorted(f for f in listed if f.endswith(SOURCES) and (f in (paths or []) or not LEFT_OUT.search(f) and not NVIDIA.match(f)))
 
 
 def read(path, root=ROOT):

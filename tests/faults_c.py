@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Places for faults in C and in kernels' text (tests/faults.py draws of them).
+"""Places for faults in C and in kernels' text (tests/faults.py draws of them). What only NVIDIA's GPUs run is left out: no test without one sees it.
 
 Source reads one file into tokens, pairs brackets, and tells blocks, initialisers and types apart. It expects clang-format's spacing: a binary
 operator has white space on both sides, a unary one touches its operand, a compound literal's brace touches its type. Each kind below is a
@@ -35,7 +35,9 @@ UNEVALUATED = re.compile(r"sizeof$|_*attribute_*$|_Static_assert$|static_assert$
 REFUSAL = re.compile(r"(\w+_)?(fail|failed|failing|refuse|refused|bad|BAD|REFUSED|die)(_code|_dir|_line|_programs|_special)?$|header_error$|refuse_\w+$")
 # Calls that only log or hint, or that only a sanitiser misses.
 SILENT = re.compile(r"rfg_log\w*$|rfg_warn\w*$|rfg_(fail|refuse|print)\w*$|v?f?printf$|f?puts$|f?putc$|fflush$|perror$|va_(start|end|copy)$|assert$|\w*prefetch\w*$"
-                    r"|rfg_start_next$|__builtin_amdgcn_(sched|s_setprio|s_sleep|iglp)\w*$|\w*(^|_)(mutex_|read|write|try)?(lock|trylock)$|RFG_ONLY$|madvise$")
+                    r"|__builtin_amdgcn_(sched|s_setprio|s_sleep|iglp)\w*$|\w*(^|_)(mutex_|read|write|try)?(lock|trylock)$|RFG_ONLY$|madvise$")
+NVIDIA = re.compile(r"\(?(RFG_NVIDIA|RFG_HAS_(WGMMA|ASYNC|CLUSTER)|WGMMA|CLUSTER|__CUDA\w*|defined\(__CUDA\w*\))\b")
+NVIDIA_CALL = re.compile(r"rfg_(await_previous|start_next|cluster_\w+|wg_\w+|arrival_\w+|arrive|arrive_\w+|async_\w+)$|__syncwarp$")
 LEAK = re.compile(r"(\w*_)?(free|free_all|destroy|destroy_all|close|fclose|closedir|closelog|decref|finalize|munmap|release|unref)(_v2)?$|release_\w+$|free_\w+$"
                   r"|\w+_(destroy|free|release)_\w+$|globfree$|tdestroy$|Py_\w*DECREF$|Py_CLEAR$|PyBuffer_Release$")
 BARRIER = re.compile(r"(?!emu_)(\w*_)?(barrier|barrier_lds|syncthreads|syncwarp|fence|threadfence|sfence|mfence)(_\w+)?$|__sync_synchronize$")
@@ -71,19 +73,34 @@ class Token:
         self.kind, self.text, self.start, self.end = kind, text, start, start + len(text)
 
 
+def nvidia_only(directives):
+    """Whether what follows each directive is compiled for NVIDIA alone."""
+    out, stack = [], []
+    for words in directives:
+        name, condition = (words or [""])[0], " ".join(words[1:])
+        if name in ("if", "ifdef", "ifndef", "elif", "else"):
+            before = stack.pop() if name in ("elif", "else") and stack else ("", False)
+            stack.append((condition, before[0] == "RFG_AMD" if name == "else" else NVIDIA.match(condition) is not None))
+        elif name == "endif" and stack:
+            stack.pop()
+        out.append(any(flag for _, flag in stack))
+    return out
+
+
 class Source:
-    """The tokens of a file, match[i] the other bracket of bracket i, up[i] the bracket around token i (-1: none), brace[i] the brace."""
+    """The tokens of a file, without those of branches for NVIDIA alone; match[i] the other bracket of bracket i, up[i] the bracket around token i (-1: none), brace[i] the brace."""
 
     def __init__(self, text):
         self.text = text
         self.t, directives = [], []
         for m in TOKEN.finditer(text):
             if m.lastgroup == "pp":
-                directives.append((len(self.t), m[0].split("#", 1)[1].split()[:1], m.start()))
+                directives.append((len(self.t), m[0].split("#", 1)[1].split(), m.start()))
             elif m.lastgroup not in ("space", "comment"):
                 self.t.append(Token(m.lastgroup, m[0], m.start()))
         self.words, self.n = [t.text for t in self.t], len(self.t)
         self.directives = [at for _, _, at in directives]
+        self.nvidia = [False] + nvidia_only([name for _, name, _ in directives])
         self.pair(directives)
         self.sort_braces()
         self.find_statements()
@@ -189,7 +206,7 @@ class Source:
         a, b, c = self.s(i), self.s(i + 1), self.s(i + 2)
         if a in QUALIFIERS or a in TYPES:
             return True
-        if not self.t[i].kind == "id" or a in WORDS:
+        if not self.t[i].kind == "id" or a in WORDS or a in ASM:
             return False
         if self.t[i + 1].kind == "id":
             return True
@@ -381,7 +398,7 @@ class Source:
         for kind in KINDS:
             for name, start, end, new in kind(self):
                 at = bisect.bisect_left(self.directives, start)
-                if at == len(self.directives) or self.directives[at] >= end:  # no directive in between
+                if not self.nvidia[at] and (at == len(self.directives) or self.directives[at] >= end):  # no directive in between
                     yield name, start, end, new
 
 
@@ -482,7 +499,9 @@ def statements(src):
             if p >= 0:
                 name = src.s(p - 1)
                 kind = next((k for k, r in (("barrier", BARRIER), ("wait", WAIT), ("unlock", UNLOCK), ("leak", LEAK)) if r.match(name)), "dropped")
-                if name == "flock":
+                if NVIDIA_CALL.match(name):
+                    kind = None
+                elif name == "flock":
                     kind = "unlock" if "LOCK_UN" in src.of(p, end) else None
                 elif kind == "dropped" and (SILENT.match(name) or UNEVALUATED.match(name) or REFUSAL.match(name)):
                     kind = None

@@ -6,7 +6,7 @@ import re
 COMPARISONS = {ast.Lt: ("<", "<="), ast.LtE: ("<=", "<"), ast.Gt: (">", ">="), ast.GtE: (">=", ">"), ast.Eq: ("==", "!="), ast.NotEq: ("!=", "=="),
                ast.Is: ("is", "is not"), ast.IsNot: ("is not", "is"), ast.In: ("in", "not in"), ast.NotIn: ("not in", "in")}
 ARITHMETIC = {ast.Add: ("+", "-"), ast.Sub: ("-", "+"), ast.Mult: ("*", "+"), ast.FloorDiv: ("//", "*")}
-SILENT = re.compile(r"(print|warn|warning|debug|info|log|append_doc)$")
+SILENT = re.compile(r"(print|warn|warning|debug|info|log)$")
 
 
 class Places(ast.NodeVisitor):
@@ -98,8 +98,9 @@ class Places(ast.NodeVisitor):
     def visit_Expr(self, node):
         if isinstance(node.value, ast.Call) and len(self.names) > 1:
             called = node.value.func
-            if not SILENT.match(called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")):
-                self.drop(node)
+            if SILENT.match(called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")):
+                return
+            self.drop(node)
         self.generic_visit(node)
 
     def visit_If(self, node):
