@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Runs the mutants of tests/mutants: applies each small change, builds the test named in it, and expects that test to fail.
+With --generate it makes the changes itself: tests/faults.py draws them, tests/faults_run.py runs them.
 
 A mutant is a file `<area>-<slug>.patch`:
 
@@ -54,7 +55,11 @@ class Mutant:
 
     def of_kernels(self):
         """Whether the change is in text that is compiled at run time only."""
-        return all(re.match(r"(ops/.*\.hip|ops/device/.*)$", f) or f.endswith(".h") and only_kernels_include(f) for f in self.files)
+        return kernel_text(self.files)
+
+
+def kernel_text(files):
+    return all(re.match(r"(ops/.*\.hip|ops/device/.*)$", f) or f.endswith(".h") and only_kernels_include(f) for f in files)
 
 
 def only_kernels_include(header, seen=()):
@@ -89,7 +94,7 @@ class Tree:
         cached = {"CC": "ccache gcc"} if shutil.which("ccache") and "CC" not in os.environ else {}
         self.env = dict(os.environ, CCACHE_DIR=os.path.dirname(where) + "/ccache", CCACHE_BASEDIR=os.path.dirname(where), CCACHE_NOHASHDIR="1", **cached)
         if self.builds and not os.path.exists(self.build + "/build.ninja"):
-            self.must(["meson", "setup", "-Dtests=enabled", self.build, self.source], self.env)
+            self.must(["meson", "setup", "-Dtests=enabled", "-Dwerror=false", self.build, self.source], self.env)
 
     @staticmethod
     def must(command, env=None):
@@ -97,18 +102,22 @@ class Tree:
         if done.returncode:
             sys.exit("%s\n%s%s" % (" ".join(command), done.stdout[-4000:], done.stderr[-4000:]))
 
-    def make(self, mutant):
-        """Builds what the mutant's test takes; the compiler's message if it can't."""
+    def make(self, targets):
+        """Builds them; the compiler's message if it can't."""
         if not self.builds:
             return None
+        done = subprocess.run(["ninja", "-C", self.build] + targets, capture_output=True, text=True, env=self.env)
+        return None if done.returncode == 0 else done.stdout[-3000:]
+
+    def make_for(self, mutant):
+        """Builds what the mutant's test takes."""
         programs = ["tuner/rfg-" + name for name in ("tune", "db", "info", "compile", "emu", "bench")]
         programs += ["tests/" + name for name in ("mock-blas.so", "mock-blas-old.so", "mock-hip.so", "mock-tx.so", "rfg-tune-fake", "rfg-bench-fake")]
         programs += ["examples/decoder/rfg-decoder"] if mutant.run[0] == "tests/test-decoder" else []
         if mutant.run[0] == "tests/test-rfg_db":
             programs += ["tuned_configs/%s-v3.db" % os.path.basename(d[:-1]) for d in glob.glob(self.source + "/tuned_configs/*_*/")]
         target = mutant.run[0] if mutant.run[0].startswith(("tests/", "tuner/", "bench/")) else "all"
-        done = subprocess.run(["ninja", "-C", self.build, target] + programs, capture_output=True, text=True, env=self.env)
-        return None if done.returncode == 0 else done.stdout[-3000:]
+        return self.make([target] + programs)
 
     def test(self, mutant, kernels):
         """(passed, what happened, the end of its output)"""
@@ -147,7 +156,7 @@ class Tree:
             return "skipped", "it is not in kernel text, and nothing is built (--programs)"
         key = (tuple(mutant.run), tuple(sorted(mutant.env.items())))
         if key not in self.passed:
-            problem = self.make(mutant)
+            problem = self.make_for(mutant)
             if problem:
                 sys.exit("the tree itself doesn't build:\n" + problem)
             self.passed[key] = self.test(mutant, False)
@@ -164,7 +173,7 @@ class Tree:
                                   capture_output=True, text=True)
             if done.returncode:
                 return "broken", "the patch doesn't apply any more: " + done.stdout.strip()
-            problem = None if kernels else self.make(mutant)
+            problem = None if kernels else self.make_for(mutant)
             if problem:
                 return "broken", "doesn't compile:\n" + problem
             passed, what, _ = self.test(mutant, kernels)
@@ -177,7 +186,12 @@ class Tree:
 
 def main():
     p = argparse.ArgumentParser(prog="./dev mutate", description="runs the mutants of tests/mutants; exit 1 if one survives unexplained")
-    p.add_argument("names", nargs="*", help="mutants, or the beginnings of their names (default: all)")
+    p.add_argument("names", nargs="*", help="mutants, or the beginnings of their names (default: all); with --generate: files or folders")
+    p.add_argument("--generate", nargs=2, metavar=("SEED", "N"), help="make N faults from a seed, and list those that no test sees")
+    p.add_argument("--deep", action="store_true", help="with --generate: what ./dev test --changed adds runs too")
+    p.add_argument("--kinds", help="with --generate: only these kinds, with commas between (tests/faults.py --help)")
+    p.add_argument("--fault", action="append", metavar="ID", help="with --generate: of the seed's faults only this one (again: more)")
+    p.add_argument("--json", metavar="FILE", help="with --generate: write the results there")
     p.add_argument("--tenth", action="store_true", help="a tenth of them, drawn from a seed: the commit's, or --seed")
     p.add_argument("--seed", help="any text")
     p.add_argument("--minutes", type=float, help="begin no mutant after so long; those left out are counted")
@@ -188,6 +202,11 @@ def main():
     p.add_argument("--programs", metavar="BUILD", help="an existing build; mutants of kernel text only")
     p.add_argument("--device", choices=["nvidia"], help="also those that need this device")
     a = p.parse_args()
+    if a.generate:
+        if not a.generate[1].isdigit():
+            p.error("--generate: N is '%s': must be a number" % a.generate[1])
+        import faults_run
+        sys.exit(faults_run.run(a, lambda where: Tree(where, a.programs and os.path.abspath(a.programs)), kernel_text))
     mutants = [Mutant(f) for f in sorted(glob.glob(ROOT + "/tests/mutants/*.patch"))]
     if a.names:
         mutants = [m for m in mutants if any(m.name.startswith(n) for n in a.names)]
