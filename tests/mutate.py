@@ -184,6 +184,10 @@ class Tree:
                     file.write(text)
 
 
+def all_mutants():
+    return [Mutant(f) for f in sorted(glob.glob(ROOT + "/tests/mutants/*.patch"))]
+
+
 def main():
     p = argparse.ArgumentParser(prog="./dev mutate", description="runs the mutants of tests/mutants; exit 1 if one survives unexplained")
     p.add_argument("names", nargs="*", help="mutants, or the beginnings of their names (default: all); with --generate: files or folders")
@@ -207,7 +211,7 @@ def main():
             p.error("--generate: N is '%s': must be a number" % a.generate[1])
         import faults_run
         sys.exit(faults_run.run(a, lambda where: Tree(where, a.programs and os.path.abspath(a.programs)), kernel_text))
-    mutants = [Mutant(f) for f in sorted(glob.glob(ROOT + "/tests/mutants/*.patch"))]
+    mutants = all_mutants()
     if a.names:
         mutants = [m for m in mutants if any(m.name.startswith(n) for n in a.names)]
     if a.tenth:

@@ -113,10 +113,8 @@ static bool few_wanted(void)
 
 rfg_context *op_context(const char *device)
 {
-    static char cache[256]; /* code objects outlive a test's process: suites share them */
     rfg_context *ctx;
-    const char *tmp = getenv("TMPDIR");
-    snprintf(cache, sizeof(cache), "%s/rfg-test-cache-%u", tmp ? tmp : "/tmp", (unsigned)getuid());
+    const char *cache = getenv("RFG_TEST_CACHE"); /* all suites share it, from one run to the next */
     rfg_context_params p = { .device = device, .user_db = "", .system_db = "", .cache_dir = cache, .no_misses = 1 };
     ck_assert_msg(rfg_context_create(&ctx, &p) == RFG_OK, "%s: %s", device, rfg_last_error());
     return ctx;
@@ -188,6 +186,39 @@ static void sample(struct configs *c, const rfg_context *ctx, const struct rfg_p
             }
         }
     }
+}
+
+/* Whether a case says a word (an option with its value, a format, a kind of data) that no case before it says. Sizes
+ * are no such words. */
+static bool says_more(json_t *said, const struct op_case *c)
+{
+    char text[RFG_PROBLEM_STRLEN + RFG_CONFIG_STRLEN];
+    bool more = false;
+    snprintf(text, sizeof(text), "%s data=%d unaligned=%d %.*s", c->problem, (int)c->data, c->unaligned,
+             c->config ? (int)strcspn(c->config, "{") : 0, c->config ? c->config : "");
+    for (char *save = NULL, *word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
+        bool size = *word >= 'A' && *word <= 'Z';
+        if (!size && !json_object_get(said, word)) {
+            json_object_set_new(said, word, json_true());
+            more = true;
+        }
+    }
+    return more;
+}
+
+/* Those that say more, in order (malloc'ed). */
+static struct op_case *few_cases(const struct op_case *cases, int *n)
+{
+    struct op_case *few = calloc((size_t)*n, sizeof(*few));
+    json_t *said = json_object();
+    int kept = 0;
+    ck_assert(few && said);
+    for (int i = 0; i < *n; i++)
+        if (says_more(said, &cases[i]))
+            few[kept++] = cases[i];
+    *n = kept;
+    json_decref(said);
+    return few;
 }
 
 /* Keeps one set of each case, of another variant from case to case: the one that had fewest so far. */
@@ -439,6 +470,9 @@ void op_cases_run(const char *device, const char *group, const struct op_case *c
         cases = &one;
         n = 1;
     }
+    struct op_case *chosen = few_wanted() && cases != &one ? few_cases(cases, &n) : NULL;
+    if (chosen)
+        cases = chosen;
     rfg_context *ctx = op_context(device);
     struct rfg_problem *probs = calloc((size_t)n, sizeof(*probs));
     struct configs *configs = calloc((size_t)n, sizeof(*configs));

@@ -28,12 +28,14 @@ int op_main_gpus(const char *name, const TTest *const *each, const TTest *const 
 
 /* Runs the cases on a device and fails the Check test at the first wrong one, naming problem, data, seed and variant.
  * For each: the public function twice, bit for bit the same; then a sample of each variant's parameter sets
- * ($RFG_TEST_CONFIGS of each, default 6; 0: all; with $RFG_TEST_FEW one set of one variant, another from case to case),
+ * ($RFG_TEST_CONFIGS of each, default 6; 0: all),
  * those with integer data bit for bit as the public function's. Outputs are poisoned before each run, guards are
  * checked after it; on cpu and the emulator ($RFG_TEST_FENCED: on all) each tensor and workspace is fenced. The
  * emulator runs the second round under another schedule. $RFG_TEST_SEED sets the data's seed; $RFG_TEST_PROBLEM (with
  * $RFG_TEST_DATA, $RFG_TEST_UNALIGNED=1) is run in place of the table. Appends one JSON line with the counts to
- * $RFG_VERIFIED_FILE. `group` names the table in it. */
+ * $RFG_VERIFIED_FILE. With $RFG_TEST_FEW only cases that say an option, a format or a kind of data for the first time
+ * in the table are run, by one parameter set each, of another variant from case to case. `group` names the table in it.
+ */
 void op_cases_run(const char *device, const char *group, const struct op_case *cases, int n);
 
 /* Launches a kernel in fewer workgroups than the problem has tiles or rows: the limit of a launch (MAX_GROUPS) is far

@@ -5,13 +5,18 @@
 A test program is tests/<room>/test_<name>.c. It needs no line here: by default it runs once, as it is, in `./dev test`.
 The tables below say what differs. Seconds are in seconds.tsv, which `./dev test --record` writes.
 
-  suites.py meson BUILD    one line a test: name, program, limit, parallel, suites, environment
+  suites.py meson BUILD      one line a test, for tests/meson.build
+  suites.py changed [BASE]   what a change since BASE can break, with minutes
+  suites.py record           takes seconds.tsv anew from the last `./dev test`
 """
 import argparse
-import collections
+import fnmatch
+import functools
 import glob
+import json
 import os
 import re
+import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -26,6 +31,8 @@ NEED_LLVM_MC = {"emu_isa", "emu_rules"}
 
 # A test may take so many times its seconds, and never less than a minute: other work may run beside it.
 PATIENCE, LEAST_LIMIT, UNKNOWN = 8, 60, 30
+# What estimates assume: two cores, and of a mutant to build and run.
+CORES, MUTANT_SECONDS = 2, 20
 
 # What measures time or counts processes has the machine to itself.
 ALONE = {"tune_faults", "online", "install", "compile-gfx90a", "compile-gfx942", "compile-gfx1100", "compile-others", "compile-gfx1030"}
@@ -120,20 +127,44 @@ MORE = [
 
 
 class Test:
-    """One run of a test program: when is "default" or a sweep's part ("gfx942-gemm")."""
+    """One run of a test: when is "default" or a sweep's part ("gfx942-gemm"). It runs as the build says (meson's own list)."""
 
     def __init__(self, name, program, when="default", env=(), sanitizers=False):
         self.name, self.program, self.when, self.env = name, program, when, list(env)
         self.seconds = SECONDS.get(name, UNKNOWN)
         self.sanitizers = sanitizers
+        self.default = when == "default"
 
     def limit(self):
         return max(LEAST_LIMIT, int(PATIENCE * self.seconds))
 
     def suites(self):
-        if self.when != "default":
+        if not self.default:
             return ["sweep", "sweep-" + self.when]
         return ["default"] + ["asan"] * (self.sanitizers and self.name not in NOT_ASAN) + ["tsan"] * (self.sanitizers and self.name in THREADED)
+
+    @property
+    def target(self):
+        """What ninja must build for it."""
+        tools = ["tuner/rfg-" + tool for tool in ("tune", "db", "info", "compile", "emu", "bench")]
+        mocks = ["tests/mock-%s.so" % mock for mock in ("blas", "blas-old", "hip", "tx")] + ["tests/fake-rocm.so", "tests/rfg-tune-fake", "tests/rfg-bench-fake"]
+        more = {"decoder": ["examples/decoder/rfg-decoder"], "rfg_db": ["all"], "install": ["all"], "python": ["all"], "verified": ["tests/supports"]}
+        if any("emulated-rocm" in e for e in self.env):
+            return ["all"]
+        own = ["tests/test-" + self.program] if self.program in programs() else ["tests/" + self.name] if self.name.startswith("fuzz-") else []
+        return own + tools + mocks + more.get(self.program, [])
+
+    def argv(self, build):
+        return of_build(build)[self.name]["cmd"]
+
+    def environment(self, build, source):
+        return of_build(build)[self.name]["env"]
+
+
+@functools.lru_cache(maxsize=None)
+def of_build(build):
+    with open(os.path.join(build, "meson-info", "intro-tests.json")) as file:
+        return {t["name"]: t for t in json.load(file)}
 
 
 def read_seconds():
@@ -231,6 +262,154 @@ def tests(build="build", ziglang="", releases=True):
         yield from on_releases(build)
 
 
+# ---- what a changed file can break
+
+# Tests that are scripts or programs of other folders: meson.build has them. Of default ones, but those of the second list.
+SCRIPTS = ["verified", "arrows", "arrows_self", "duplicates", "duplicates_self", "suites", "faults", "faults_run", "equivalents", "emu_gfx950_words",
+           "emu_gfx11_words", "hook", "fleet_scripts", "install", "python", "example-cpu", "example-emu", "tune-rocm-5.7", "tune-rocm-6.4",
+           "tune-rocm-7.1"] + ["fuzz-" + f for f in ("problem", "shapes", "loads", "rows_csv", "database", "cache_file", "pack", "elf", "dlpack")]
+SWEPT_SCRIPTS = ["python_torch", "ggml", "emu_triton", "tune-rocm-6.1", "tune-rocm-7.0"]
+
+# Operators' tests whose names don't begin with their folder's.
+OF_FOLDER = {
+    "gemm": ["gemm*", "experts", "prepack", "cpu_gemm", "cpu_i8", "vendor*", "asm", "xcd", "invariant", "pack", "moe", "decoder"],
+    "mha": ["mha*", "decoder"], "quantize": ["quantize", "quotient", "mx_outputs", "moe"], "norm": ["norm", "mx_outputs"],
+    "act": ["act", "mx_outputs"], "moe": ["moe*", "experts"], "rope": ["rope", "decoder"], "sample": ["sample", "decoder"],
+}
+# What runs every operator in some way.
+OF_ANY = ["args", "operands", "outputs", "oracles", "describe", "ranks", "overlap", "python", "compile*"]
+# Kernels run by whatever has an emulated GPU.
+OF_KERNELS = ["*-gfx*", "*-rocm-*", "compile*", "xcd", "invariant", "mha_invariant", "emu_counters"]
+# Paths and the tests that see them; the first that matches is taken. "*": all tests.
+SEEN_BY = [
+    ("ops/device/*", OF_KERNELS),
+    ("ops/format*", ["format", "operand*", "conversions", "gemm*", "quantize*", "args", "outputs", "decoder", "compile*"]),
+    ("ops/cpu/*", ["act", "norm", "quantize", "embedding", "moe*", "mx_outputs", "pool", "fork", "rope", "sample", "argmax", "invariant"]),
+    ("ops/calibrate/*", ["calibrate", "compile*"]),
+    ("ops/*", ["args", "operand*", "outputs", "oracles", "ladder", "ranks", "describe", "asm", "overlap", "gemm*", "experts", "norm*", "act*", "mha*", "quantize*",
+               "moe*", "embedding*", "rope*", "sample*", "argmax*", "prepack*", "xcd", "compile*", "fuzz-problem", "shapes", "programs", "tune", "bench", "verified"]),
+    ("asm/*", ["asm", "invariant", "compile*"]),
+    ("base/*", ["*"]),
+    ("dispatch/db/*", ["db*", "snapshot", "shapes", "packs", "rfg_db", "rfg_pack", "ladder", "overlap", "tune", "tune_faults", "online", "fleet*", "fuzz-*",
+                       "describe", "settings", "python"]),
+    ("dispatch/jit/*", ["jit*", "cache", "trust", "text", "packs", "rfg_pack", "which_rocm", "compile-gfx1030-embedding", "tune", "fork", "asm", "fuzz-cache_file",
+                        "fuzz-pack", "programs", "rocm*", "gemm-gfx942-right_partials", "gemm-gfx1030-right_partials"]),
+    ("dispatch/hip/*", ["hip", "device*", "amd_device", "amd_facts", "which_rocm", "rocm*", "faulty", "vendor*", "emu_hip", "trace", "workspace*", "core"]),
+    ("dispatch/*", ["*"]),
+    ("emu/check/*", ["emu_rules", "emu_checks", "emu_twins*", "emu_correct*", "emu_removals*", "emu_nan", "emu_programs", "emu_mutated*", "emu_random*",
+                     "emu_align", "emu_front", "emu_aiter*", "rocm_rules*", "*-gfx942-right_partials"]),
+    ("emu/count/*", ["emu_counters", "emu_l2", "bench", "emu_programs"]),
+    ("emu/rocm/*", ["rocm*", "*-rocm-*", "which_rocm", "vendor*"]),
+    ("emu/hip/*", ["emu_hip", "emu_front", "emu_elf", "emu_checks", "emu_programs", "rocm*", "*-rocm-*", "device", "example-emu", "gemm-gfx*", "decoder-gfx942*"]),
+    ("emu/code/*", ["emu_elf", "fuzz-elf", "emu_programs", "emu_hip", "emu_front", "gemm-gfx*", "cache", "text"]),
+    ("emu/*", ["emu_*", "rocm*", "xcd", "*-gfx*"]),
+    ("tuner/case*", ["harness", "outputs", "oracles", "ranks", "gemm*", "mha*", "norm*", "quantize*", "tune", "bench"]),
+    ("tuner/fenced*", ["harness", "gemm*"]), ("tuner/oracle*", ["harness", "oracles", "format", "conversions", "gemm*", "quantize*"]),
+    ("tuner/output*", ["outputs", "harness", "gemm*"]), ("tuner/harness*", ["harness", "outputs", "gemm*", "tune", "bench"]),
+    ("tuner/timing*", ["harness", "tune", "bench", "report"]), ("tuner/replay*", ["harness", "bench", "tune"]),
+    ("tuner/calibrate*", ["calibrate", "programs"]), ("tuner/loads*", ["loads", "tune"]),
+    ("tuner/db*", ["rfg_db", "rfg_pack", "fleet*", "programs", "python"]), ("tuner/tune*", ["tune*", "online", "report", "fleet*", "loads", "overlap", "programs"]),
+    ("tuner/stamp*", ["tune*", "rfg_db", "fleet*"]), ("tuner/emu*", ["emu_programs", "programs"]), ("tuner/*", ["programs", "tune", "rfg_db", "rfg_pack", "bench"]),
+    ("bench/*", ["bench", "overlap"]), ("tuned_configs/*", ["rfg_db", "install", "verified", "fleet*"]),
+    ("bindings/ggml/*", ["ggml"]), ("bindings/*", ["python", "python_torch"]),
+    ("examples/decoder/*", ["decoder*"]), ("examples/*", ["example-*", "tune", "shapes"]),
+    ("include/*", ["*"]), ("packaging/*", ["install"]), ("docs/*", ["verified", "duplicates"]), ("*.md", ["verified"]),
+    ("tests/fuzz/*", ["fuzz-*"]), ("tests/op_cases*", ["gemm*", "norm*", "act*"]), ("tests/mutants/*", []), ("tests/*.py", ["suites", "faults*"]),
+    ("*", ["*"]),
+]
+
+
+def patterns_for(path):
+    """The tests that see a path, as patterns of names or of programs."""
+    part = path.split("/")
+    if part[0] == "tests" and len(part) == 3 and part[2].endswith((".c", ".h")) and part[1] in ROOMS:
+        users = [name for name, room in programs().items() if room == part[1] and
+                 (os.path.relpath(os.path.join(ROOT, path), HERE) in sources(name, room) or part[2] in headers(os.path.join(HERE, room, "test_%s.c" % name)))]
+        return users or ["*"]
+    if part[0] == "ops" and len(part) > 2 and part[1] not in ("device", "cpu", "calibrate", "model"):
+        folder = part[1]
+        names = OF_FOLDER.get(folder, [folder + "*"])
+        return names + (["compile*"] if path.endswith(".hip") or "/gpu/" in path else OF_ANY)
+    return next(names for pattern, names in SEEN_BY if fnmatch.fnmatch(path, pattern))
+
+
+def everything():
+    known = list(tests())
+    known += [Test(name, name) for name in SCRIPTS] + [Test(name, name, "others-rest") for name in SWEPT_SCRIPTS]
+    return known
+
+
+def tests_for(files):
+    patterns = {p for path in files for p in patterns_for(path)}
+    return [t for t in everything() if any(fnmatch.fnmatch(t.name, p) or fnmatch.fnmatch(t.program, p) for p in patterns)]
+
+
+def changed_files(base):
+    listed = subprocess.run(["git", "diff", "--name-only", base], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode:
+        sys.exit("./dev test --changed %s: %s" % (base, listed.stderr.strip()))
+    new = subprocess.run(["git", "ls-files", "-o", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True)
+    return sorted(set((listed.stdout + new.stdout).split()))
+
+
+def mutants_for(files):
+    import mutate
+    return [m.name for m in mutate.all_mutants() if set(m.files) & set(files)]
+
+
+def changed(a):
+    """Prints the names of tests to standard output, one a line, and what they are to standard error."""
+    files = a.files or changed_files(a.base)
+    if not files:
+        sys.exit("./dev test --changed %s: nothing has changed since" % a.base)
+    chosen = tests_for(files)
+    default, swept = [t for t in chosen if t.default], [t for t in chosen if not t.default]
+    mutants = mutants_for(files)
+
+    def minutes(tests_):
+        return sum(t.seconds for t in tests_) / 60 / CORES
+
+    say = functools.partial(print, file=sys.stderr)
+    say("changed since %s: %s" % (a.base, ", ".join(files) if len(files) < 8 else "%d files" % len(files)))
+    say("  %3d tests of ./dev test   %5.1f minutes" % (len(default), minutes(default)))
+    say("  %3d of the sweeps         %5.1f minutes: %s" % (len(swept), minutes(swept), ", ".join(t.name for t in swept) or "none"))
+    say("  %3d mutants               %5.1f minutes" % (len(mutants), len(mutants) * MUTANT_SECONDS / 60 / CORES))
+    if any(f.startswith("bindings/python/") for f in files):
+        say("  and by hand: ./dev torch (the Python package has changed)")
+    print("\n".join([t.name for t in chosen] + ["mutant:" + m for m in mutants]))
+
+
+def record(a):
+    """Of the log of meson's last run."""
+    with open(os.path.join(a.build, "meson-logs", "testlog.json")) as file:
+        ran = [json.loads(line) for line in file]
+    seconds = dict(SECONDS, **{re.sub(r"^[^:]*:|.* / ", "", t["name"]): t["duration"] for t in ran if t["result"] == "OK"})
+    known = {t.name for t in everything()}
+    with open(os.path.join(HERE, "seconds.tsv"), "w") as file:
+        file.write("# test\tseconds beside one other test, on two cores (./dev test --record)\n")
+        file.writelines("%s\t%.1f\n" % (name, seconds[name]) for name in sorted(seconds) if name in known)
+
+
+def self_test():
+    """Each name and each pattern means something; each source file is seen by some test."""
+    names = {t.name for t in everything()} | {t.program for t in everything()}
+    wrong = ["no test %s" % n for n in list(ALONE) + list(THREADED) + list(NOT_ASAN) if n not in names]
+    wrong += ["seconds.tsv: no test %s" % n for n in SECONDS if n not in names]
+    for pattern, seers in SEEN_BY + [(folder, seen) for folder, seen in OF_FOLDER.items()] + [("any", OF_ANY), ("kernels", OF_KERNELS)]:
+        wrong += ["%s: no test %s" % (pattern, p) for p in seers if not any(fnmatch.fnmatch(n, p) for n in names)]
+    for path, test, is_swept in (("ops/norm/rows.hip", "norm-gfx90a-all", True), ("ops/norm/rows.hip", "norm", False), ("emu/check/check_lds.c", "emu_twins-all", True),
+                                 ("dispatch/db/db.c", "rfg_db", False), ("tests/ops/test_act.c", "act-gfx942-right_quantised", False),
+                                 ("tests/tools/tune_case.c", "loads", False), ("ops/gemm/gpu/stream.hip", "gemm-gfx942-all", True)):
+        if not any(t.name == test and t.default != is_swept for t in tests_for([path])):
+            wrong.append("%s isn't seen by %s" % (path, test))
+    if any(t.name == "mha" for t in tests_for(["dispatch/db/db.c"])):
+        wrong.append("dispatch/db is seen by mha")
+    for line in wrong:
+        print(line)
+    print("%d passed, %d failed" % (0 if wrong else 1, len(wrong)))
+    return bool(wrong)
+
+
 def for_meson(a):
     zig = ["RFG_ZIGLANG_PYTHON=" + a.ziglang] if a.ziglang else []
     lacks = a.lacks.split(",")
@@ -249,9 +428,21 @@ def main():
     m.add_argument("--ziglang", default="", help="a Python that has PyPI's ziglang, for gfx950")
     m.add_argument("--lacks", default="", help="releases: the emulated ROCm releases are not built; llvm-mc")
     sub.add_parser("programs", help="name and sources of each test program")
+    c = sub.add_parser("changed", help="the tests and mutants that a change can break, and what they cost")
+    c.add_argument("base", nargs="?", default="HEAD", help="a commit (default: %(default)s: what is not committed)")
+    c.add_argument("--files", nargs="+", help="these files in place of what git says")
+    r = sub.add_parser("record", help="write seconds.tsv from the last run of a build")
+    r.add_argument("build", nargs="?", default=os.path.join(ROOT, "build"))
+    sub.add_parser("self-test")
     a = p.parse_args()
     if a.command == "meson":
         for_meson(a)
+    elif a.command == "changed":
+        changed(a)
+    elif a.command == "record":
+        record(a)
+    elif a.command == "self-test":
+        sys.exit(self_test())
     else:
         for name, room in programs().items():
             print(name, " ".join(sources(name, room)), sep="\t")

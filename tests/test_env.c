@@ -30,6 +30,8 @@ __attribute__((constructor)) static void say_where(void)
     }
     snprintf(path, sizeof(path), "%s/../emulated-rocm", dir);
     setenv("RFG_EMULATED_ROCM", path, 0);
+    snprintf(path, sizeof(path), "%s/cache", dir);
+    setenv("RFG_TEST_CACHE", path, 0);
     setenv("RFG_SOURCE_ROOT", RFG_SOURCE_ROOT, 0);
     setenv("RFG_PYTHON", "python3", 0);
 }
