@@ -31,6 +31,7 @@ struct tiny {
     int window;                                         /* of Gemma's and gpt-oss' first and third layer */
     int experts, top, inter, groups, topk_groups;       /* of a mixture */
     int seed;                                           /* of weights, such that no choice of experts is a near one */
+    double grows; /* the rms error of its logits, by what its roundings alone add up to: see test_decoder.c */
     /* what a test changes: */
     int shards; /* files, if not 0 */
     bool f32;

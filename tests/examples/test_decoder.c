@@ -57,13 +57,14 @@ enum { WORDS = sizeof(words) / sizeof(words[0]), CONTEXT = 40, ROW = 1, COLUMNS 
 /* ---- against the reference ------------------------------------------------------------------------------------------
  */
 
-/* Ten roundings a layer to the model's dtype, each off by up to half an ulp relative to what it rounds, that add up at
- * random; three times that, since what is rounded is not all of the same size. Found: a third of it. */
+/* Ten roundings a layer to the model's dtype, each off by up to half an ulp (rms: about a fourth of one), or, with fp8,
+ * three to e4m3, off by 2.5 % (rms), that add up at random. The model makes them grow, by attention's exponentials and
+ * sums that cancel, by t->grows: measured, the worst token of both cpu and gfx942, and the same in bf16 as in f16
+ * (where all is an eighth). Other orders of summation move it by up to a fifth; 1.3 times are allowed. */
 static double allowed(const struct tiny *t)
 {
-    if (t->fp8) /* what goes into both products and comes from the first one is e4m3: off by 2.5 % (rms) */
-        return 3 * 0.025 * sqrt(3.0 * t->layers);
-    return 3 * (t->f16 ? 0x1p-12 : 0x1p-9) * sqrt(10.0 * t->layers);
+    double roundings = t->fp8 ? 0.025 * sqrt(3.0 * t->layers) : (t->f16 ? 0x1p-12 : 0x1p-9) * sqrt(10.0 * t->layers);
+    return 1.3 * t->grows * roundings;
 }
 
 static void expect_logits(const struct tiny *t, const char *what, int64_t at, const float *got, const double *want)

@@ -732,7 +732,13 @@ START_TEST(refusals_4_bits)
     ck_assert_int_eq(rfg_op_gemm(g.ctx, &g.ty, &g.tx, &w, &p, NULL), RFG_ERROR_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(rfg_last_error(), "overlaps w_zero"));
     p.w_zero = NULL;
+    for (int n = 0; n < 8; n++) { /* row n of w: n - 4, times 0.5 */
+        memset((uint8_t *)g.w + n * 16, ((n - 4) & 15) * 17, 16);
+        rfg_store(g.bias, RFG_F16, n, 0.5);
+    }
     ck_assert_msg(rfg_op_gemm(g.ctx, &g.ty, &g.tx, &w, &p, NULL) == RFG_OK, "%s", rfg_last_error());
+    for (int i = 0; i < 4 * 8; i++)
+        ck_assert_msg(rfg_load(g.y, RFG_BF16, i) == 16 * (i % 8 - 4), "y[%d] is %g", i, rfg_load(g.y, RFG_BF16, i));
     rfg_context_destroy(&g.ctx);
 }
 END_TEST

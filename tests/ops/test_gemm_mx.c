@@ -229,7 +229,10 @@ START_TEST(refusals)
         ck_assert_msg(y[i] == K, "%d: %g", i, (double)y[i]);
     rfg_gemm_params p = good;
     p.w_scale = &packed_ws;
+    memset(y, 0, sizeof(y));
     ck_assert_msg(rfg_op_gemm(ctx, &ty, &tx, &packed, &p, NULL) == RFG_OK, "%s", rfg_last_error());
+    for (int i = 0; i < M * N; i++)
+        ck_assert_msg(y[i] == K, "prepacked, %d: %g", i, (double)y[i]);
     refused(ctx, &p, &tx, &tw, "w_scale");
     refused(ctx, &good, &tx, &packed, "w_scale");
     t = rfg_tensor_2d(x_scale + 2, RFG_E8M0, M, G, G);

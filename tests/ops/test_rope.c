@@ -281,7 +281,7 @@ START_TEST(interleaved)
 {
     enum { D = 8, W = 4 * D };
     rfg_context *ctx = op_context("cpu");
-    uint16_t qkv[2 * W + D] = { 0 }, cache[4 * 2 * D];
+    uint16_t qkv[2 * W + D], before[2 * W + D], cache[4 * 2 * D];
     float table[2 * D] = { 0 };
     int32_t positions[2] = { 0, 1 };
     int64_t slots[2] = { 2, 0 };
@@ -293,14 +293,26 @@ START_TEST(interleaved)
     k.data = qkv + 2 * D;
     v.data = qkv + 3 * D;
     vc.data = cache + D;
+    for (int i = 0; i < D; i++)
+        table[i / (D / 2) * D + i % (D / 2)] = 1; /* cosines: angles of 0 */
+    for (int i = 0; i < 2 * W + D; i++)
+        qkv[i] = before[i] = (uint16_t)(0x3f80 + i);
     ok(rfg_op_rope_append(ctx, &q_out, &kc, &vc, &q, &k, &v, &tt, &tp, &ts, NULL, NULL));
+    for (int i = 0; i < 2 * 2 * D; i++) /* token 0's k and v are in slot 2, token 1's in slot 0 */
+        ck_assert_uint_eq(cache[(i < 2 * D ? 2 : 0) * 2 * D + i % (2 * D)],
+                          before[i / (2 * D) * W + 2 * D + i % (2 * D)]);
     ok(rfg_op_rope(ctx, &q, &k, &q, &k, &tt, &tp, NULL, NULL));
+    ck_assert_mem_eq(qkv, before, sizeof(qkv));
     for (int shift = -1; shift <= W + 1; shift++) { /* of q_out: over q, k, v, and q of the next token */
         q_out.data = qkv + shift;
-        bool one = shift == 0;
-        ck_assert_msg((rfg_op_rope(ctx, &q_out, NULL, &q, NULL, &tt, &tp, NULL, NULL) == RFG_OK) ==
-                          (one || (shift >= 2 * D && shift <= W - 2 * D)),
+        bool one = shift == 0, apart = shift >= 2 * D && shift <= W - 2 * D;
+        memcpy(qkv, before, sizeof(qkv));
+        ck_assert_msg((rfg_op_rope(ctx, &q_out, NULL, &q, NULL, &tt, &tp, NULL, NULL) == RFG_OK) == (one || apart),
                       "q_out %d behind q: %s", shift, rfg_last_error());
+        for (int i = 0; i < 2 * W + D; i++) { /* taken: q's values are there, too; else nothing is written */
+            bool copy = apart && i >= shift && (i - shift) % W < 2 * D && i - shift < 2 * W;
+            ck_assert_msg(qkv[i] == before[copy ? i - shift : i], "q_out %d behind q: [%d] is %04x", shift, i, qkv[i]);
+        }
         ck_assert_msg((rfg_op_rope_append(ctx, &q_out, &kc, &vc, &q, &k, &v, &tt, &tp, &ts, NULL, NULL) == RFG_OK) ==
                           one,
                       "q_out %d behind q, of three: %s", shift, rfg_last_error());
