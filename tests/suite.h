@@ -4,6 +4,17 @@
 
 #include <check.h>
 
+/* A test case for tests that take long: tests/suites.py names its tag in SLOW, and `./dev test` leaves it to a sweep.
+ */
+static inline TCase *slow_case(Suite *s, const char *name, const char *tag)
+{
+    TCase *tc = tcase_create(name);
+    tcase_set_timeout(tc, 600);
+    tcase_set_tags(tc, tag);
+    suite_add_tcase(s, tc);
+    return tc;
+}
+
 /* Runs the suite as the environment says (CK_VERBOSITY, CK_RUN_CASE...); main()'s return value. */
 static inline int run_suite(Suite *s)
 {

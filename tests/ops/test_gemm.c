@@ -438,8 +438,8 @@ START_TEST(right_random)
             snprintf(text[i] + at, sizeof(text[i]) - (size_t)at, " ldx=%d ldw=%d ldy=%d", k + (int)(rfg_random(&s) % 9),
                      k + 8 * (int)(rfg_random(&s) % 3), n + (int)(rfg_random(&s) % 5));
         cases[i] = (struct op_case){ text[i], (enum rfg_data)(rfg_random(&s) % 4), rfg_random(&s) % 4 == 0 };
-        /* Too few terms to cancel; too few rows for one to stay free of NaN. */
-        if ((cases[i].data == RFG_DATA_CANCEL && k < 64) || (cases[i].data == RFG_DATA_SPECIAL && m < 6))
+        /* Too few terms to cancel; too few rows or columns for one to stay free of NaN. */
+        if ((cases[i].data == RFG_DATA_CANCEL && k < 64) || (cases[i].data == RFG_DATA_SPECIAL && (m < 6 || n < 6)))
             cases[i].data = RFG_DATA_RANDOM;
     }
     op_cases_run(op_device(_i), "drawn from the seed", cases, N_RANDOM);
