@@ -61,7 +61,6 @@ NOT_ASAN = {
 SLOW = {
     "asm": "llvm_mc_takes_every_set every_way_through_the_ring",
     "db_files": "endless_work_is_ended",
-    "emu_isa": "random_words garbage",
     "experts": "right_hopper",
     "faulty": "every_call_fails_from_one_on",
     "gemm": "one_rounding one_rounding_where_there_were_two",

@@ -244,7 +244,7 @@ TCase *emu_case_decode(void)
     tcase_add_test(c, stops);
     tcase_add_test(c, barrier_in_two_steps);
     tcase_add_test(c, hook);
-    tcase_add_loop_test(slow_case(s, "decode", "garbage"), garbage, 0, 6);
+    tcase_add_loop_test(c, garbage, 0, 6);
     tcase_add_test(c, table);
     return c;
 }

@@ -25,7 +25,7 @@ __attribute__((format(printf, 1, 2))) static const char *text_of(const char *fmt
 /* v12, v[12:13]... */
 static const char *regs(int first, int words)
 {
-    static char buf[4][32];
+    static char buf[4][16];
     static int turn;
     char *s = buf[turn++ % 4];
     if (words == 1)

@@ -278,7 +278,7 @@ TCase *emu_case_words(void)
     TCase *c = tcase_create("words");
     tcase_set_timeout(c, 60);
     tcase_add_test(c, newer);
-    tcase_add_test(slow_case(s, "words", "random_words"), random_words);
+    tcase_add_test(c, random_words);
     tcase_add_loop_test(c, named_halves, 0, 2);
     tcase_add_loop_test(c, swapped_halves, 0, 2);
     tcase_add_test(c, load_tr);
