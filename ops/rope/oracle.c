@@ -77,7 +77,8 @@ static struct value rotated(const struct oracle *o, int part, int64_t token, int
     if (v[ROPE_BACKWARD])
         s = -s;
     double a = x.v * c, b = (second ? 1 : -1) * y.v * s;
-    return (struct value){ a + b, fabs(c) * x.off + fabs(s) * y.off + 3 * ULP * (fabs(a) + fabs(b)) + 0x1p-126 };
+    double off = fabs(c) * x.off + fabs(s) * y.off + 3 * ULP * (fabs(a) + fabs(b)) + 0x1p-126;
+    return (struct value){ a + b, isfinite(a + b) ? off : 0 }; /* an infinity times an error of 0 is none */
 }
 
 /* What a cache holds: in 8 bits, a code. */

@@ -25,6 +25,9 @@ BF16 = torch.bfloat16
 FAMILIES = ["Llama", "Qwen2", "Qwen3", "Mistral", "Gemma3"]
 torch.manual_seed(6)
 IDS = torch.randint(2, 97, (2, 20))
+# How far off the model's own logits may be, of the largest: both round some ten results a layer to bf16, of two layers, in other
+# places, each by up to 2^-8 (half an ulp), and attention makes them grow. Found: 7.7 of these, of all families and caches.
+NEAR = 10 * 2**-8
 
 
 def logits(model, cache=None, ids=IDS, first=14, step=None):
@@ -57,8 +60,8 @@ def test_logits(family, attention):
         rt.enable(model)
         after = logits(model, caches(model, kind))
         rt.disable(model)
-        assert error(after, exact) <= 1.1 * error(before, exact), kind
-        assert (after - before).abs().max() <= 0.06 * before.abs().max()
+        assert error(after, exact) <= 1.05 * error(before, exact), kind  # found: at most 0.99
+        assert (after - before).abs().max() <= NEAR * before.abs().max()
         assert torch.equal(logits(model, caches(model, kind)), before)
 
 
@@ -115,7 +118,8 @@ def test_static_caches_are_written_by_rfg():
     with torch.no_grad():
         model(IDS[:, 9:10], past_key_values=other)
     for a, b in zip(cache.layers, other.layers):
-        assert (a.keys - b.keys).abs().max() <= 0.1 and (a.values - b.values).abs().max() <= 0.1
+        for x, y in ((a.keys, b.keys), (a.values, b.values)):  # up to the second layer's. Found: 4.4
+            assert (x - y).abs().max() <= 6 * 2**-8 * y.abs().max()
         assert not a.keys[:, :, 10:].any()
 
 
@@ -135,7 +139,7 @@ def test_padding_is_the_models():
         want = call().logits
         rt.enable(model)
         got = call().logits
-    assert (got - want)[mask.bool()].abs().max() <= 0.06 * want.abs().max()
+    assert (got - want)[mask.bool()].abs().max() <= NEAR * want.abs().max()
     calls = used(call)
     assert "mha_heads" not in calls and "mha_cached" not in calls and "rotate" in calls
     mask[:] = 1
@@ -219,7 +223,7 @@ def test_hooks_of_layers_count():
         want = model(IDS[:, :6]).logits
         rt.enable(model)
         got = model(IDS[:, :6]).logits
-    assert (got - want).abs().max() <= 0.06 * want.abs().max()
+    assert (got - want).abs().max() <= NEAR * want.abs().max()
 
 
 def test_copies_are_models_of_their_own():
@@ -266,7 +270,7 @@ def test_weights_are_joined():
     rt.enable(model, join=False)
     assert joined() == [False, False]
     apart = logits(model)  # gate and up are rounded before they are multiplied
-    assert (apart - want).abs().max() <= 0.02 * want.abs().max()
+    assert (apart - want).abs().max() <= 4 * 2**-8 * want.abs().max()  # found: 3.2
 
 
 def test_compare(capsys):
@@ -275,7 +279,7 @@ def test_compare(capsys):
     logits(model, cache, IDS[:, :9])
     c = rt.compare(model, {"input_ids": IDS[:, 9:10].contiguous(), "past_key_values": cache}, runs=2)
     assert set(c.by_op) == {"embedding", "rope", "rmsnorm", "attention", "gated", "linear", "layer"}
-    assert c.difference <= 0.06 * c.largest and c.same_argmax >= 0.5
+    assert c.difference <= NEAR * c.largest and c.same_argmax == 1
     printed = capsys.readouterr().out
     assert "attention" in printed and "largest difference" in printed
     assert int(cache.get_seq_length()) == 9 and model.config._attn_implementation == "sdpa" and used(lambda: model(IDS)) == []

@@ -72,8 +72,13 @@ def model(request):
 IDS = torch.arange(10).view(2, 5)
 
 
+# Both sides round some ten results a layer, of two layers, each by up to half an ulp (2^-8 of bf16), in other places; they add up at
+# random: sqrt(20) = 4.5 times as much. In fp32 only sums of up to a hundred terms differ.
+NEAR = {torch.float32: 2**-20, BF16: 4.5 * 2**-8}
+
+
 def near(a, b):
-    tolerance = 1e-4 if a.dtype == torch.float32 else 0.1
+    tolerance = NEAR[a.dtype]
     return (a.float() - b.float()).abs().max() <= tolerance * max(1, b.abs().max())
 
 
@@ -170,7 +175,7 @@ def test_compiles_without_a_break(model, backend):
 def test_compare(model):
     c = rt.compare(model, (IDS,), runs=3)
     assert set(c.by_op) == {"linear", "rmsnorm", "layernorm", "embedding", "act", "gated"}
-    assert c.before > 0 and c.after > 0 and 0 <= c.difference <= 0.1 * max(1, c.largest) and c.same_argmax >= 0.7
+    assert c.before > 0 and c.after > 0 and 0 <= c.difference <= NEAR[model.embed.weight.dtype] * max(1, c.largest) and c.same_argmax >= 0.9  # a near tie
     assert "forward" in str(c) and used(model) == []
     rt.enable(model, ops=["rmsnorm"])
     assert "rmsnorm" not in rt.compare(model, {"ids": IDS}, ops=["linear"], runs=1).by_op
