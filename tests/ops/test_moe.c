@@ -418,7 +418,8 @@ START_TEST(right_mixtures)
 {
     const char *device = op_device(_i);
     rfg_context *ctx = op_context(device);
-    for (int i = 0; i < COUNT(forms); i++) {
+    int every = getenv("RFG_TEST_FEW") ? 3 : 1;
+    for (int i = 0; i < COUNT(forms); i += every) {
         struct call c;
         new_call(&c, &forms[i], ctx, op_seed() + (uint64_t)i);
         float *before = zeroed(c.y.bytes), *first = zeroed(c.y.bytes);
@@ -444,7 +445,7 @@ START_TEST(right_mixtures)
         free(first);
         end_call(&c, ctx);
     }
-    printf("mixtures of experts on %s: %d forms right\n", device, COUNT(forms));
+    printf("mixtures of experts on %s: %d forms right\n", device, (COUNT(forms) + every - 1) / every);
     rfg_context_destroy(&ctx);
 }
 END_TEST
