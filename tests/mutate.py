@@ -112,7 +112,7 @@ class Tree:
     def make_for(self, mutant):
         """Builds what the mutant's test takes."""
         programs = ["tuner/rfg-" + name for name in ("tune", "db", "info", "compile", "emu", "bench")]
-        programs += ["tests/" + name for name in ("mock-blas.so", "mock-blas-old.so", "mock-hip.so", "mock-tx.so", "rfg-tune-fake", "rfg-bench-fake")]
+        programs += ["tests/" + name for name in ("fake-rocm.so", "mock-blas.so", "mock-blas-old.so", "mock-hip.so", "mock-tx.so", "rfg-tune-fake", "rfg-bench-fake")]
         programs += ["examples/decoder/rfg-decoder"] if mutant.run[0] == "tests/test-decoder" else []
         if mutant.run[0] == "tests/test-rfg_db":
             programs += ["tuned_configs/%s-v3.db" % os.path.basename(d[:-1]) for d in glob.glob(self.source + "/tuned_configs/*_*/")]
@@ -127,9 +127,7 @@ class Tree:
         for d in ("data", "tmp"):
             os.makedirs(scratch + "/" + d)
         env = dict(os.environ, RFG_BINDIR=self.build + "/bin", RFG_SOURCE_ROOT=self.source, RFG_PYTHON=sys.executable,
-                   RFG_MOCK_BLAS=self.build + "/tests/mock-blas.so", RFG_MOCK_BLAS_OLD=self.build + "/tests/mock-blas-old.so",
-                   RFG_MOCK_TX=self.build + "/tests/mock-tx.so",
-                   RFG_FAKE_BINDIR=self.build + "/tests", XDG_DATA_HOME=scratch + "/data", XDG_CACHE_HOME=self.where + "/cache",
+                   RFG_TEST_CACHE=scratch + "/tests", XDG_DATA_HOME=scratch + "/data", XDG_CACHE_HOME=self.where + "/cache",
                    TMPDIR=scratch + "/tmp", CK_VERBOSITY="normal", **mutant.env)
         if kernels:
             env["RFG_KERNEL_DIR"] = self.source + "/ops"
