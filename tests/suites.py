@@ -37,10 +37,10 @@ CORES, MUTANT_SECONDS = 2, 20
 # What measures time or counts processes has the machine to itself.
 ALONE = {"tune_faults", "online", "install", "compile-gfx90a", "compile-gfx942", "compile-gfx1100", "compile-others", "compile-gfx1030"}
 
-# Not in `./dev test` at all: compiles for minutes; takes each wait out of a corpus of kernels.
-ONLY_SWEPT = {"compile", "emu_removals"}
+# Not in `./dev test` at all: compiles for minutes; compiles a corpus of kernels in many ways, takes each wait out of it.
+ONLY_SWEPT = {"compile", "emu_correct", "emu_removals"}
 # A little of what a sweep below runs whole.
-LESS = {"emu_random": ["RFG_TEST_ARCH=gfx942"],
+LESS = {"emu_random": ["RFG_TEST_ARCH=gfx942"], "gemm_random": ["RFG_TEST_RANDOM=120"],
         "emu_elf": ["MALLOC_PERTURB_=0"]}  # meson's would fill the gigabytes that damaged files ask for
 
 # Run under ThreadSanitizer.
@@ -53,8 +53,7 @@ NOT_ASAN = {
     "asm": "assembles and emulates; what it links runs in emu_rules and jit",
     "overlap": "tunes and benches; the same code runs in tune and bench",
     "emu_isa": "one instruction after another in loops; emu_random runs whole kernels by the same handlers",
-    "emu_correct": "compiles a corpus; emu_random and emu_programs run the same checks",
-    "emu_removals": "the same corpus", "emu_twins": "the same corpus", "emu_random": "emu_mutated runs the same kernels, broken",
+    "emu_twins": "compiles a corpus; emu_random and emu_programs run the same checks", "emu_random": "emu_mutated runs the same kernels, broken",
 }
 
 # Tests of a program that `./dev test` leaves to the sweep "<program>-slow", by their tags: each takes 3 to 45 s of CPU time, and finds
@@ -68,6 +67,7 @@ SLOW = {
     "jit": "unknown_formats_are_refused",
     "overlap": "benches_with_overlap",
     "rfg_db": "system_databases_verify",
+    "xcd": "fetched",
 }
 
 # Programs that need one of the emulated ROCm releases; they run on each.
@@ -100,7 +100,7 @@ FEW = {
     "sample": ["right_values", "any_batch", "rows_by_turns"],
     "decoder": ["graph_is_the_step", "any_load"],
 }
-FEW_OTHERS = {"gfx908": ["gemm:right_partials"], "gfx1030": ["gemm:right_partials"], "gfx1201": ["gemm:right_partials"],
+FEW_OTHERS = {"gfx1030": ["gemm:right_partials"], "gfx1201": ["gemm:right_partials"],
               "gfx950": ["gemm:right_partials"]}
 
 # The sweeps. Attention where it costs least is by hand: RFG_TEST_DEVICES.
@@ -113,7 +113,7 @@ OF_OPERATORS = ["act", "argmax", "embedding", "experts", "gemm", "gemm_codes", "
 NOT_SWEPT = {("mha", "gfx90a"), ("mha_rules", "gfx90a"), ("mha_rules", "gfx1100"), ("mha_lengths", "gfx90a"), ("mha_lengths", "gfx1100"),
              ("mha_variants", "gfx90a"), ("mha_variants", "gfx942"), ("mha_variants", "gfx1100")}
 SWEPT_OTHERS = {
-    "gfx908": ["mha:right_parts"], "gfx1030": ["mha:right_parts"],
+    "gfx908": ["gemm:right_partials", "mha:right_parts"], "gfx1030": ["mha:right_parts"],
     "gfx1201": ["gemm_codes:right_kernels", "mha:right_parts", "embedding:right_shapes", "quantize:right_values_of_codes",
                 "moe_route:right_groups"],
     "gfx1151": ["gemm:right_partials"],
