@@ -49,11 +49,17 @@ THREADED = {"ladder", "cache", "db_files", "snapshot", "pool", "cpu_gemm", "gemm
 
 # Not run under AddressSanitizer, and why.
 NOT_ASAN = {
-    "mha_variants": "the kernels of mha on cpu, which mha runs",
     "asm": "assembles and emulates; what it links runs in emu_rules and jit",
-    "overlap": "tunes and benches; the same code runs in tune and bench",
-    "emu_isa": "one instruction after another in loops; emu_random runs whole kernels by the same handlers",
-    "emu_twins": "compiles a corpus; emu_random and emu_programs run the same checks", "emu_random": "emu_mutated runs the same kernels, broken",
+    "bench": "times; the harness and programs run the same code", "calibrate": "times",
+    "emu_checks": "the emulator runs whole kernels in emu_mutated, emu_nan, emu_front and emu_programs",
+    "emu_counters": "the same", "emu_hip": "the same", "emu_random": "the same kernels as emu_mutated", "emu_twins": "compiles a corpus; the same",
+    "emu_isa": "one instruction after another in loops; emu_mutated runs kernels by the same handlers",
+    "gemm_random": "products at random: gemm, gemm_codes and gemm_mx run the same kernels of cpu",
+    "invariant": "the same kernels as gemm's", "mha_invariant": "the same kernels as mha's", "mha_variants": "the same kernels as mha's",
+    "mx_outputs": "the same kernels as norm's and act's",
+    "jit_workers": "waits for processes; the compilers' workers run in jit and programs",
+    "online": "waits for processes; rfg-tune runs in tune", "tune_faults": "the same", "overlap": "the same, and bench",
+    "xcd": "emulates gemm; the same as emu_checks",
 }
 
 # Tests of a program that `./dev test` leaves to the sweep "<program>-slow", by their tags: each takes 3 to 45 s of CPU time, and finds
