@@ -312,10 +312,12 @@ rfg_status rfg_op_quantize_scale(rfg_context *ctx, const rfg_tensor *scale, cons
     if (!dtypes_valid(x->dtype, p.codes, scale->dtype, &why) ||
         !rule_valid(p.rounding, p.reciprocal, scale->dtype, &why))
         return BAD(FN_SCALE ": %s", why.text);
+    if ((st = check_numbers(FN_SCALE, &p, p.codes)))
+        return st;
     scale_problem(&prob, &ox, p.codes, scale->dtype, &p);
     if (!chunks_valid(&prob, &why))
         return BAD(FN_SCALE ": %s", why.text);
-    if ((st = check_numbers(FN_SCALE, &p, p.codes)) || (st = dequantize_check_scales(&s, FN_SCALE, &ox, 0, 0)))
+    if ((st = dequantize_check_scales(&s, FN_SCALE, &ox, 0, 0)))
         return st;
     if (ox.rows == 0 || ox.cols == 0)
         return RFG_OK;

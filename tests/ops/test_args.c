@@ -758,9 +758,11 @@ START_TEST(all_public_functions_are_here)
         char *text = rfg_read_file(path, NULL);
         ck_assert_msg(text, "%s can't be read", path);
         strip_comments(text);
-        for (char *line = text; line; line = strchr(line, '\n'), line += line != NULL)
+        for (char *line = text, *end; line; line = end ? end + 1 : NULL) {
+            end = strchr(line, '\n');
             if (!strncmp(line, "RFG_API", 7) || !strncmp(line, "static inline", 13))
                 declared(e->d_name, line, seen);
+        }
         free(text);
     }
     closedir(dir);
