@@ -58,6 +58,7 @@ NOT_ASAN = {
     "invariant": "the same kernels as gemm's", "mha_invariant": "the same kernels as mha's", "mha_variants": "the same kernels as mha's",
     "mx_outputs": "the same kernels as norm's and act's",
     "jit_workers": "waits for processes; the compilers' workers run in jit and programs",
+    "report": "times: a busy machine makes its rows provisional",
     "online": "waits for processes; rfg-tune runs in tune", "tune_faults": "the same", "overlap": "the same, and bench",
     "xcd": "emulates gemm; the same as emu_checks",
 }

@@ -26,8 +26,9 @@ typedef uint32_t vec __attribute__((vector_size(16)));
 
 static inline vec vec_load(const float *p)
 {
+    const char *bytes = (const char *)p; /* of any alignment */
     vec v;
-    memcpy(&v, p, sizeof(v));
+    memcpy(&v, bytes, sizeof(v));
     return v;
 }
 

@@ -304,7 +304,7 @@ START_TEST(interleaved)
     ok(rfg_op_rope(ctx, &q, &k, &q, &k, &tt, &tp, NULL, NULL));
     ck_assert_mem_eq(qkv, before, sizeof(qkv));
     for (int shift = -1; shift <= W + 1; shift++) { /* of q_out: over q, k, v, and q of the next token */
-        q_out.data = qkv + shift;
+        q_out.data = (char *)qkv + shift * (int)sizeof(*qkv);
         bool one = shift == 0, apart = shift >= 2 * D && shift <= W - 2 * D;
         memcpy(qkv, before, sizeof(qkv));
         ck_assert_msg((rfg_op_rope(ctx, &q_out, NULL, &q, NULL, &tt, &tp, NULL, NULL) == RFG_OK) == (one || apart),
