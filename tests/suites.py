@@ -30,7 +30,9 @@ BY_THEMSELVES = {"fake_nvidia", "fake_rocm", "mock_hip", "mock_hip_rest", "mock_
 NEED_LLVM_MC = {"emu_isa", "emu_rules"}
 
 # A test may take so many times its seconds, and never less than a minute: other work may run beside it.
-PATIENCE, LEAST_LIMIT, UNKNOWN = 8, 60, 30
+PATIENCE, LEAST_LIMIT = 8, 60
+# Of tests that seconds.tsv lacks: of `./dev test`, of sweeps.
+UNKNOWN, UNKNOWN_SWEPT = 30, 150
 # What estimates assume: two cores, and of a mutant to build and run.
 CORES, MUTANT_SECONDS = 2, 20
 
@@ -155,9 +157,9 @@ class Test:
 
     def __init__(self, name, program, when="default", env=(), sanitizers=False):
         self.name, self.program, self.when, self.env = name, program, when, list(env)
-        self.seconds = SECONDS.get(name, UNKNOWN)
-        self.sanitizers = sanitizers
         self.default = when == "default"
+        self.seconds = SECONDS.get(name, UNKNOWN if self.default else UNKNOWN_SWEPT)
+        self.sanitizers = sanitizers
 
     def limit(self):
         return max(LEAST_LIMIT, int(PATIENCE * self.seconds))
