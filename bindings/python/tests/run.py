@@ -25,7 +25,7 @@ def main():
         env = dict(os.environ, XDG_DATA_HOME=folder, XDG_CACHE_HOME=folder, RFG_DEVICE="cpu")
         for name in ("RFG_DB", "RFG_CACHE_DIR", "RFG_VARIANTS"):
             env.pop(name, None)
-        command = [python, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "--rootdir", HERE] + [os.path.join(HERE, n) for n in names]
+        command = [python, "-m", "pytest", "-q", "-rfEs", "-p", "no:cacheprovider", "--rootdir", HERE] + [os.path.join(HERE, n) for n in names]
         done = subprocess.run(command + sys.argv[2:], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     print(done.stdout, end="")
     for why in re.findall(r"^SKIPPED.*", done.stdout, re.M):
