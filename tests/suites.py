@@ -29,8 +29,8 @@ SHARED = {"fakehip", "faulty", "emu_kernel", "mha_batch"}
 BY_THEMSELVES = {"fake_nvidia", "fake_rocm", "mock_hip", "mock_hip_rest", "mock_tx", "kill_engine", "supports"}
 NEED_LLVM_MC = {"emu_isa", "emu_rules"}
 
-# A test may take so many times its seconds, and never less than a minute: other work may run beside it.
-PATIENCE, LEAST_LIMIT = 8, 60
+# A test may take so many times its seconds, and never less than two minutes: other work may run beside it.
+PATIENCE, LEAST_LIMIT = 10, 120
 # Of tests that seconds.tsv lacks: of `./dev test`, of sweeps.
 UNKNOWN, UNKNOWN_SWEPT = 30, 150
 # What estimates assume: two cores, and of a mutant to build and run.
