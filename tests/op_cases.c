@@ -224,7 +224,17 @@ static struct op_case *few_cases(const struct op_case *cases, int *n)
     return few;
 }
 
-/* Keeps one set of each case, of another variant from case to case: the one that had fewest so far. */
+/* What compiling a set costs, roughly: its tiles and unrolled loops are its parameters. */
+static double extent(const struct config *c)
+{
+    double product = 1;
+    for (int i = 0; i < c->var->n_params; i++)
+        product *= c->p[i] > 0 ? c->p[i] : 1;
+    return product;
+}
+
+/* Keeps one set of each case, of another variant from case to case: the one that had fewest so far, and of its sets the
+ * one that is compiled soonest. */
 static void keep_few(struct configs *configs, int n)
 {
     enum { MOST = 64 };
@@ -242,7 +252,7 @@ static void keep_few(struct configs *configs, int n)
                 seen[n_seen] = c->list[k].var;
                 had[n_seen++] = 0;
             }
-            if (best < 0 || had[v] < had[best]) {
+            if (best < 0 || had[v] < had[best] || (v == best && extent(&c->list[k]) < extent(&c->list[least]))) {
                 best = v;
                 least = k;
             }

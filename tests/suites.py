@@ -36,8 +36,8 @@ UNKNOWN, UNKNOWN_SWEPT = 30, 150
 # What estimates assume: two cores, and of a mutant to build and run.
 CORES, MUTANT_SECONDS = 2, 20
 
-# What measures time or counts processes has the machine to itself.
-ALONE = {"tune_faults", "online", "install", "compile-gfx90a", "compile-gfx942", "compile-gfx1100", "compile-others", "compile-gfx1030"}
+# What uses all cores, or writes where others read, has the machine to itself.
+ALONE = {"install", "compile-gfx90a", "compile-gfx942", "compile-gfx1100", "compile-others", "compile-gfx1030"}
 
 # Not in `./dev test` at all: compiles for minutes; compiles a corpus of kernels in many ways, takes each wait out of it.
 ONLY_SWEPT = {"compile", "emu_correct", "emu_removals"}
@@ -130,9 +130,9 @@ SWEPT_OTHERS = {
 
 # More of what ./dev test runs a little of: test, program, part, environment.
 MORE = [
-    ("emu_isa-avx512", "emu_isa", "gfx90a-rest", "RFG_EMU_HOST=avx512"),
-    ("emu_isa-avx2", "emu_isa", "gfx942-rest", "RFG_EMU_HOST=avx2"),
-    ("emu_isa-portable", "emu_isa", "gfx1100-rest", "RFG_EMU_HOST=portable"),
+    ("emu_isa-avx512", "emu_isa", "gfx90a-rest", "RFG_EMU_HOST=avx512;RFG_TEST_RANDOM=400000"),
+    ("emu_isa-avx2", "emu_isa", "gfx942-rest", "RFG_EMU_HOST=avx2;RFG_TEST_RANDOM=400000"),
+    ("emu_isa-portable", "emu_isa", "gfx1100-rest", "RFG_EMU_HOST=portable;RFG_TEST_RANDOM=400000"),
     ("emu_correct-all", "emu_correct", "gfx90a-rest", "RFG_TEST_CORRECT=all"),
     ("emu_twins-all", "emu_twins", "gfx1100-attention", "RFG_TEST_CORRECT=all"),
     ("emu_removals-all", "emu_removals", "gfx90a-attention", "RFG_TEST_CORRECT=all"),

@@ -62,35 +62,31 @@ static bool run(const struct clang *c, const char *const *args, const char *tmpd
     return rfg_jit_run(argv, tmpdir, output, why);
 }
 
-/* Asks c for its version; false if it can't be started or is too old. */
-static bool probe_version(struct clang *c)
+/* Of the text's first line, at most so many bytes. */
+static int line_length(const char *text, int most)
 {
-    char *text = NULL;
-    struct rfg_reason why = { "" };
-    bool ok = run(c, (const char *const[]){ "--version", NULL }, NULL, &text, &why);
-    if (!ok) {
-        rfg_refuse(&c->why, "%s", why.text);
-    } else {
-        const char *at = strstr(text, "clang version ");
-        int major = at ? atoi(at + strlen("clang version ")) : 0;
-        text[strcspn(text, "\n")] = 0;
-        ok = major >= OLDEST_CLANG;
-        if (ok)
-            snprintf(c->version, sizeof(c->version), "%s", text);
-        else
-            rfg_refuse(&c->why, "%s is '%.60s': must be clang %d or newer", c->path, text, OLDEST_CLANG);
-    }
-    free(text);
-    return ok;
+    size_t n = strcspn(text, "\n");
+    return n < (size_t)most ? (int)n : most;
 }
 
-static bool probe_targets(struct clang *c)
+/* Asks c for its targets. clang says its version and its directory before them, also where it has no AMD GPU: one start
+ * of it (30 ms) tells all. */
+static bool probe(struct clang *c)
 {
     static const char *const args[] = { "--target=amdgcn-amd-amdhsa", "-nogpulib", "--print-supported-cpus", NULL };
-    struct rfg_reason why;
-    if (run(c, args, NULL, &c->targets, &why) && c->targets && strstr(c->targets, "gfx"))
-        return true;
-    return rfg_refuse(&c->why, "%s was built without AMD GPU support", c->path);
+    struct rfg_reason why = { "" };
+    bool ok = run(c, args, NULL, &c->targets, &why);
+    const char *at = c->targets ? strstr(c->targets, "clang version ") : NULL;
+    if (!at && !ok)
+        return rfg_refuse(&c->why, "%s", why.text);
+    const char *first = c->targets ? c->targets : "";
+    if (!at || atoi(at + strlen("clang version ")) < OLDEST_CLANG)
+        return rfg_refuse(&c->why, "%s is '%.*s': must be clang %d or newer", c->path, line_length(first, 60), first,
+                          OLDEST_CLANG);
+    if (!ok || !strstr(at, "gfx"))
+        return rfg_refuse(&c->why, "%s was built without AMD GPU support", c->path);
+    snprintf(c->version, sizeof(c->version), "%.*s", line_length(first, (int)sizeof(c->version) - 1), first);
+    return true;
 }
 
 /* Is the target a whole word of what --print-supported-cpus printed? */
@@ -114,26 +110,25 @@ static bool in_path(const char *name)
 static struct clang clang;
 static pthread_once_t clang_once = PTHREAD_ONCE_INIT;
 
-/* The linker that this clang would start: --print-prog-name answers with a path if there is one. */
-static bool probe_linker(struct clang *c)
+/* The linker that clang starts is the one in its own directory, or else the first in PATH. */
+static bool has_linker(struct clang *c)
 {
-    char *text = NULL;
-    struct rfg_reason why;
-    bool ok = run(c, (const char *const[]){ "--print-prog-name=lld", NULL }, NULL, &text, &why) && text;
-    if (ok) {
-        text[strcspn(text, "\n")] = 0;
-        ok = strchr(text, '/') && access(text, X_OK) == 0;
-    }
-    free(text);
-    return ok || rfg_refuse(&c->why, "%s has no lld beside it (Debian: apt-get install lld-19)", c->path);
+    static const char label[] = "InstalledDir: ";
+    char path[512] = "";
+    const char *dir = strstr(c->targets, label);
+    if (dir)
+        snprintf(path, sizeof(path), "%.*s/lld", line_length(dir + strlen(label), 500), dir + strlen(label));
+    return access(path, X_OK) == 0 || in_path("lld") ||
+           rfg_refuse(&c->why, "%s has no lld beside it (Debian: apt-get install lld-19)", c->path);
 }
 
 static bool try_clang(const char *path)
 {
+    free(clang.targets);
     snprintf(clang.path, sizeof(clang.path), "%s", path);
     clang.argv[0] = clang.path;
     clang.argc = 1;
-    clang.ok = probe_version(&clang) && probe_linker(&clang) && probe_targets(&clang);
+    clang.ok = probe(&clang) && has_linker(&clang);
     return clang.ok;
 }
 
@@ -197,11 +192,9 @@ static void load_zig(void)
         strcpy(zig.linker, "ld.lld");
     if (!zig.linker[0])
         rfg_refuse(&zig.why, "ld.lld not found in PATH (Debian: apt-get install lld-19)");
-    else if (!probe_version(&zig))
+    else if (!(zig.ok = probe(&zig)) && !(zig.targets && strstr(zig.targets, "clang version ")))
         rfg_refuse(&zig.why, "%.60s -m ziglang clang can't be run (pip install ziglang; or set RFG_ZIGLANG_PYTHON)",
                    zig.path);
-    else
-        zig.ok = probe_targets(&zig);
 }
 
 static bool zig_available(char *version, size_t size, struct rfg_reason *why)

@@ -110,6 +110,8 @@ uint64_t rnd(void);
 uint32_t rnd32(void); /* half of them edges: denormals, infinities, NaN, shifts' ends */
 uint64_t rnd64(void);
 uint32_t rnd_half2(void);
+void rnd_words(void *to, size_t size); /* of rnd32(); size: up to 256 KiB, a multiple of 4 */
+void rnd_bytes(void *to, size_t size); /* of rnd(): the same */
 void rnd_seed(uint64_t seed);
 
 static inline float f32(uint32_t x)

@@ -17,10 +17,13 @@ void covered_init(void)
 
 void covered_mark(const struct emu_program *prog)
 {
-    int n = 0;
-    for (const struct emu_op *op = emu_op_next(NULL); used && op && n < MOST; op = emu_op_next(op), n++)
-        for (int k = 0; k < prog->n && !used[n]; k++)
-            used[n] = prog->inst[k].op == op;
+    static const struct emu_op *rows[MOST];
+    static int n;
+    for (const struct emu_op *op = emu_op_next(n ? rows[n - 1] : NULL); op && n < MOST; op = emu_op_next(op))
+        rows[n++] = op;
+    for (int r = 0; used && r < n; r++)
+        for (int k = 0; k < prog->n && !used[r]; k++)
+            used[r] = prog->inst[k].op == rows[r];
 }
 
 /* Tested by what is said. */

@@ -26,16 +26,9 @@ static void prepare(uint64_t seed)
     bare_randomize(b);
     stray = 0;
     reported[0] = 0;
-    for (int k = 0; k < MEMORY; k += 8) {
-        uint64_t x = rnd();
-        memcpy(memory + k, &x, 8);
-        x = rnd();
-        memcpy(b->lds + k, &x, 8);
-    }
-    for (int k = 0; k < 64 * 256; k += 4) {
-        uint32_t x = rnd32();
-        memcpy((uint8_t *)b->scratch + k, &x, 4);
-    }
+    rnd_bytes(memory, MEMORY);
+    rnd_bytes(b->lds, MEMORY);
+    rnd_words(b->scratch, 64 * 256);
     int perm[64];
     for (int l = 0; l < 64; l++)
         perm[l] = l;

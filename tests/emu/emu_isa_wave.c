@@ -387,18 +387,37 @@ uint32_t rnd_half2(void)
     return r;
 }
 
-/* VGPRs are taken from a pool, each from a place of its own: making all of them anew took half of the tests' time. */
+/* Bytes of a pool that is filled once, from a place drawn anew: making each word anew took most of the tests' time. */
+static void from_pool(void *to, size_t size, uint64_t (*make)(void), uint64_t *pool, size_t words)
+{
+    for (size_t i = 0; !pool[words - 1] && i < words; i++)
+        pool[i] = make() | (i == words - 1); /* the last is no zero: filled */
+    need(size < 8 * words, "more random bytes than there are");
+    memcpy(to, (uint8_t *)pool + 4 * (rnd() % (2 * words - size / 4)), size);
+}
+
+static uint64_t two_words(void)
+{
+    return (uint64_t)rnd32() << 32 | rnd32();
+}
+
+void rnd_words(void *to, size_t size)
+{
+    static uint64_t pool[1 << 15];
+    from_pool(to, size, two_words, pool, sizeof(pool) / sizeof(pool[0]));
+}
+
+void rnd_bytes(void *to, size_t size)
+{
+    static uint64_t pool[1 << 15];
+    from_pool(to, size, rnd, pool, sizeof(pool) / sizeof(pool[0]));
+}
+
 void bare_randomize(struct bare *b)
 {
-    static uint32_t pool[1 << 16];
-    static bool filled;
-    for (size_t i = 0; !filled && i < sizeof(pool) / sizeof(pool[0]); i++)
-        pool[i] = rnd32();
-    filled = true;
     for (int r = 0; r < 32; r++)
-        memcpy(b->v[r], pool + rnd() % (sizeof(pool) / sizeof(pool[0]) - 64), 64 * sizeof(uint32_t));
-    for (int k = 0; k < 124; k++)
-        b->w.s[k] = rnd32();
+        rnd_words(b->v[r], 64 * sizeof(uint32_t));
+    rnd_words(b->w.s, 124 * sizeof(uint32_t));
     uint64_t all = b->w.wave_size == 64 ? ~0ull : 0xffffffff;
     b->w.exec = (rnd() & 3 ? rnd() : ~0ull) & all;
     b->w.scc = rnd() & 1;

@@ -419,9 +419,8 @@ START_TEST(passing_faults_are_no_verdict)
 {
     if (!has_clang())
         return;
-    char *path = rfg_asprintf("%s/clang", root), *text = rfg_asprintf("#!/bin/sh\ncase \"$*\" in --version|--print*|*"
-                                                                      "-cpus) exec clang-19 \"$@\";; esac\n%s\n",
-                                                                      breaking[_i].does);
+    char *path = rfg_asprintf("%s/clang", root),
+         *text = rfg_asprintf("#!/bin/sh\ncase \"$*\" in *-cpus) exec clang-19 \"$@\";; esac\n%s\n", breaking[_i].does);
     put_file("clang", text);
     ck_assert_int_eq(chmod(path, 0755), 0);
     setenv("RFG_CLANG", path, 1);
@@ -438,6 +437,44 @@ START_TEST(passing_faults_are_no_verdict)
 }
 END_TEST
 
+/* What clang may say when it is asked for its targets; $dir has a linker. */
+static const struct {
+    const char *does, *why; /* NULL: it is taken */
+} claims[] = {
+    { "printf \"clang version 19.1.7 (x)\\nInstalledDir: $dir\\n\\tgfx942\\n\"", NULL },
+    { "printf \"clang version 17.0.0\\nInstalledDir: $dir\\n\\tgfx942\\n\"", NULL },
+    { "printf \"Debian clang version 16.0.6\\nInstalledDir: $dir\\n\\tgfx942\\n\"",
+      "/clang is 'Debian clang version 16.0.6': must be clang 17 or newer" },
+    { "printf \"gcc 12\\n\\tgfx942\\n\"", "/clang is 'gcc 12': must be clang 17 or newer" },
+    { "printf \"clang version 19.1.7\\nInstalledDir: $dir\\nerror: unable to create target\\n\"; exit 1",
+      "/clang was built without AMD GPU support" },
+    { "printf \"clang version 19.1.7\\nInstalledDir: $dir\\n\\tsm_90\\n\"",
+      "/clang was built without AMD GPU support" },
+    { "printf \"clang version 19.1.7\\nInstalledDir: /nowhere\\n\\tgfx942\\n\"", "/clang has no lld beside it" },
+    { "exit 3", "/clang exited with 3" },
+};
+
+START_TEST(what_clang_says_of_itself)
+{
+    char version[128], *path = rfg_asprintf("%s/clang", root),
+                       *script = rfg_asprintf("#!/bin/sh\ndir=%s\n%s\n", root, claims[_i].does);
+    struct rfg_reason why = { "" };
+    put_file("clang", script);
+    put_file("lld", "");
+    char *lld = rfg_asprintf("%s/lld", root);
+    ck_assert(chmod(path, 0755) == 0 && chmod(lld, 0755) == 0);
+    setenv("RFG_CLANG", path, 1);
+    setenv("PATH", "/nowhere", 1); /* this machine's lld is not meant */
+    ck_assert_int_eq(rfg_jit_clang.available(version, sizeof(version), &why), claims[_i].why == NULL);
+    ck_assert_msg(!claims[_i].why || strstr(why.text, claims[_i].why), "%s", why.text);
+    ck_assert(claims[_i].why || rfg_jit_clang.has_target("gfx942"));
+    ck_assert(!rfg_jit_clang.has_target("gfx94"));
+    free(lld);
+    free(path);
+    free(script);
+}
+END_TEST
+
 START_TEST(code_objects_are_of_version_5)
 {
     struct rfg_jit_request req = { .name = "x", .entry = "x", .target = "gfx942", .source = KERNEL "}\n" };
@@ -445,7 +482,7 @@ START_TEST(code_objects_are_of_version_5)
     char *log, *path = rfg_asprintf("%s/clang", root);
     if (!has_clang())
         return;
-    put_file("clang", "#!/bin/sh\ncase \"$*\" in --version|--print*|*-cpus) exec clang-19 \"$@\";; esac\n"
+    put_file("clang", "#!/bin/sh\ncase \"$*\" in *-cpus) exec clang-19 \"$@\";; esac\n"
                       "exec clang-19 -mcode-object-version=6 \"$@\"\n"); /* as a default: the last one is taken */
     ck_assert_int_eq(chmod(path, 0755), 0);
     setenv("RFG_CLANG", path, 1);
@@ -535,6 +572,7 @@ int main(void)
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, temporary_directories_are_swept);
     tcase_add_loop_test(tc, passing_faults_are_no_verdict, 0, (int)(sizeof(breaking) / sizeof(breaking[0])));
+    tcase_add_loop_test(tc, what_clang_says_of_itself, 0, (int)(sizeof(claims) / sizeof(claims[0])));
     tcase_add_test(tc, code_objects_are_of_version_5);
     tcase_add_test(tc, no_temporary_directory_is_no_verdict);
     suite_add_tcase(s, tc);

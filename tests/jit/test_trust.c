@@ -541,13 +541,14 @@ START_TEST(output_of_a_compiler)
     snprintf(script, sizeof(script),
              "#!/bin/sh\n"
              "case \"$*\" in\n"
-             "--version) echo clang version 19.0;;\n"
-             "--print-prog-name=lld) echo /bin/sh;;\n"
-             "*--print-supported-cpus*) echo ' gfx942 ';;\n"
+             "*--print-supported-cpus*) printf 'clang version 19.0\\nInstalledDir: %s\\n gfx942 \\n';;\n"
              "*) while [ $# -gt 1 ]; do [ \"$1\" = -o ] && %s \"$2\"; shift; done;;\n"
              "esac\n",
-             _i ? "ln -s /etc/passwd" : "echo code >");
+             root, _i ? "ln -s /etc/passwd" : "echo code >");
     write_text(path, 0755, script);
+    snprintf(path, sizeof(path), "%s/lld", root);
+    write_text(path, 0755, "");
+    snprintf(path, sizeof(path), "%s/clang", root);
     setenv("RFG_CLANG", path, 1);
     struct rfg_jit_request req = { .name = "v{}", .entry = "k", .target = "gfx942", .source = "" };
     struct rfg_blob code;
