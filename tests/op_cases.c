@@ -116,27 +116,20 @@ static bool few_wanted(void)
 
 rfg_context *op_context(const char *device)
 {
+    return op_context_of_rows(device, "");
+}
+
+rfg_context *op_context_of_rows(const char *device, const char *db)
+{
     rfg_context *ctx;
     const char *cache = getenv("RFG_TEST_CACHE"); /* all suites share it, from one run to the next */
-    rfg_context_params p = { .device = device, .user_db = "", .system_db = "", .cache_dir = cache, .no_misses = 1 };
+    rfg_context_params p = { .device = device, .user_db = db, .system_db = "", .cache_dir = cache, .no_misses = 1 };
     ck_assert_msg(rfg_context_create(&ctx, &p) == RFG_OK, "%s: %s", device, rfg_last_error());
     return ctx;
 }
 
 /* ---- choosing parameter sets --------------------------------------------------------------------------------------
  */
-
-struct config {
-    const struct rfg_variant *var;
-    int p[RFG_MAX_PARAMS];
-};
-
-struct configs {
-    struct config *list;
-    int n, size;
-    const struct rfg_variant *var;
-    int every, at; /* of those offered, take one in `every`, beginning with the at-th */
-};
 
 static void take(struct configs *c, const int *p)
 {
@@ -187,80 +180,6 @@ static void sample(struct configs *c, const rfg_context *ctx, const struct rfg_p
                 take(c, p);
                 found++;
             }
-        }
-    }
-}
-
-/* Whether a case says a word (an option with its value, a format, a kind of data) that no case before it says. Sizes
- * are no such words. */
-static bool says_more(json_t *said, const struct op_case *c)
-{
-    char text[RFG_PROBLEM_STRLEN + RFG_CONFIG_STRLEN];
-    bool more = false;
-    snprintf(text, sizeof(text), "%s data=%d unaligned=%d %.*s", c->problem, (int)c->data, c->unaligned,
-             c->config ? (int)strcspn(c->config, "{") : 0, c->config ? c->config : "");
-    for (char *save = NULL, *word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
-        bool size = *word >= 'A' && *word <= 'Z';
-        if (!size && !json_object_get(said, word)) {
-            json_object_set_new(said, word, json_true());
-            more = true;
-        }
-    }
-    return more;
-}
-
-/* Those that say more, in order (malloc'ed). */
-static struct op_case *few_cases(const struct op_case *cases, int *n)
-{
-    struct op_case *few = calloc((size_t)*n, sizeof(*few));
-    json_t *said = json_object();
-    int kept = 0;
-    ck_assert(few && said);
-    for (int i = 0; i < *n; i++)
-        if (says_more(said, &cases[i]))
-            few[kept++] = cases[i];
-    *n = kept;
-    json_decref(said);
-    return few;
-}
-
-/* What compiling a set costs, roughly: its tiles and unrolled loops are its parameters. */
-static double extent(const struct config *c)
-{
-    double product = 1;
-    for (int i = 0; i < c->var->n_params; i++)
-        product *= c->p[i] > 0 ? c->p[i] : 1;
-    return product;
-}
-
-/* Keeps one set of each case, of another variant from case to case: the one that had fewest so far, and of its sets the
- * one that is compiled soonest. */
-static void keep_few(struct configs *configs, int n)
-{
-    enum { MOST = 64 };
-    const struct rfg_variant *seen[MOST];
-    int had[MOST], n_seen = 0;
-    for (int i = 0; i < n; i++) {
-        struct configs *c = &configs[i];
-        int least = 0, best = -1;
-        for (int k = 0; k < c->n; k++) {
-            int v = 0;
-            while (v < n_seen && seen[v] != c->list[k].var)
-                v++;
-            if (v == n_seen) {
-                ck_assert_int_lt(n_seen, MOST);
-                seen[n_seen] = c->list[k].var;
-                had[n_seen++] = 0;
-            }
-            if (best < 0 || had[v] < had[best] || (v == best && extent(&c->list[k]) < extent(&c->list[least]))) {
-                best = v;
-                least = k;
-            }
-        }
-        if (c->n) {
-            had[best]++;
-            c->list[0] = c->list[least];
-            c->n = 1;
         }
     }
 }
@@ -323,11 +242,11 @@ struct tally {
     json_t *variants; /* name: launches */
 };
 
-static void count(struct tally *t, const char *variant)
+static void count(struct tally *t, const char *variant, int launches)
 {
     json_int_t n = json_integer_value(json_object_get(t->variants, variant));
-    json_object_set_new(t->variants, variant, json_integer(n + 1));
-    t->launches++;
+    json_object_set_new(t->variants, variant, json_integer(n + launches));
+    t->launches += launches;
 }
 
 /* One run of a poisoned set; the outputs in *bytes (malloc'ed). */
@@ -399,7 +318,9 @@ static void run_case(rfg_context *ctx, const struct op_case *oc, const struct rf
     ck_assert_msg(was_right || (called && may_flush(ctx, rfg_plan_choice(called)->variant, oc->data)),
                   "%s: the public function: %s", where, check.message);
     ck_assert_msg(!check.trivial || is_empty_sum(prob), "%s: %s", where, check.message);
+    setenv("RFG_EMU_SCHEDULE", "20", 1); /* the emulator's waves in another order: who comes last must not matter */
     ck_assert_msg(run_once(c, NULL, &check, &again, &size) == RFG_OK, "%s: %s", where, rfg_last_error());
+    unsetenv("RFG_EMU_SCHEDULE");
     ck_assert_msg(!memcmp(first, again, size), "%s: the public function gave other bits the second time", where);
     free(again);
     tally->cases += was_right;
@@ -417,6 +338,10 @@ static void run_case(rfg_context *ctx, const struct op_case *oc, const struct rf
         if (may_flush(ctx, cf->var, oc->data) ||
             !rfg_variant_check(cf->var, rfg_context_info(ctx), rfg_case_problem(c), cf->p, NULL))
             continue;
+        if (called && op_is_config(rfg_plan_choice(called), cf)) { /* the public function's own */
+            count(tally, cf->var->name, 0);
+            continue;
+        }
         rfg_status st = rfg_plan_create(ctx, rfg_case_problem(c), cf->var, cf->p, &plan);
         if (st == RFG_ERROR_UNSUPPORTED && vendor) {
             tally->vendor_refused++;
@@ -426,7 +351,7 @@ static void run_case(rfg_context *ctx, const struct op_case *oc, const struct rf
         for (int round = 0; round < 2; round++) {
             void *bytes;
             size_t n;
-            if (round) /* the emulator's waves in another order: who comes last must not matter */
+            if (round)
                 setenv("RFG_EMU_SCHEDULE", "20", 1);
             ck_assert_msg(run_once(c, plan, &check, &bytes, &n) == RFG_OK, "%s: %s: %s", where, name, rfg_last_error());
             ck_assert_msg(right(&check), "%s: %s: %s", where, name, check.message);
@@ -440,7 +365,7 @@ static void run_case(rfg_context *ctx, const struct op_case *oc, const struct rf
                 free(again);
                 free(bytes);
             }
-            count(tally, cf->var->name);
+            count(tally, cf->var->name, 1);
         }
         unsetenv("RFG_EMU_SCHEDULE");
         rfg_plan_destroy(ctx, &plan);
@@ -483,7 +408,7 @@ void op_cases_run(const char *device, const char *group, const struct op_case *c
         cases = &one;
         n = 1;
     }
-    struct op_case *chosen = few_wanted() && cases != &one ? few_cases(cases, &n) : NULL;
+    struct op_case *chosen = few_wanted() && cases != &one ? op_few_cases(cases, &n) : NULL;
     if (chosen)
         cases = chosen;
     rfg_context *ctx = op_context(device);
@@ -502,8 +427,13 @@ void op_cases_run(const char *device, const char *group, const struct op_case *c
         else if (!too_large(device, &probs[i]))
             sample(&configs[i], ctx, &probs[i], &seed);
     }
-    if (few_wanted())
-        keep_few(configs, n);
+    struct rfg_tempdir rows = { 0 };
+    if (few_wanted()) {
+        op_keep_few(configs, n);
+        const char *db = op_few_rows(&rows, ctx, probs, configs, n);
+        rfg_context_destroy(&ctx);
+        ctx = op_context_of_rows(device, db);
+    }
     precompile(ctx, probs, configs, n);
     for (int i = 0; i < n; i++) {
         if (!too_large(device, &probs[i]) || cases == &one)
@@ -517,6 +447,7 @@ void op_cases_run(const char *device, const char *group, const struct op_case *c
     free(configs);
     free(probs);
     rfg_context_destroy(&ctx);
+    rfg_tempdir_remove(&rows);
 }
 
 /* Once for each variant, though many of a test's cases may name it. */

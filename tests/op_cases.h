@@ -7,14 +7,7 @@
 
 #include <check.h>
 
-#include "tuner/harness.h"
-
-struct op_case {
-    const char *problem;
-    enum rfg_data data;
-    bool unaligned;
-    const char *config; /* "gemm_skinny{m_tile=4,...}" in place of the sample, on devices that have the variant */
-};
+#include "op_few.h"
 
 /* The devices to test: those of $RFG_TEST_DEVICES ("cpu,nvidia:0,emu:gfx942:8"; default: cpu). */
 const char *op_device(int i);
@@ -34,7 +27,8 @@ int op_main_gpus(const char *name, const TTest *const *each, const TTest *const 
  * emulator runs the second round under another schedule. $RFG_TEST_SEED sets the data's seed; $RFG_TEST_PROBLEM (with
  * $RFG_TEST_DATA, $RFG_TEST_UNALIGNED=1) is run in place of the table. Appends one JSON line with the counts to
  * $RFG_VERIFIED_FILE. With $RFG_TEST_FEW only cases that say an option, a format or a kind of data for the first time
- * in the table are run, by one parameter set each, of another variant from case to case. `group` names the table in it.
+ * in the table are run, by one parameter set each, of another variant from case to case, as a database's row for the
+ * public function. `group` names the table in it.
  */
 void op_cases_run(const char *device, const char *group, const struct op_case *cases, int n);
 
@@ -53,6 +47,8 @@ void op_few_groups(const char *device, const char *problem, const char *config, 
 
 /* A context without databases, with a code cache that the process shares; fails the test on an error. */
 rfg_context *op_context(const char *device);
+/* And with one. */
+rfg_context *op_context_of_rows(const char *device, const char *db);
 
 /* Of tests of random problems: how many ($RFG_TEST_RANDOM; 300 if nobody says); a number below n, and one of a list, of
  * the test's `seed`. */
