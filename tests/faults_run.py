@@ -42,8 +42,9 @@ def environment(tree, test, cache, kernels):
     scratch = tempfile.mkdtemp(dir=tree.where + "/scratch")
     for d in ("data", "tmp"):
         os.makedirs(scratch + "/" + d)
-    env = dict(os.environ, RFG_BINDIR=tree.build + "/bin", RFG_SOURCE_ROOT=tree.source, RFG_PYTHON=sys.executable, XDG_DATA_HOME=scratch + "/data",
-               XDG_CACHE_HOME=cache, RFG_TEST_CACHE=cache + "/tests", TMPDIR=scratch + "/tmp", CK_VERBOSITY="normal", **test.environment(tree.build, tree.source))
+    env = dict(os.environ, **test.environment(tree.build, tree.source))
+    env.update(RFG_BINDIR=tree.build + "/bin", RFG_SOURCE_ROOT=tree.source, RFG_PYTHON=sys.executable, XDG_DATA_HOME=scratch + "/data",
+               XDG_CACHE_HOME=cache, RFG_TEST_CACHE=cache + "/tests", TMPDIR=scratch + "/tmp", CK_VERBOSITY="normal")
     if kernels:
         env["RFG_KERNEL_DIR"] = tree.source + "/ops"
     return env
