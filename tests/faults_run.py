@@ -35,17 +35,17 @@ def limits():
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def environment(tree, test, cache, kernels):
-    """A test's environment with folders of its own to write to."""
+def environment(tree, build, test, cache):
+    """A test's environment with folders of its own to write to. build: another tree's, where only kernels differ."""
     shutil.rmtree(tree.where + "/scratch", ignore_errors=True)
     os.makedirs(tree.where + "/scratch", exist_ok=True)
     scratch = tempfile.mkdtemp(dir=tree.where + "/scratch")
     for d in ("data", "tmp"):
         os.makedirs(scratch + "/" + d)
-    env = dict(os.environ, **test.environment(tree.build, tree.source))
-    env.update(RFG_BINDIR=tree.build + "/bin", RFG_SOURCE_ROOT=tree.source, RFG_PYTHON=sys.executable, XDG_DATA_HOME=scratch + "/data",
+    env = dict(os.environ, **test.environment(build, tree.source))
+    env.update(RFG_BINDIR=build + "/bin", RFG_SOURCE_ROOT=tree.source, RFG_PYTHON=sys.executable, XDG_DATA_HOME=scratch + "/data",
                XDG_CACHE_HOME=cache, RFG_TEST_CACHE=cache + "/tests", TMPDIR=scratch + "/tmp", CK_VERBOSITY="normal")
-    if kernels:
+    if build != tree.build:
         env["RFG_KERNEL_DIR"] = tree.source + "/ops"
     return env
 
@@ -60,11 +60,11 @@ def kill_left(scratch):
             pass  # it ended, or isn't ours
 
 
-def run_test(tree, test, cache, kernels, limit):
+def run_test(tree, build, test, cache, limit):
     """(passed, failed or skipped; what happened; the end of its output)"""
-    env = environment(tree, test, cache, kernels)
+    env = environment(tree, build, test, cache)
     with open(tree.where + "/output", "wb+") as out:
-        started = subprocess.Popen(test.argv(tree.build), cwd=tree.build, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+        started = subprocess.Popen(test.argv(build), cwd=build, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
                                    start_new_session=True, preexec_fn=limits)
         try:
             code = started.wait(limit)
@@ -104,7 +104,7 @@ class Baseline:
                 if problem:
                     sys.exit("the tree itself doesn't build:\n" + problem)
                 start = time.time()
-                result, what, _ = run_test(self.tree, test, self.cache, False, PATIENCE * max(LEAST_LIMIT, test.seconds) + COMPILING)
+                result, what, _ = run_test(self.tree, self.tree.build, test, self.cache, PATIENCE * max(LEAST_LIMIT, test.seconds) + COMPILING)
                 self.known[test.name] = result, what, time.time() - start
             return self.known[test.name]
 
@@ -151,7 +151,7 @@ class Judge:
                 if os.path.isdir(self.baseline.cache):
                     subprocess.run(["cp", "-al", self.baseline.cache, cache], check=False)
             limit = max(LEAST_LIMIT, PATIENCE * max(test.seconds, usual)) + COMPILING * kernels
-            result, what, output = run_test(tree, test, cache, kernels, limit)
+            result, what, output = run_test(tree, self.baseline.tree.build if kernels else tree.build, test, cache, limit)
             ran += result == "passed"
             if result == "failed":
                 if kernels and NOT_COMPILED.search(output):
