@@ -3,6 +3,7 @@
 #define RFG_TESTS_SUITE_H
 
 #include <check.h>
+#include <stdio.h>
 
 /* A test case for tests that take long: tests/suites.py names its tag in SLOW, and `./dev test` leaves it to a sweep.
  */
@@ -20,9 +21,11 @@ static inline int run_suite(Suite *s)
 {
     SRunner *sr = srunner_create(s);
     srunner_run_all(sr, CK_ENV);
-    int failed = srunner_ntests_failed(sr);
+    int failed = srunner_ntests_failed(sr), ran = srunner_ntests_run(sr);
     srunner_free(sr);
-    return failed != 0;
+    if (!ran)
+        fprintf(stderr, "no test ran: $CK_RUN_CASE, $CK_INCLUDE_TAGS or $CK_EXCLUDE_TAGS leaves none\n");
+    return failed != 0 || !ran;
 }
 
 #endif

@@ -90,7 +90,7 @@ RELEASE_GPUS = {"5.7": ("MI210", "gfx90a"), "6.1": ("MI300X", "gfx942"), "6.4": 
 FEW = {
     "act": ["right_quantised", "rows_by_turns"],
     "argmax": ["right_parts", "rows_by_turns"],
-    "embedding": ["right_shapes", "right_values", "rows_by_turns"],
+    "embedding": ["right_shapes", "right_values", "any_id", "rows_by_turns"],
     "experts": ["right_kernels", "right_groups", "right_sums", "tiles_by_turns"],
     "gemm": ["right_partials", "right_layouts", "right_values", "right_4_bits", "tiles_by_turns"],
     "gemm_codes": ["right_kernels"],
@@ -107,7 +107,7 @@ FEW = {
     "quantize": ["right_codes", "right_values_of_codes", "rows_by_turns"],
     "rope": ["right_fused", "rows_by_turns"],
     "sample": ["right_values", "any_batch", "rows_by_turns"],
-    "decoder": ["graph_is_the_step", "any_load"],
+    "decoder": ["graph", "load"],
 }
 FEW_OTHERS = {"gfx1030": ["gemm:right_partials"], "gfx1201": ["gemm:right_partials"],
               "gfx950": ["gemm:right_partials"]}

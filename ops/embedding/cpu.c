@@ -20,11 +20,12 @@ static void run_row(void *ctx, int64_t row, int place, void *scratch)
     int64_t id = d[0] == RFG_I64 ? ((const int64_t *)a->ids)[row] : ((const int32_t *)a->ids)[row];
     char *y = (char *)a->y + rfg_format_bytes(d[2], 1) * row * a->ldy;
     (void)place, (void)scratch;
-    if (id < a->first || id - a->first >= a->v) {
+    uint64_t at = (uint64_t)id - (uint64_t)a->first; /* right where id >= first, whatever they are */
+    if (id < a->first || at >= (uint64_t)a->v) {
         memset(y, 0, (size_t)rfg_format_bytes(d[2], a->n));
         return;
     }
-    const char *from = (const char *)a->table + rfg_format_bytes(d[1], 1) * (id - a->first) * a->ldt;
+    const char *from = (const char *)a->table + rfg_format_bytes(d[1], 1) * (int64_t)at * a->ldt;
     bool scaled = j->prob->v[EMBEDDING_SCALED];
     if (!scaled && d[1] == d[2]) {
         memcpy(y, from, (size_t)rfg_format_bytes(d[1], a->n));

@@ -23,6 +23,12 @@ RFG_DEVICE long long id_of(const void *ids, rfg_u32 row)
     return (long long)((rfg_u64)two.y << 32 | two.x);
 }
 
+/* The difference is right where id >= first, whatever they are: it is no signed number then. */
+RFG_DEVICE rfg_u64 row_of(struct embedding_args args, long long id)
+{
+    return id < args.first ? ~(rfg_u64)0 : (rfg_u64)id - (rfg_u64)args.first;
+}
+
 RFG_DEVICE void store(struct embedding_args args, rfg_u32 row, int chunk, int left, rfg_u32x4 v)
 {
     char *y = (char *)args.y + row * (PACKED ? (long long)args.n : args.ldy) * RFG_DTYPE_BYTES(OUT_DTYPE);
@@ -51,7 +57,7 @@ RFG_KERNEL(THREADS) embedding_rows(struct embedding_args args)
     rfg_await_previous(); /* who made the ids */
     for (rfg_u32 base = (rfg_u32)rfg_group_x() * (THREADS * UNROLL); base < total; base += step) {
         rfg_u32x4 v[UNROLL];
-        long long id[UNROLL];
+        rfg_u64 at_row[UNROLL]; /* of the table; V and more: none */
         rfg_u32 row[UNROLL];
         int chunk[UNROLL], left[UNROLL];
 #pragma unroll
@@ -60,13 +66,13 @@ RFG_KERNEL(THREADS) embedding_rows(struct embedding_args args)
             row[u] = (rfg_u32)((rfg_u64)(at * 2u) * args.mul >> 32) >> args.shift;
             chunk[u] = (int)(at - row[u] * args.row_chunks);
             left[u] = at >= total ? 0 : args.n - chunk[u] * VEC;
-            id[u] = left[u] > 0 ? id_of(args.ids, row[u]) : args.first - 1;
+            at_row[u] = left[u] > 0 ? row_of(args, id_of(args.ids, row[u])) : ~(rfg_u64)0;
         }
 #pragma unroll
         for (int u = 0; u < UNROLL; u++) {
             v[u].x = v[u].y = v[u].z = v[u].w = 0;
-            if (id[u] >= args.first && id[u] - args.first < args.v)
-                v[u] = rfg_load_chunk((const char *)args.table + (id[u] - args.first) * ldt * RFG_DTYPE_BYTES(IN_DTYPE),
+            if (at_row[u] < (rfg_u64)args.v)
+                v[u] = rfg_load_chunk((const char *)args.table + (long long)at_row[u] * ldt * RFG_DTYPE_BYTES(IN_DTYPE),
                                       (rfg_u32)chunk[u] * 16u, left[u], IN_DTYPE, WIDTH, false);
         }
 #pragma unroll

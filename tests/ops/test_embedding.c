@@ -3,6 +3,7 @@
  * rfg_op_embedding on the cpu and on the devices of $RFG_TEST_DEVICES: dtypes, ids beside the table, strides,
  * alignment, special values. (What it refuses: test_args.c.) */
 #include <check.h>
+#include <inttypes.h>
 
 #include "tests/op_cases.h"
 #include "tests/program.h"
@@ -82,8 +83,64 @@ START_TEST(bits)
 }
 END_TEST
 
+/* Ids come from memory that anybody may have written: whatever they are, an id that isn't one of the table's is a row
+ * of zeros. */
+START_TEST(any_id)
+{
+    static const int64_t firsts[] = {
+        0, 5, -3, -(INT64_C(1) << 40), INT64_MIN, INT64_MAX, INT64_MAX - 2, INT64_MIN + 3
+    };
+    static const int64_t ends[] = { INT64_MIN, INT64_MIN + 1, INT64_MIN + 4, -2,       -1, 0, 1,
+                                    4,         INT64_MAX - 3, INT64_MAX - 1, INT64_MAX };
+    enum {
+        ROWS = 4,
+        ENDS = sizeof(ends) / sizeof(ends[0]),
+        N_FIRSTS = sizeof(firsts) / sizeof(firsts[0]),
+        M = ENDS + 8
+    };
+    rfg_context *ctx = op_context(op_device(_i));
+    float table[ROWS] = { 1, 2, 3, 4 }, y[M];
+    void *memory[3];
+    size_t bytes[3] = { sizeof(table), M * sizeof(int64_t), sizeof(y) };
+    for (int k = 0; k < 3; k++)
+        ck_assert_msg(rfg_device_alloc(ctx, &memory[k], bytes[k]) == RFG_OK, "%s", rfg_last_error());
+    ck_assert(rfg_device_copy(ctx, memory[0], table, sizeof(table), RFG_HOST_TO_DEVICE, NULL) == RFG_OK);
+    for (int k = 0; k < 2 * N_FIRSTS; k++) {
+        bool wide = k % 2; /* i64 */
+        rfg_embedding_params p = { .size = sizeof(p), .first = firsts[k / 2] };
+        int64_t ids[M];
+        int32_t narrow[M];
+        for (int i = 0; i < M; i++) {
+            /* beyond ENDS: around first, where that is a number */
+            ids[i] = i < ENDS ? ends[i] : (int64_t)((uint64_t)p.first + (uint64_t)(i - ENDS) - 2);
+            narrow[i] = (int32_t)ids[i];
+            ids[i] = wide ? ids[i] : narrow[i];
+        }
+        ck_assert(rfg_device_copy(ctx, memory[1], wide ? (void *)ids : narrow,
+                                  M * (wide ? sizeof(int64_t) : sizeof(int32_t)), RFG_HOST_TO_DEVICE, NULL) == RFG_OK);
+        rfg_tensor tt = rfg_tensor_2d(memory[0], RFG_F32, ROWS, 1, 1),
+                   ti = rfg_tensor_1d(memory[1], wide ? RFG_I64 : RFG_I32, M),
+                   ty = rfg_tensor_2d(memory[2], RFG_F32, M, 1, 1);
+        ck_assert_msg(rfg_op_embedding(ctx, &ty, &ti, &tt, &p, NULL) == RFG_OK, "%s", rfg_last_error());
+        ck_assert(rfg_device_copy(ctx, y, memory[2], sizeof(y), RFG_DEVICE_TO_HOST, NULL) == RFG_OK);
+        ck_assert(rfg_stream_sync(ctx, NULL) == RFG_OK);
+        for (int i = 0; i < M; i++) {
+            float want = 0;
+            for (int r = 0; r < ROWS; r++)
+                if (p.first <= INT64_MAX - r && ids[i] == p.first + r)
+                    want = table[r];
+            ck_assert_msg(y[i] == want, "id %" PRId64 ", first %" PRId64 ": %g, expected %g", ids[i], p.first,
+                          (double)y[i], (double)want);
+        }
+    }
+    for (int k = 0; k < 3; k++)
+        rfg_device_free(ctx, memory[k]);
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
 int main(void)
 {
-    return op_main_gpus("embedding", OP_TESTS(right_shapes, right_layouts, right_values), OP_TESTS(bits),
+    return op_main_gpus("embedding", OP_TESTS(right_shapes, right_layouts, right_values, any_id), OP_TESTS(bits),
                         OP_TESTS(rows_by_turns));
 }
