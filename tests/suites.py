@@ -26,7 +26,7 @@ ROOMS = ["dispatch", "db", "jit", "ops", "emu", "tools", "examples"]
 # Sources in a library that all test programs link.
 SHARED = {"fakehip", "faulty", "emu_kernel", "mha_batch"}
 # Sources that are programs or libraries of their own: meson.build says which.
-BY_THEMSELVES = {"fake_nvidia", "fake_rocm", "mock_hip", "mock_hip_rest", "mock_tx", "kill_engine", "supports"}
+BY_THEMSELVES = {"fake_nvidia", "fake_rocm", "mock_hip", "mock_hip_rest", "mock_cuda", "mock_tx", "kill_engine", "supports"}
 NEED_LLVM_MC = {"emu_isa", "emu_rules"}
 
 # A test may take so many times its seconds, and never less than two minutes: other work may run beside it.
@@ -173,7 +173,7 @@ class Test:
     def target(self):
         """What ninja must build for it."""
         tools = ["tuner/rfg-" + tool for tool in ("tune", "db", "info", "compile", "emu", "bench")]
-        mocks = ["tests/mock-%s.so" % mock for mock in ("blas", "blas-old", "hip", "tx")] + ["tests/fake-rocm.so", "tests/rfg-tune-fake", "tests/rfg-bench-fake"]
+        mocks = ["tests/mock-%s.so" % mock for mock in ("blas", "blas-old", "hip", "cuda", "tx")] + ["tests/fake-rocm.so", "tests/rfg-tune-fake", "tests/rfg-bench-fake"]
         more = {"decoder": ["examples/decoder/rfg-decoder"], "rfg_db": ["all"], "install": ["all"], "python": ["all"], "verified": ["tests/supports"]}
         if any("emulated-rocm" in e for e in self.env):
             return ["all"]
@@ -320,7 +320,7 @@ SEEN_BY = [
                        "describe", "settings", "python"]),
     ("dispatch/jit/*", ["jit*", "cache", "trust", "text", "packs", "rfg_pack", "which_rocm", "tune", "fork", "asm", "fuzz-cache_file",
                         "fuzz-pack", "programs", "rocm*", "gemm-gfx942-right_partials", "gemm-gfx1030-right_partials"]),
-    ("dispatch/hip/*", ["hip", "device*", "amd_device", "amd_facts", "which_rocm", "rocm*", "faulty", "vendor*", "emu_hip", "trace", "workspace*", "core"]),
+    ("dispatch/hip/*", ["hip", "cuda", "device*", "amd_device", "amd_facts", "which_rocm", "rocm*", "faulty", "vendor*", "emu_hip", "trace", "workspace*", "core"]),
     ("dispatch/*", ["*"]),
     ("emu/check/*", ["emu_rules", "emu_checks", "emu_twins*", "emu_correct*", "emu_removals*", "emu_nan", "emu_programs", "emu_mutated*", "emu_random*",
                      "emu_align", "emu_front", "emu_aiter*", "rocm_rules*", "*-gfx942-right_partials"]),
