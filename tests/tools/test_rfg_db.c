@@ -413,6 +413,36 @@ START_TEST(restamp_knows_what_it_does_not_know)
 }
 END_TEST
 
+static int times(const char *text, const char *part)
+{
+    int n = 0;
+    for (const char *at = text; (at = strstr(at, part)); at += strlen(part))
+        n++;
+    return n;
+}
+
+/* Of many problems ten are told, and all are counted. */
+START_TEST(restamp_tells_ten_problems)
+{
+    struct rfg_row r;
+    sqlite3 *h;
+    if (!make_kernel_row(&r))
+        return;
+    strcpy(r.variant, "act_gone");
+    for (r.problem.v[0] = 1; r.problem.v[0] <= 12; r.problem.v[0]++)
+        put("many.db", r);
+    ck_assert_int_eq(run("restamp many.db"), 1);
+    ck_assert_int_eq(times(out, ": problem: act_gone: "), 10);
+    PRINTS(out, "many.db: 12 rows, 0 current, 0 stale, 0 unknown, 12 problems; 0 restamped\n");
+    ck_assert_int_eq(sqlite3_open("many.db", &h), SQLITE_OK);
+    ck_assert_int_eq(sqlite3_exec(h, "UPDATE tuned SET op = 'gone'", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(h);
+    ck_assert_int_eq(run("restamp many.db"), 1);
+    ck_assert_int_eq(times(out, "many.db: row not understood: "), 10);
+    PRINTS(out, "many.db: 12 rows, 0 current, 0 stale, 0 unknown, 12 problems; 0 restamped\n");
+}
+END_TEST
+
 /* Killed while it compiles, it has written nothing. */
 START_TEST(restamp_killed)
 {
@@ -603,6 +633,7 @@ int main(void)
     tcase_add_test(tc, verifying);
     tcase_add_test(tc, restamp_compares_code);
     tcase_add_test(tc, restamp_knows_what_it_does_not_know);
+    tcase_add_test(tc, restamp_tells_ten_problems);
     tcase_add_test(tc, restamp_killed);
     tcase_add_test(tc, misses_and_path);
     tcase_add_test(tc, hostile_text);
