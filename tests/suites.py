@@ -174,7 +174,7 @@ class Test:
         """What ninja must build for it."""
         tools = ["tuner/rfg-" + tool for tool in ("tune", "db", "info", "compile", "emu", "bench")]
         mocks = ["tests/mock-%s.so" % mock for mock in ("blas", "blas-old", "hip", "cuda", "tx")] + ["tests/fake-rocm.so", "tests/rfg-tune-fake", "tests/rfg-bench-fake"]
-        more = {"decoder": ["examples/decoder/rfg-decoder"], "rfg_db": ["all"], "install": ["all"], "python": ["all"], "verified": ["tests/supports"]}
+        more = {"decoder": ["examples/decoder/rfg-decoder"], "rfg_db": ["all"], "install": ["all"], "model": ["tuner/rfg-tune"], "python": ["all"], "verified": ["tests/supports"]}
         if any("emulated-rocm" in e for e in self.env):
             return ["all"]
         own = ["tests/test-" + self.program] if self.program in programs() else ["tests/" + self.name] if self.name.startswith("fuzz-") else []
@@ -292,7 +292,7 @@ def tests(build="build", ziglang="", releases=True):
 # ---- what a changed file can break
 
 # Tests that are scripts or programs of other folders: meson.build has them. Of default ones, but those of the second list.
-SCRIPTS = ["verified", "arrows", "arrows_self", "duplicates", "duplicates_self", "suites", "faults", "faults_run", "equivalents", "emu_gfx950_words",
+SCRIPTS = ["verified", "model", "arrows", "arrows_self", "duplicates", "duplicates_self", "suites", "faults", "faults_run", "equivalents", "emu_gfx950_words",
            "emu_gfx11_words", "hook", "fleet_scripts", "install", "python", "example-cpu", "example-emu", "tune-rocm-7.1"] + ["fuzz-" + f for f in ("problem", "shapes", "loads", "rows_csv", "database", "cache_file", "pack", "elf", "dlpack")]
 SWEPT_SCRIPTS = ["python_torch", "ggml", "emu_triton", "tune-rocm-5.7", "tune-rocm-6.1", "tune-rocm-6.4", "tune-rocm-7.0"]
 
@@ -303,7 +303,7 @@ OF_FOLDER = {
     "act": ["act", "mx_outputs"], "moe": ["moe*", "experts"], "rope": ["rope", "decoder"], "sample": ["sample", "decoder"],
 }
 # What runs every operator in some way.
-OF_ANY = ["args", "operands", "outputs", "oracles", "describe", "ranks", "overlap", "python", "compile*"]
+OF_ANY = ["args", "model", "operands", "outputs", "oracles", "describe", "ranks", "overlap", "python", "compile*"]
 # Kernels run by whatever has an emulated GPU.
 OF_KERNELS = ["*-gfx*", "*-rocm-*", "compile*", "xcd", "invariant", "mha_invariant", "emu_counters"]
 # Paths and the tests that see them; the first that matches is taken. "*": all tests.
@@ -312,7 +312,7 @@ SEEN_BY = [
     ("ops/format*", ["format", "operand*", "conversions", "gemm*", "quantize*", "args", "outputs", "decoder", "compile*"]),
     ("ops/cpu/*", ["act", "norm", "quantize", "embedding", "moe*", "mx_outputs", "pool", "fork", "rope", "sample", "argmax", "invariant"]),
     ("ops/calibrate/*", ["calibrate", "compile*"]),
-    ("ops/*", ["args", "operand*", "outputs", "oracles", "ladder", "ranks", "describe", "asm", "overlap", "gemm*", "experts", "norm*", "act*", "mha*", "quantize*",
+    ("ops/*", ["args", "model", "operand*", "outputs", "oracles", "ladder", "ranks", "describe", "asm", "overlap", "gemm*", "experts", "norm*", "act*", "mha*", "quantize*",
                "moe*", "embedding*", "rope*", "sample*", "argmax*", "prepack*", "xcd", "compile*", "fuzz-problem", "shapes", "programs", "tune", "bench", "verified"]),
     ("asm/*", ["asm", "invariant", "compile*"]),
     ("base/*", ["*"]),
@@ -355,7 +355,7 @@ def patterns_for(path):
     if part[0] == "ops" and len(part) > 2 and part[1] not in ("device", "cpu", "calibrate", "model"):
         folder = part[1]
         names = OF_FOLDER.get(folder, [folder + "*"])
-        return names + (["compile*"] if path.endswith(".hip") or "/gpu/" in path else OF_ANY)
+        return names + (["compile*"] if path.endswith(".hip") else ["compile*", "model"] if "/gpu/" in path else OF_ANY)
     return next(names for pattern, names in SEEN_BY if fnmatch.fnmatch(path, pattern))
 
 

@@ -160,7 +160,8 @@ void op_attention(struct engine *e, int64_t layer, const struct rows *r, bool pr
                          .scale = c->attention_scale,
                          .causal = 1,
                          .window = c->sliding[layer],
-                         .window_left = (int32_t)c->window - 1, /* a window counts the query's own key */
+                         .window_left =
+                             c->sliding[layer] ? (int32_t)c->window - 1 : 0, /* a window counts the query's own key */
                          .sinks = sinks.data ? &sinks : NULL,
                          .max_seqlen_k = (int32_t)longest,
                          .mean_seqlen_k = prefill ? 0 : (int32_t)e->p.mean,

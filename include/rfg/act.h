@@ -27,8 +27,8 @@ typedef struct rfg_act_params {
     /* act_and_mul: 0: a row of x is [a, b], each of N columns (vLLM's and AITER's *_and_mul). 1: a and b take turns,
      * a0 b0 a1 b1 ..., as gpt-oss has its gate and up projections (vLLM's swigluoai_and_mul). */
     int interleaved;
-    float alpha;            /* swigluoai; 0: 1.702 */
-    float limit;            /* swigluoai; 0: 7; else > 0 */
+    float alpha;            /* swigluoai; 0: 1.702. Of other acts: must be 0 */
+    float limit;            /* swigluoai; 0: 7; else > 0. Of other acts: must be 0 */
     const rfg_quant *quant; /* quantised output: see rfg/quant.h; or NULL */
 } rfg_act_params;
 #define RFG_ACT_PARAMS_INIT                                                                                            \

@@ -22,7 +22,7 @@ typedef struct rfg_gemm_params {
     const rfg_tensor *w_scale;  /* of a w of 8 or 4 bits, or NULL: none */
     const rfg_tensor *residual; /* added to the product, or NULL: none */
     int gated;                  /* not 0: rows of w are gate's and up's in turn, and y is act(gate) * up */
-    rfg_act act;                /* if gated: silu, gelu, gelu_tanh, relu, relu2 or swigluoai */
+    rfg_act act;                /* if gated: silu, gelu, gelu_tanh, relu, relu2 or swigluoai; else 0 */
     const rfg_tensor *x_scale;  /* of an x of codes, or NULL: none */
     const rfg_tensor *w_zero;   /* of a w of i4: its zero points, or NULL: they are 0 */
     rfg_gemm_scale x_per;       /* what of x shares one of x_scale, */

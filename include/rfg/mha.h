@@ -26,7 +26,7 @@ typedef struct rfg_mha_params {
     float scale;    /* 0: 1 / sqrt(D) */
     float soft_cap; /* 0: none; else > 0 */
     int causal;
-    int window;                        /* 0: none; the next two don't count */
+    int window;                        /* 0: none; the next two must be 0 or -1 */
     int32_t window_left, window_right; /* keys before and after that one sees; -1: all. Causal: right counts as 0 */
     const rfg_tensor *sinks;           /* [Hq] f32, or NULL */
     const rfg_tensor *alibi;           /* [Hq] f32, or NULL */

@@ -116,6 +116,9 @@ static rfg_status run(const char *fn, const struct rfg_op *op, rfg_context *ctx,
     if (!isfinite(params.alpha) || !isfinite(params.limit) || params.limit < 0)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: alpha is %g, limit %g: must be finite, limit 0 or above", fn,
                         (double)params.alpha, (double)params.limit);
+    if (params.act != RFG_ACT_SWIGLUOAI && (params.alpha != 0 || params.limit != 0))
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: alpha is %g, limit %g: must be 0, act is not swigluoai", fn,
+                        (double)params.alpha, (double)params.limit);
     int64_t n = mul ? ox.cols / 2 : ox.cols;
     if (n > RFG_MAX_SIZE / 2)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: x has %" PRId64 " columns: must be at most %d", fn, ox.cols,

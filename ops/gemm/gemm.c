@@ -629,9 +629,9 @@ rfg_status rfg_gemm_sum(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor 
                    rfg_dtype_name(residual->dtype), or.rows, or.cols, rfg_dtype_name(y->dtype), oy.rows, oy.cols);
     if (p.gated && ((int)p.act < 0 || (int)p.act >= GATED_LAST))
         return BAD("act is %d: must be silu, gelu, gelu_tanh, relu, relu2 or swigluoai", (int)p.act);
-    if (!p.gated && (p.gate_halves || p.limit != 0 || p.alpha != 0))
-        return BAD("gate_halves is %d, limit %g, alpha %g: must be 0, it is not gated", p.gate_halves, (double)p.limit,
-                   (double)p.alpha);
+    if (!p.gated && (p.act || p.gate_halves || p.limit != 0 || p.alpha != 0))
+        return BAD("act is %d, gate_halves %d, limit %g, alpha %g: must be 0, it is not gated", (int)p.act,
+                   p.gate_halves, (double)p.limit, (double)p.alpha);
     if (!(p.limit >= 0 && p.limit <= MAX_LIMIT))
         return BAD("limit is %g: must be from 0 to %d", (double)p.limit, MAX_LIMIT);
     if (p.alpha != 0 && p.act != RFG_ACT_SWIGLUOAI)

@@ -192,6 +192,9 @@ static rfg_status check_numbers(const struct mha_call *c)
         return BAD("%s: scale is %g: must be finite (0: 1 / sqrt(D))", fn, (double)p->scale);
     if (!isfinite(p->soft_cap) || p->soft_cap < 0)
         return BAD("%s: soft_cap is %g: must be finite and above 0, or 0 for none", fn, (double)p->soft_cap);
+    if (!p->window && ((p->window_left && p->window_left != -1) || (p->window_right && p->window_right != -1)))
+        return BAD("%s: window_left is %" PRId32 ", window_right %" PRId32 ": must be 0 or -1, window is 0", fn,
+                   p->window_left, p->window_right);
     if (p->window && (p->window_left < -1 || p->window_right < -1))
         return BAD("%s: window_left is %" PRId32 ", window_right %" PRId32 ": must be 0 or above, or -1 for all keys",
                    fn, p->window_left, p->window_right);

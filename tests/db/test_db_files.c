@@ -431,6 +431,21 @@ START_TEST(damaged_files_are_set_aside)
 }
 END_TEST
 
+/* A name that leaves no room for ".corrupt-1". */
+START_TEST(damaged_files_that_cannot_be_moved)
+{
+    char longer[300];
+    struct rfg_db *db;
+    make_damaged(1);
+    snprintf(longer, sizeof(longer), "%s/%0248d", dir, 0);
+    ck_assert_int_eq(rename(path, longer), 0);
+    ck_assert_int_eq(rfg_db_open(&db, longer, RFG_DB_WRITE), RFG_ERROR_DATABASE);
+    SAYS("damaged, and cannot be moved to ");
+    ck_assert_ptr_null(db);
+    ck_assert_int_eq(shell("cmp %s %s/damaged", longer, dir), 0);
+}
+END_TEST
+
 START_TEST(logs_move_with_their_file)
 {
     put(path, make(gemm(1, 2), "a", 1, 1, RFG_SOURCE_MEASURED));
@@ -718,6 +733,7 @@ int main(void)
     tcase_add_loop_test(tc, views_and_triggers_are_refused, 0, 3);
     tcase_add_loop_test(tc, swallowed_writes_are_errors, 0, 2);
     tcase_add_loop_test(tc, damaged_files_are_set_aside, 0, N_DAMAGES);
+    tcase_add_test(tc, damaged_files_that_cannot_be_moved);
     tcase_add_test(tc, logs_move_with_their_file);
     tcase_add_test(tc, what_cannot_be_opened);
     tcase_add_test(tc, read_only_directories);

@@ -268,6 +268,10 @@ START_TEST(refusals)
     refused(true, true, 0, WORDS("limit -1", "0 or above"));
     g.p.alpha = NAN;
     refused(true, true, 0, WORDS("alpha is nan", "finite"));
+    g.p.limit = 10; /* clamps nothing with silu */
+    refused(true, true, 0, WORDS("alpha is 0, limit 10", "must be 0, act is not swigluoai"));
+    g.p.alpha = 1.5f;
+    refused(false, true, 0, WORDS("alpha is 1.5, limit 0", "must be 0, act is not swigluoai"));
     g.p.act = RFG_ACT_SWIGLUOAI;
     refused(false, true, 0, WORDS("rfg_op_act:", "RFG_ACT_SWIGLUOAI", "only rfg_op_act_and_mul"));
     g.p.interleaved = 1;

@@ -496,7 +496,7 @@ START_TEST(refusals)
           "of 2 experts (offsets): must be [M,N], [M,K] (with rows any), [E N,K], [E N], [M], [M]" },
         { { .offsets = &to, .rows = &to }, "rows 4, weights 5, of 3 experts" },
         { { .offsets = &to, .residual = &residual }, "residual is given: must be NULL with offsets" },
-        { { .offsets = &to, .gate_halves = 1 }, "gate_halves is 1, limit 0, alpha 0: must be 0, it is not gated" },
+        { { .offsets = &to, .gate_halves = 1 }, "gate_halves 1, limit 0, alpha 0: must be 0, it is not gated" },
         { { .limit = 2 }, "limit 2, alpha 0: must be 0, it is not gated" },
         { { .gated = 1, .limit = -1 }, "limit is -1: must be from 0 to 10000" },
         { { .gated = 1, .limit = NAN }, "limit is nan: must be" },

@@ -672,6 +672,10 @@ START_TEST(refusals)
         ck_assert_int_eq(rfg_op_gemm(g.ctx, i > 1 ? &half : &g.ty, &g.tx, &g.tw, &p, NULL), bad);
         ck_assert_msg(strstr(rfg_last_error(), ends[i]) != NULL, "%d: %s", i, rfg_last_error());
     }
+    p = (rfg_gemm_params){ .size = sizeof(p), .act = RFG_ACT_RELU };
+    ck_assert_int_eq(rfg_op_gemm(g.ctx, &g.ty, &g.tx, &g.tw, &p, NULL), bad);
+    ck_assert_ptr_nonnull(
+        strstr(rfg_last_error(), "act is 3, gate_halves 0, limit 0, alpha 0: must be 0, it is not gated"));
     ck_assert_int_eq(g.y[0], 0x7777);
     g.tx = g.tw;
     g.tx.shape[0] = 4; /* inputs may overlap each other */

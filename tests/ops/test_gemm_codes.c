@@ -492,7 +492,7 @@ START_TEST(refusals)
     p = (rfg_gemm_params){ .size = sizeof(p), .fast_accum = 1 };
     refused(ctx, &p, RFG_I8, "fast_accum is 1: must be 0, x is i8, no fp8");
     p = (rfg_gemm_params){ .size = sizeof(p), .gate_halves = 3 };
-    refused(ctx, &p, RFG_E4M3, "gate_halves is 3, limit 0, alpha 0: must be 0, it is not gated");
+    refused(ctx, &p, RFG_E4M3, "gate_halves 3, limit 0, alpha 0: must be 0, it is not gated");
     p = (rfg_gemm_params){ .size = sizeof(p), .bias = &half };
     t = rfg_tensor_1d(w_scale, RFG_F16, 130);
     p.bias = &t;

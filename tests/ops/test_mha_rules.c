@@ -432,6 +432,8 @@ START_TEST(refusals)
            g.p.v_scale = &g.tscale, "v_scale has 3 in dimension 0", "1 or k's heads, 2");
     DECODE(g.p.scale = NAN, "scale is nan", "finite");
     DECODE(g.p.soft_cap = -1, "soft_cap is -1");
+    DECODE(g.p.window_left = 128, "window_left is 128, window_right 0", "must be 0 or -1, window is 0");
+    DECODE(g.p.window_right = 1, "window_left is 0, window_right 1", "must be 0 or -1, window is 0");
     DECODE(g.p.window = 1; g.p.window_left = -2, "window_left is -2", "0 or above, or -1");
     DECODE(g.p.max_seqlen_k = -1, "max_seqlen_k is -1");
     /* vLLM's older form */
