@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * A libcuda with three GPUs that only notes what it is asked: the calls since the test emptied mock_cuda_said, and
- * returns what mock_cuda_result says. Numbers are in hexadecimal, pointers too. */
+ * returns what mock_cuda_result says, or only the function of mock_cuda_only does. Numbers are in hexadecimal, pointers
+ * too. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +11,7 @@ typedef unsigned long long CUdeviceptr;
 
 __attribute__((visibility("default"))) char mock_cuda_said[1000];
 __attribute__((visibility("default"))) int mock_cuda_result;
+__attribute__((visibility("default"))) char mock_cuda_only[64];
 static void *current;
 
 static int said(const char *name, int n, const uint64_t *args)
@@ -19,7 +21,7 @@ static int said(const char *name, int n, const uint64_t *args)
     for (int i = 0; i < n; i++)
         at += (size_t)snprintf(mock_cuda_said + at, size - at, "%s%llx", i ? "," : "", (unsigned long long)args[i]);
     snprintf(mock_cuda_said + at, size - at, ")");
-    return mock_cuda_result;
+    return *mock_cuda_only && strcmp(mock_cuda_only, name) ? 0 : mock_cuda_result;
 }
 
 #define N(x) (uint64_t)(x)

@@ -9,10 +9,11 @@
 #include <string.h>
 
 #include "dispatch/hip/hip.h"
+#include "rfg/rfg.h"
 #include "tests/suite.h"
 
 static const struct rfg_hip *hip;
-static char *said;
+static char *said, *only;
 static int *result;
 
 static void setup(void)
@@ -29,7 +30,8 @@ static void setup(void)
     ck_assert_ptr_nonnull(lib);
     said = dlsym(lib, "mock_cuda_said");
     result = dlsym(lib, "mock_cuda_result");
-    ck_assert(said && result);
+    only = dlsym(lib, "mock_cuda_only");
+    ck_assert(said && result && only);
 }
 
 /* CUDA's results that have a name in HIP; what has none is unknown. */
@@ -112,28 +114,23 @@ START_TEST(memory_and_devices)
 }
 END_TEST
 
+#define ATTRIBUTE(name, wanted, cuda)                                                                                  \
+    CALLS(hipDeviceGetAttribute(&value, hipDeviceAttribute##name, 1), "cuDeviceGetAttribute(" wanted ",1)");           \
+    ck_assert_int_eq(value, 100 + cuda)
+
 START_TEST(attributes)
 {
-    static const struct {
-        hipDeviceAttribute_t hip;
-        int cuda;
-    } map[] = { { hipDeviceAttributeMultiprocessorCount, 16 },
-                { hipDeviceAttributeWarpSize, 10 },
-                { hipDeviceAttributeMaxThreadsPerBlock, 1 },
-                { hipDeviceAttributeMaxSharedMemoryPerBlock, 8 },
-                { hipDeviceAttributeClockRate, 13 },
-                { hipDeviceAttributeMemoryClockRate, 36 },
-                { hipDeviceAttributeMemoryBusWidth, 37 },
-                { hipDeviceAttributeL2CacheSize, 38 },
-                { hipDeviceAttributeComputeCapabilityMajor, 75 },
-                { hipDeviceAttributeComputeCapabilityMinor, 76 } };
     int value;
-    for (size_t i = 0; i < sizeof(map) / sizeof(map[0]); i++) {
-        char wanted[64];
-        snprintf(wanted, sizeof(wanted), "cuDeviceGetAttribute(%x,1)", (unsigned)map[i].cuda);
-        CALLS(hipDeviceGetAttribute(&value, map[i].hip, 1), wanted);
-        ck_assert_int_eq(value, 100 + map[i].cuda);
-    }
+    ATTRIBUTE(MultiprocessorCount, "10", 16);
+    ATTRIBUTE(WarpSize, "a", 10);
+    ATTRIBUTE(MaxThreadsPerBlock, "1", 1);
+    ATTRIBUTE(MaxSharedMemoryPerBlock, "8", 8);
+    ATTRIBUTE(ClockRate, "d", 13);
+    ATTRIBUTE(MemoryClockRate, "24", 36);
+    ATTRIBUTE(MemoryBusWidth, "25", 37);
+    ATTRIBUTE(L2CacheSize, "26", 38);
+    ATTRIBUTE(ComputeCapabilityMajor, "4b", 75);
+    ATTRIBUTE(ComputeCapabilityMinor, "4c", 76);
     ck_assert_int_eq(hip->hipDeviceGetAttribute(&value, hipDeviceAttributeEccEnabled, 1), hipErrorInvalidValue);
 
     struct rfg_device d = { 0 };
@@ -245,6 +242,33 @@ START_TEST(tile_maps)
 }
 END_TEST
 
+/* A stream that is destroyed has ended; the first of several errors is told, and nothing is left. */
+START_TEST(streams_end)
+{
+    rfg_context *ctx;
+    ck_assert_msg(
+        rfg_context_create(
+            &ctx, &(rfg_context_params){ .device = "nvidia:1", .user_db = "", .system_db = "", .no_misses = 1 }) ==
+            RFG_OK,
+        "%s", rfg_last_error());
+    for (int bad = 0; bad < 2; bad++) {
+        rfg_stream stream;
+        ck_assert_msg(rfg_stream_create(ctx, &stream) == RFG_OK, "%s", rfg_last_error());
+        *said = 0;
+        *result = 700;
+        strcpy(only, bad ? "cuStreamSynchronize" : "none");
+        rfg_status st = rfg_stream_destroy(ctx, &stream);
+        *only = 0;
+        *result = 0;
+        ck_assert_int_eq(st, bad ? RFG_ERROR_DEVICE : RFG_OK);
+        ck_assert_msg(!bad || strstr(rfg_last_error(), "hipStreamSynchronize"), "%s", rfg_last_error());
+        const char *end = strstr(said, "cuStreamSynchronize(51) ");
+        ck_assert_msg(end && strstr(end, "cuStreamDestroy_v2(51)"), "%s", said);
+    }
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
 /* What HIP has no name for is told by CUDA's; what it has one for, never. */
 START_TEST(names_of_errors)
 {
@@ -273,5 +297,6 @@ int main(void)
     tcase_add_test(tc, modules_and_launches);
     tcase_add_test(tc, tile_maps);
     tcase_add_test(tc, names_of_errors);
+    tcase_add_test(tc, streams_end);
     return run_suite(s);
 }

@@ -2,6 +2,7 @@
  *
  * Worker processes that compile: what they answer, and what is left when one crashes, hangs or is another version's. */
 #include <check.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -238,6 +239,32 @@ START_TEST(workers_end_with_their_program)
 }
 END_TEST
 
+static void *compile_beside_others(void *pool)
+{
+    struct rfg_jit_request req = request("beside", KERNEL "}\n");
+    struct rfg_blob code;
+    bool ok = pool_compile(pool, &req, &code) == RFG_OK;
+    if (ok)
+        rfg_blob_free(&code);
+    return ok ? pool : NULL;
+}
+
+/* Who finds no worker free waits for one. */
+START_TEST(more_threads_than_workers)
+{
+    struct rfg_jit_pool *pool = rfg_jit_pool_create(1, 60);
+    pthread_t threads[4];
+    void *ok;
+    for (int i = 0; i < 4; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, compile_beside_others, pool), 0);
+    for (int i = 0; i < 4; i++) {
+        ck_assert_int_eq(pthread_join(threads[i], &ok), 0);
+        ck_assert_ptr_nonnull(ok);
+    }
+    rfg_jit_pool_destroy(&pool);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("jit_workers");
@@ -252,6 +279,7 @@ int main(void)
     tcase_add_exit_test(tc, no_worker_program, DONE);
     tcase_add_test(tc, prefetch_survives_crash_and_hang);
     tcase_add_test(tc, workers_end_with_their_program);
+    tcase_add_test(tc, more_threads_than_workers);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }
