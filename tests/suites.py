@@ -439,11 +439,12 @@ def self_test():
 def for_meson(a):
     zig = ["RFG_ZIGLANG_PYTHON=" + a.ziglang] if a.ziglang else []
     lacks = a.lacks.split(",")
+    every = ["CK_VERBOSITY=normal", "CK_DEFAULT_TIMEOUT=60"] + zig  # 4 s, Check's own, are too few beside other work
     for t in tests(a.build, a.ziglang, "releases" not in lacks):
         if "llvm-mc" in lacks and t.program in NEED_LLVM_MC:
             continue
         print("\t".join([t.name, t.program, str(t.limit()), "0" if t.name in ALONE else "1", str(int(t.seconds)), ",".join(t.suites()),
-                         ";".join(["CK_VERBOSITY=normal"] + t.env + zig)]))
+                         ";".join(every + t.env)]))
 
 
 def main():
