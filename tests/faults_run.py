@@ -2,12 +2,14 @@
 """`./dev mutate --generate SEED N [PATHS...]`: makes N faults (faults.py), and runs on each what tests/suites.py says can see it.
 
 Tests of `./dev test` run first, the cheapest first; with --deep those that `./dev test --changed` adds follow. The first that fails kills the
-fault. A test counts only if it passes in a tree without faults; that is asked once, before its first use. A fault that doesn't compile is
-counted apart, and another is drawn. A survivor is a hole in the tests, or a line of tests/equivalents.tsv.
+fault. Each test first runs in a tree without faults, built with gcov: it counts only if it passes there, and runs only on faults whose lines it
+runs there (macros, tables and kernels: on all). Kept for later runs on the same sources. A fault that doesn't compile is counted apart, and
+another is drawn. A survivor is a hole in the tests, or a line of tests/equivalents.tsv.
 """
 import argparse
 import collections
 import contextlib
+import hashlib
 import io
 import json
 import os
@@ -35,17 +37,15 @@ def limits():
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def environment(tree, build, test, cache):
-    """A test's environment with folders of its own to write to. build: another tree's, where only kernels differ."""
-    shutil.rmtree(tree.where + "/scratch", ignore_errors=True)
-    os.makedirs(tree.where + "/scratch", exist_ok=True)
-    scratch = tempfile.mkdtemp(dir=tree.where + "/scratch")
+def environment(tree, test, cache, scratch, kernels):
+    """A test's environment with folders of its own to write to. kernels: they are read from the tree's sources, not from the programs."""
     for d in ("data", "tmp"):
         os.makedirs(scratch + "/" + d)
-    env = dict(os.environ, **test.environment(build, tree.source))
-    env.update(RFG_BINDIR=build + "/bin", RFG_SOURCE_ROOT=tree.source, RFG_PYTHON=sys.executable, XDG_DATA_HOME=scratch + "/data",
-               XDG_CACHE_HOME=cache, RFG_TEST_CACHE=cache + "/tests", TMPDIR=scratch + "/tmp", CK_VERBOSITY="normal")
-    if build != tree.build:
+    env = dict(os.environ, **test.environment(tree.build, tree.source))
+    env.update(RFG_BINDIR=tree.build + "/bin", RFG_SOURCE_ROOT=tree.source, RFG_PYTHON=sys.executable, XDG_DATA_HOME=scratch + "/data",
+               XDG_CACHE_HOME=cache, RFG_TEST_CACHE=cache + "/tests", TMPDIR=scratch + "/tmp", CK_VERBOSITY="normal",
+               GCOV_PREFIX=scratch + "/counts")
+    if kernels:
         env["RFG_KERNEL_DIR"] = tree.source + "/ops"
     return env
 
@@ -60,25 +60,31 @@ def kill_left(scratch):
             pass  # it ended, or isn't ours
 
 
-def run_test(tree, build, test, cache, limit):
-    """(passed, failed or skipped; what happened; the end of its output)"""
-    env = environment(tree, build, test, cache)
-    with open(tree.where + "/output", "wb+") as out:
-        started = subprocess.Popen(test.argv(build), cwd=build, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
-                                   start_new_session=True, preexec_fn=limits)
-        try:
-            code = started.wait(limit)
-        except subprocess.TimeoutExpired:
-            code = None
-        finally:
+def run_test(tree, test, cache, limit, kernels=False, look=None):
+    """(passed, failed or skipped; what happened; the end of its output). look(folder): called with what it wrote, before that goes."""
+    scratch = tempfile.mkdtemp(dir=tree.where)
+    try:
+        env = environment(tree, test, cache, scratch, kernels)
+        with open(scratch + "/output", "wb+") as out:
+            started = subprocess.Popen(test.argv(tree.build), cwd=tree.build, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+                                       start_new_session=True, preexec_fn=limits)
             try:
-                os.killpg(started.pid, signal.SIGKILL)  # what it started too
-            except ProcessLookupError:
-                pass
-            started.wait()
-            kill_left(tree.where + "/scratch")
-        out.seek(max(0, out.tell() - 200000))
-        text = out.read().decode(errors="replace")
+                code = started.wait(limit)
+            except subprocess.TimeoutExpired:
+                code = None
+            finally:
+                try:
+                    os.killpg(started.pid, signal.SIGKILL)  # what it started too
+                except ProcessLookupError:
+                    pass
+                started.wait()
+                kill_left(scratch)
+            out.seek(max(0, out.seek(0, os.SEEK_END) - 200000))
+            text = out.read().decode(errors="replace")
+        if look:
+            look(scratch)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
     if code is None:
         return "failed", "no end after %d s" % limit, text
     if code == 77:
@@ -90,23 +96,60 @@ def run_test(tree, build, test, cache, limit):
     return "failed" if code else "passed", "passed" if code == 0 else failed[0] if failed else "exit %d" % code, text
 
 
+def lines_run(tree, counts):
+    """{file: (lines that are instructions, lines that ran)}, as bits, of what gcc's instrumentation left under counts."""
+    found = [os.path.join(d, f) for d, _, files in os.walk(counts) for f in files if f.endswith(".gcda")]
+    for path in found:  # gcov wants both files side by side
+        os.symlink(path[len(counts):-2] + "no", path[:-2] + "no")
+    said = subprocess.run(["gcov", "--json-format", "--stdout"] + found, capture_output=True, text=True, cwd=tree.build).stdout if found else ""
+    lines = {}
+    for unit in (json.loads(line) for line in said.split("\n") if line):
+        for file in unit["files"]:
+            path = os.path.relpath(os.path.join(unit["current_working_directory"], file["file"]), tree.source)
+            there, ran = lines.get(path, (0, 0))
+            for line in file["lines"]:
+                bit = 1 << line["line_number"]
+                there |= bit
+                ran |= bit if line["count"] else 0
+            lines[path] = there, ran
+    return {path: bits for path, bits in lines.items() if not path.startswith("../")}
+
+
 class Baseline:
-    """The tree without faults: which tests pass there. What they compile there goes into the cache that all trees read."""
+    """The tree without faults, built with gcov's instrumentation: which tests pass there, how long they take and which lines they run. It is kept for
+    later runs on the same sources. What tests compile here goes into the cache that all trees read."""
 
     def __init__(self, tree, cache):
-        self.tree, self.cache, self.known, self.lock = tree, cache, {}, threading.Lock()
+        self.tree, self.cache, self.lock = tree, cache, threading.Lock()
+        self.locks = collections.defaultdict(threading.Lock)
+        problem = tree.make([])
+        if problem:
+            sys.exit("the tree itself doesn't build:\n" + problem)
+        digest = hashlib.sha256()
+        for path in sorted(os.path.join(d, f) for d, _, files in os.walk(tree.source) for f in files if not f.endswith(".pyc")):
+            digest.update(path.encode() + b"\0" + open(path, "rb").read())
+        self.path = os.path.dirname(tree.where) + "/baseline-%s.json" % digest.hexdigest()[:16]
+        self.known = json.load(open(self.path)) if os.path.exists(self.path) else {}
 
     def of(self, test):
-        """(passed, failed or skipped; what happened; seconds)"""
-        with self.lock:
+        """(passed, failed or skipped; what happened; seconds; lines as lines_run() has them)"""
+        with self.locks[test.name]:
             if test.name not in self.known:
-                problem = self.tree.make(test.target)
-                if problem:
-                    sys.exit("the tree itself doesn't build:\n" + problem)
-                start = time.time()
-                result, what, _ = run_test(self.tree, self.tree.build, test, self.cache, PATIENCE * max(LEAST_LIMIT, test.seconds) + COMPILING)
-                self.known[test.name] = result, what, time.time() - start
+                lines, start = {}, time.time()
+                result, what, _ = run_test(self.tree, test, self.cache, PATIENCE * max(LEAST_LIMIT, test.seconds) + COMPILING,
+                                           look=lambda scratch: lines.update(lines_run(self.tree, scratch + "/counts")))
+                with self.lock:
+                    self.known[test.name] = result, what, time.time() - start, lines
+                    with open(self.path + ".new", "w") as file:
+                        json.dump(self.known, file)
+                    os.replace(self.path + ".new", self.path)
             return self.known[test.name]
+
+    def reach(self, test, fault):
+        """Whether the test runs one of the fault's lines: True, False, or None if they are no instructions (a macro, a table, a kernel)."""
+        bits = ((1 << fault.old.count("\n") + 1) - 1) << fault.line
+        there, ran = self.of(test)[3].get(fault.file, (0, 0))
+        return bool(ran & bits) if there & bits else None
 
 
 class Judge:
@@ -114,9 +157,14 @@ class Judge:
         self.suites, self.baseline, self.is_kernel_text, self.deep = suites, baseline, is_kernel_text, deep
         self.equivalents = faults.equivalents(root)
 
-    def tests_for(self, path):
-        tests = [t for t in self.suites.tests_for([path]) if t.default or self.deep]
-        return sorted(tests, key=lambda t: (not t.default, t.seconds, t.name))
+    def tests_for(self, fault):
+        """(tests that pass without the fault, the cheapest first; those of them that run its lines)"""
+        tests = [t for t in self.suites.tests_for([fault.file]) if t.default or self.deep]
+        tests = [t for t in sorted(tests, key=lambda t: (not t.default, t.seconds, t.name)) if self.baseline.of(t)[0] == "passed"]
+        reach = [self.baseline.reach(t, fault) for t in tests]
+        if True in reach or False in reach:
+            return tests, [t for t, reached in zip(tests, reach) if reached]
+        return tests, tests
 
     def judge(self, tree, fault):
         """(verdict, what, the test that killed it)"""
@@ -125,24 +173,30 @@ class Judge:
         kernels = self.is_kernel_text([fault.file])
         if not kernels and not tree.builds:
             return "skipped", "not in kernel text, and nothing is built (--programs)", None
+        tests, reaching = self.tests_for(fault)
+        if not tests:
+            return "skipped", "no test that can see it passes without it", None
+        if not reaching:
+            return "survived", "none of %d tests runs it" % len(tests), None
+        if kernels:  # programs read the broken text at run time: they are built from the right one
+            problem = tree.make(sorted({target for t in reaching for target in t.target}))
+            if problem:
+                sys.exit("the tree itself doesn't build:\n" + problem)
         path = tree.source + "/" + fault.file
         text = open(path).read()
         try:
             with open(path, "w") as file:
                 file.write(fault.apply(text))
-            return self.run(tree, fault, kernels)
+            return self.run(tree, fault, kernels, reaching)
         finally:
             with open(path, "w") as file:
                 file.write(text)
 
-    def run(self, tree, fault, kernels):
+    def run(self, tree, fault, kernels, tests):
         # A broken host may write nonsense into a cache, so it has a copy. A broken kernel is another key.
         cache = self.baseline.cache if kernels else tree.where + "/cache"
-        ran, tests = 0, self.tests_for(fault.file)
+        ran = 0
         for test in tests:
-            result, _, usual = self.baseline.of(test)
-            if result != "passed":
-                continue
             if not kernels:
                 problem = tree.make(test.target)
                 if problem:
@@ -150,16 +204,14 @@ class Judge:
                 shutil.rmtree(cache, ignore_errors=True)
                 if os.path.isdir(self.baseline.cache):
                     subprocess.run(["cp", "-al", self.baseline.cache, cache], check=False)
-            limit = max(LEAST_LIMIT, PATIENCE * max(test.seconds, usual)) + COMPILING * kernels
-            result, what, output = run_test(tree, self.baseline.tree.build if kernels else tree.build, test, cache, limit)
+            limit = max(LEAST_LIMIT, PATIENCE * max(test.seconds, self.baseline.of(test)[2])) + COMPILING * kernels
+            result, what, output = run_test(tree, test, cache, limit, kernels)
             ran += result == "passed"
             if result == "failed":
                 if kernels and NOT_COMPILED.search(output):
                     return "nocompile", NOT_COMPILED.search(output)[0] + output[NOT_COMPILED.search(output).end():].split("\n")[0][:150], None
                 return "killed", "%s%s: %s" % (test.name, "" if test.default else " (--changed)", what[:150]), test
-        if tests and not ran:
-            return "skipped", "no test that can see it passes without it", None
-        return "survived", "%d tests pass%s" % (ran, ", %d not run" % (len(tests) - ran) if ran < len(tests) else ""), None
+        return "survived", "%d tests pass" % ran, None
 
 
 def table(title, rows, results, deep):
@@ -179,7 +231,7 @@ def summary(results, left_out, baseline, deep):
     table("kind", [(k, lambda r, k=k: r["kind"] == k) for k in sorted({r["kind"] for r in made})], made, deep)
     tops = sorted({r["file"].split("/")[0] for r in made})
     table("folder", [(t, lambda r, t=t: r["file"].startswith(t + "/")) for t in tops] + [("all", lambda r: True)], made, deep)
-    for name, (result, what, _) in sorted(baseline.known.items()):
+    for name, (result, what, _, _) in sorted(baseline.known.items()):
         if result != "passed":
             print("not run: %s: without a fault it is %s: %s" % (name, result, what))
     for r in results:
@@ -200,7 +252,7 @@ def run(a, make_tree, is_kernel_text, suites=None, root=faults.ROOT):
         drawn = (f for f in drawn if f.id in a.fault)
         n = len(a.fault)
     trees = [make_tree("%s/%d" % (a.dir, i)) for i in range(max(1, min(a.jobs, n)))]
-    baseline = Baseline(make_tree(a.dir + "/clean"), a.dir + "/cache")
+    baseline = Baseline(make_tree(a.dir + "/clean", covered=True), a.dir + "/cache")
     judge = Judge(suites, baseline, is_kernel_text, a.deep, root)
     end = None if a.minutes is None else time.time() + 60 * a.minutes
     results, lock, state = [], threading.Lock(), {"wanted": n, "broken": None}
@@ -279,15 +331,15 @@ int main(int argc, char **argv)
 class SmallTree:
     builds = True
 
-    def __init__(self, where):
-        self.where, self.source, self.build = where, where + "/source", where + "/build"
+    def __init__(self, where, covered=False):
+        self.where, self.source, self.build, self.options = where, where + "/source", where + "/build", ["--coverage"] * covered
         os.makedirs(self.source + "/base")
         os.makedirs(self.build)
         with open(self.source + "/base/a.c", "w") as file:
             file.write(PROGRAM)
 
     def make(self, targets):
-        done = subprocess.run(["cc", "-w", "-o", self.build + "/test", self.source + "/base/a.c"], capture_output=True, text=True)
+        done = subprocess.run(["gcc", "-w", *self.options, "-o", self.build + "/test", "base/a.c"], cwd=self.source, capture_output=True, text=True)
         return done.stderr if done.returncode else None
 
 
@@ -333,7 +385,7 @@ def self_test():
     wanted = [status == 1 and all(kept), "not run: broken" in printed.getvalue() and "-    return n / 3;" in printed.getvalue(),
               ("killed", "more", "return 3 * n;") in by_line["return 2 * n;"], ("survived", None, "if (n >= 9)") in by_line["if (n > 9)"],
               ("killed", "first", "(void)0;") in by_line["cut = 1;"], ("killed", "first", "(void)0;") in by_line["*left -= 1;"],
-              {v for v, _, _ in by_line["return n / 3;"]} == {"survived", "equivalent"},
+              {v for v, _, _ in by_line["return n / 3;"]} == {"survived", "equivalent"}, "none of 2 tests runs it" in {r["what"] for r in got},
               any("no end" in r["what"] for r in got if r["old"].strip() == "*left -= 1;")]
     for n, right in enumerate(wanted):
         if not right:

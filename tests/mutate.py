@@ -73,9 +73,9 @@ def only_kernels_include(header, seen=()):
 
 
 class Tree:
-    """A copy of the sources, with a build of its own unless programs says where there is one."""
+    """A copy of the sources, with a build of its own unless programs says where there is one. covered: it counts which lines run."""
 
-    def __init__(self, where, programs):
+    def __init__(self, where, programs, covered=False):
         self.where, self.source = where, where + "/source"
         self.build = programs or where + "/build"
         self.builds = not programs
@@ -94,7 +94,8 @@ class Tree:
         cached = {"CC": "ccache gcc"} if shutil.which("ccache") and "CC" not in os.environ else {}
         self.env = dict(os.environ, CCACHE_DIR=os.path.dirname(where) + "/ccache", CCACHE_BASEDIR=os.path.dirname(where), CCACHE_NOHASHDIR="1", **cached)
         if self.builds and not os.path.exists(self.build + "/build.ninja"):
-            self.must(["meson", "setup", "-Dtests=enabled", "-Dwerror=false", "-Demu_hosts=native", self.build, self.source], self.env)
+            self.must(["meson", "setup", "-Dtests=enabled", "-Dwerror=false", "-Demu_hosts=native",
+                       "-Db_coverage=" + str(covered).lower(), self.build, self.source], self.env)
 
     @staticmethod
     def must(command, env=None):
@@ -208,7 +209,7 @@ def main():
         if not a.generate[1].isdigit():
             p.error("--generate: N is '%s': must be a number" % a.generate[1])
         import faults_run
-        sys.exit(faults_run.run(a, lambda where: Tree(where, a.programs and os.path.abspath(a.programs)), kernel_text))
+        sys.exit(faults_run.run(a, lambda where, covered=False: Tree(where, a.programs and os.path.abspath(a.programs), covered), kernel_text))
     mutants = all_mutants()
     if a.names:
         mutants = [m for m in mutants if any(m.name.startswith(n) for n in a.names)]
