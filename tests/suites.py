@@ -57,6 +57,7 @@ NOT_ASAN = {
     "emu_counters": "the same", "emu_hip": "the same", "emu_random": "the same kernels as emu_mutated", "emu_twins": "compiles a corpus; the same",
     "emu_isa": "one instruction after another in loops; emu_mutated runs kernels by the same handlers",
     "gemm_random": "products at random: gemm, gemm_codes and gemm_mx run the same kernels of cpu",
+    "no_memory": "brings a malloc of its own",
     "invariant": "the same kernels as gemm's", "mha_invariant": "the same kernels as mha's", "mha_variants": "the same kernels as mha's",
     "mx_outputs": "the same kernels as norm's and act's",
     "jit_workers": "waits for processes; the compilers' workers run in jit and programs",
@@ -174,7 +175,8 @@ class Test:
         """What ninja must build for it."""
         tools = ["tuner/rfg-" + tool for tool in ("tune", "db", "info", "compile", "emu", "bench")]
         mocks = ["tests/mock-%s.so" % mock for mock in ("blas", "blas-old", "hip", "cuda", "tx")] + ["tests/fake-rocm.so", "tests/rfg-tune-fake", "tests/rfg-bench-fake"]
-        more = {"decoder": ["examples/decoder/rfg-decoder"], "rfg_db": ["all"], "install": ["all"], "model": ["tuner/rfg-tune"], "python": ["all"], "verified": ["tests/supports"]}
+        more = {"decoder": ["examples/decoder/rfg-decoder"], "rfg_db": ["all"], "install": ["all"], "model": ["tuner/rfg-tune"], "python": ["all"], "verified": ["tests/supports"],
+                "example-cpu": ["examples/decoder_layer"], "example-emu": ["examples/decoder_layer"]}
         if any("emulated-rocm" in e for e in self.env):
             return ["all"]
         own = ["tests/test-" + self.program] if self.program in programs() else ["tests/" + self.name] if self.name.startswith("fuzz-") else []
@@ -202,6 +204,7 @@ def read_seconds():
 SECONDS = read_seconds()
 
 
+@functools.lru_cache(maxsize=None)
 def programs():
     """name: room"""
     found = {}
