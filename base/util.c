@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <openssl/err.h>
 #include <openssl/evp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -150,6 +151,8 @@ void rfg_sha256_hex(char hex[65], const char *const *parts, const size_t *sizes,
     }
     ok = ok && EVP_DigestFinal_ex(ctx, md, &len);
     EVP_MD_CTX_free(ctx);
+    if (!ok)
+        ERR_clear_error(); /* the caller has another message */
     hex[0] = 0;
     for (unsigned i = 0; ok && i < len; i++)
         sprintf(hex + 2 * i, "%02x", md[i]);

@@ -123,7 +123,7 @@ static bool write_all(struct rfg_pack *p, const char *dir)
     for (size_t i = 0; f && i < n_codes; i++)
         print_code(f, &codes[i]);
     if (f)
-        ok = fclose(f) == 0 && write_file(list_path, text, size);
+        ok = fclose(f) == 0 && text && write_file(list_path, text, size);
     free(text);
     free(rows_path);
     free(list_path);

@@ -43,20 +43,22 @@ static void on_record(int end, void *ctx)
     (void)ctx;
 }
 
-/* One line is one record: a quote that is never closed costs its own line, not the rest of the file. */
+/* One line is one record: a quote that is never closed costs its own line, not the rest of the file. Why it is
+ * malformed, or NULL; without memory r says so. */
 static const char *parse_line(const char *line, size_t len, struct record *r)
 {
     struct csv_parser p;
     memset(r, 0, sizeof(*r));
-    if (csv_init(&p, CSV_STRICT | CSV_STRICT_FINI | CSV_APPEND_NULL))
-        return "out of memory";
+    if (csv_init(&p, CSV_STRICT | CSV_STRICT_FINI | CSV_APPEND_NULL)) {
+        r->no_memory = true;
+        return NULL;
+    }
     const char *bad = NULL;
     if (csv_parse(&p, line, len, on_field, on_record, r) != len || csv_fini(&p, on_field, on_record, r))
         bad = csv_error(&p) == CSV_EPARSE ? "the quotes must enclose a whole field and be closed on the same line"
                                           : csv_strerror(csv_error(&p));
+    r->no_memory |= csv_error(&p) == CSV_ENOMEM;
     csv_free(&p);
-    if (!bad && r->no_memory)
-        bad = "out of memory";
     if (!bad && r->too_many)
         bad = "there are too many fields";
     if (!bad && r->has_nul)
@@ -107,7 +109,8 @@ rfg_status rfg_csv_read_stream(FILE *f, const char *path, rfg_csv_fn fn, void *c
         if (s + blank < stop && s[blank] != '#') {
             struct record r = { .n = 0 };
             const char *bad = too_long ? "longer than 65536 bytes" : parse_line(s, (size_t)(stop - s), &r);
-            st = fn(ctx, line, bad ? 0 : r.n, r.field, bad);
+            st = r.no_memory ? rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "%s:%d: no memory for the line", path, line)
+                             : fn(ctx, line, bad ? 0 : r.n, r.field, bad);
             for (int i = 0; i < r.n; i++)
                 free(r.field[i]);
         }

@@ -322,6 +322,8 @@ rfg_status rfg_cache_get(struct rfg_cache *c, const struct rfg_jit_request *req,
         return RFG_ERROR_COMPILE;
     char key[65];
     rfg_cache_key(req, prov, key);
+    if (!*key)
+        return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "%s: no memory for its key", req->name);
 
     pthread_mutex_lock(&c->mutex);
     bool added = false;

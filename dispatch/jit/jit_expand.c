@@ -14,6 +14,7 @@
 
 #define MAX_FILES 32
 #define MAX_DEPTH 8
+#define NO_MEMORY "%s: no memory to expand it"
 
 struct expansion {
     FILE *out;
@@ -22,15 +23,17 @@ struct expansion {
     char seen[MAX_FILES][128];
 };
 
-/* The text of ops/<name>, malloc'ed: $RFG_KERNEL_DIR's copy before the embedded one; NULL if there is neither. */
-static char *read_source(const char *name)
+/* The text of ops/<name>, malloc'ed: $RFG_KERNEL_DIR's copy before the embedded one; NULL if there is neither, or no
+ * memory (*known: there is one). */
+static char *read_source(const char *name, bool *known)
 {
     const char *dir = rfg_env("RFG_KERNEL_DIR");
     char *path = dir ? rfg_asprintf("%s/%s", dir, name) : NULL;
     char *text = path ? rfg_read_file(path, NULL) : NULL;
     free(path);
-    for (const struct rfg_embedded *e = rfg_embedded; !text && e->name; e++)
-        if (!strcmp(e->name, name))
+    *known = text != NULL;
+    for (const struct rfg_embedded *e = rfg_embedded; !*known && e->name; e++)
+        if ((*known = !strcmp(e->name, name)))
             text = strdup(e->text);
     return text;
 }
@@ -70,14 +73,13 @@ static bool expand_include(struct expansion *x, const char *wanted, const char *
         return false;
     }
     snprintf(name, sizeof(name), "%.*s", (int)len, wanted);
-    char *text = read_source(name);
-    if (!text) {
+    bool known;
+    free(read_source(name, &known));
+    if (!known) {
         snprintf(name, sizeof(name), "device/%.*s", (int)len, wanted);
-        text = read_source(name);
+        free(read_source(name, &known));
     }
-    bool found = text != NULL;
-    free(text);
-    if (!found) {
+    if (!known) {
         rfg_fail(RFG_ERROR_INTERNAL, "%s:%d: #include \"%.*s\": neither %s nor that under device/ is an embedded file",
                  from, from_line, (int)len, wanted, name + 7);
         return false;
@@ -98,9 +100,13 @@ static bool expand_file(struct expansion *x, const char *name, const char *from,
         return false;
     }
     strcpy(x->seen[x->n_seen++], name);
-    char *text = read_source(name);
+    bool known;
+    char *text = read_source(name, &known);
     if (!text) {
-        rfg_fail(RFG_ERROR_INTERNAL, "%s: not an embedded kernel source", name);
+        if (known)
+            rfg_fail(RFG_ERROR_OUT_OF_MEMORY, NO_MEMORY, name);
+        else
+            rfg_fail(RFG_ERROR_INTERNAL, "%s: not an embedded kernel source", name);
         return false;
     }
     if (x->line_directive)
@@ -141,7 +147,7 @@ static char *expand(const char *source, const struct rfg_kernel *k)
     struct expansion *x = calloc(1, sizeof(*x));
     if (!x || !(x->out = open_memstream(&text, &size))) {
         free(x);
-        rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "%s: no memory to expand it", source);
+        rfg_fail(RFG_ERROR_OUT_OF_MEMORY, NO_MEMORY, source);
         return NULL;
     }
     bool assembly = k && rfg_jit_is_assembly(k);
@@ -150,8 +156,8 @@ static char *expand(const char *source, const struct rfg_kernel *k)
     x->line_directive = !k ? NULL : assembly ? "#" : "#line";
     bool ok = expand_file(x, source, source, 0);
     bool written = !ferror(x->out);
-    if (fclose(x->out) || !written) {
-        rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "%s: no memory to expand it", source);
+    if (fclose(x->out) || !written || !text) {
+        rfg_fail(RFG_ERROR_OUT_OF_MEMORY, NO_MEMORY, source);
         ok = false;
     }
     free(x);

@@ -169,7 +169,7 @@ static bool fill_index(struct header *h, char **index, const struct rfg_pack_cod
     h->codes_size = size;
     rfg_db_write_rows(f, rows, n_rows);
     bool ok = !ferror(f);
-    ok = fclose(f) == 0 && ok;
+    ok = fclose(f) == 0 && ok && *index; /* without memory fclose() itself may be fine */
     h->rows_size = size - h->codes_size;
     return ok;
 }
@@ -213,6 +213,10 @@ rfg_status rfg_pack_write(const char *path, const struct rfg_pack_code *codes, c
                         "%s: a pack must have at most 65536 code objects of 256 MiB and an index of 64 MiB", path);
     }
     checksum(&h, index, hex);
+    if (!*hex) {
+        free(index);
+        return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "%s: no memory for its checksum", path);
+    }
     memcpy(h.checksum, hex, HEX_LEN);
 
     struct rfg_tempdir dir = { NULL, -1 };
