@@ -155,6 +155,9 @@ static const struct op_case special[] = {
 /* At least three parts of the keys, combined in an order that must not be that of arrival; in enough rows for another
  * order's rounding to show. */
 static const struct op_case parts[] = {
+    /* more sequences than a wave has lanes */
+    { "mha_decode f16->f16 B=70 Hq=1 Hkv=1 D=64 S=20 page=16", R, false,
+      "mha_decode_stream_mma{tiles=1,waves=2,unroll=1,cluster=0,parts=1,groups=2}" },
     { "mha_decode f16->f16 B=2 Hq=16 Hkv=2 D=64 S=230 Sq=4 lse=1 page=16", R, false,
       "mha_decode_stream_mma{tiles=1,waves=2,unroll=1,cluster=1,parts=5,groups=1}" },
     { "mha_decode f16->f16 B=1 Hq=36 Hkv=1 D=64 S=520 Sq=2 lse=1 page=16", R, false,
