@@ -120,6 +120,9 @@ static bool valid_of(const struct rfg_device *dev, const struct rfg_problem *pro
                           t.n, s.group_n, TILE_MOST_COLUMNS_W4);
     if (gemm_w_is_4_bits(prob) && t.cluster > 1)
         return rfg_refuse(why, "cluster=%d: must be 1, each workgroup decodes W for itself", t.cluster);
+    if (prob->dtype[0] == RFG_I8 && s.piece_n > 32 && s.piece_n % 16)
+        return rfg_refuse(why, "tile_n=%d: instructions of %d columns: of i8 must be a multiple of 16 beyond 32", t.n,
+                          s.piece_n);
     if (s.registers > most)
         return rfg_refuse(why, "tile_n=%d: about %d registers: must be at most %d", t.n, s.registers, most);
     if (s.stages < 2)

@@ -34,10 +34,10 @@ RFG_DEVICE void load_tile(float *lds, int rows, const struct gemm_args *a, bool 
 /* Of the tile: column j of the thread's. A gated activation wants neighbours in one thread. */
 #define COLUMN(j) (GATED ? (j) / 2 * 32 + tx * 2 + (j) % 2 : tx + 16 * (j))
 
-RFG_KERNEL(THREADS) gemm_portable(struct gemm_args a)
+RFG_KERNEL(THREADS) gemm_portable(struct gemm_args given)
 {
+    struct gemm_args a = given; /* NVRTC 13.0 takes a copy of what is changed later for the same */
 #if SLOTS
-    struct gemm_args given = a;
     a.y = a.workspace; /* where rows of the product stay */
 #endif
     RFG_SHARED float xs[TILE_K * (TILE_M + 1)];
