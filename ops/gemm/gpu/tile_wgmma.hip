@@ -145,9 +145,11 @@ RFG_DEVICE void copy_tile(struct place p, int rank, int step, int steps, rfg_u32
 
 #endif
 
-/* This wave has used a stage. */
+/* This wave has used a stage, its scales too. */
 RFG_DEVICE void leave_stage(rfg_u64 *empty, int stage)
 {
+    if (BLOCKS) /* all lanes have read them */
+        __syncwarp();
     if (rfg_lane() < CLUSTER)
         rfg_arrive_at(empty + stage, rfg_lane());
 }
