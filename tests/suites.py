@@ -92,6 +92,7 @@ FEW = {
     "act": ["right_quantised", "rows_by_turns"],
     "argmax": ["right_parts", "rows_by_turns"],
     "embedding": ["right_shapes", "right_values", "any_id", "rows_by_turns"],
+    "far": ["far_few"],
     "experts": ["right_kernels", "right_groups", "right_sums", "tiles_by_turns"],
     "gemm": ["right_partials", "right_layouts", "right_values", "right_4_bits", "tiles_by_turns"],
     "gemm_codes": ["right_kernels"],
@@ -116,8 +117,8 @@ FEW_OTHERS = {"gfx1030": ["gemm:right_partials"], "gfx1201": ["gemm:right_partia
 # The sweeps. Attention where it costs least is by hand: RFG_TEST_DEVICES.
 SWEPT = ["gfx90a", "gfx942", "gfx1100"]
 PARTS = {"attention": ["mha", "mha_invariant", "mha_rules", "mha_lengths", "mha_variants", "sample", "rope", "embedding"],
-         "gemm": ["gemm", "gemm_codes", "gemm_mx", "gemm_tile", "prepack", "experts"]}
-OF_OPERATORS = ["act", "argmax", "embedding", "experts", "gemm", "gemm_codes", "gemm_mx", "gemm_tile", "invariant", "mha", "mha_invariant",
+         "gemm": ["gemm", "gemm_codes", "gemm_mx", "gemm_tile", "prepack", "experts", "far"]}
+OF_OPERATORS = ["act", "argmax", "embedding", "experts", "far", "gemm", "gemm_codes", "gemm_mx", "gemm_tile", "invariant", "mha", "mha_invariant",
                 "mha_lengths", "mha_rules", "mha_variants", "moe", "moe_align", "moe_route", "moe_sum", "norm", "prepack", "quantize", "rope",
                 "sample"]
 NOT_SWEPT = {("mha", "gfx90a"), ("mha_rules", "gfx90a"), ("mha_rules", "gfx1100"), ("mha_lengths", "gfx90a"), ("mha_lengths", "gfx1100"),
@@ -127,7 +128,7 @@ SWEPT_OTHERS = {
     "gfx1201": ["gemm_codes:right_kernels", "mha:right_parts", "embedding:right_shapes", "quantize:right_values_of_codes",
                 "moe_route:right_groups"],
     "gfx1151": ["gemm:right_partials"],
-    "gfx950": ["gemm_codes:right_kernels", "gemm_mx:right_tiles", "mha:right_parts"]}
+    "gfx950": ["gemm_codes:right_kernels", "gemm_mx:right_tiles", "mha:right_parts", "far:far_experts", "far:far_products", "far:far_heads"]}
 
 # More of what ./dev test runs a little of: test, program, part, environment.
 MORE = [
@@ -306,7 +307,7 @@ OF_FOLDER = {
     "act": ["act", "mx_outputs"], "moe": ["moe*", "experts"], "rope": ["rope", "decoder"], "sample": ["sample", "decoder"],
 }
 # What runs every operator in some way.
-OF_ANY = ["args", "model", "operands", "outputs", "oracles", "describe", "ranks", "overlap", "python", "compile*"]
+OF_ANY = ["args", "far", "model", "operands", "outputs", "oracles", "describe", "ranks", "overlap", "python", "compile*"]
 # Kernels run by whatever has an emulated GPU.
 OF_KERNELS = ["*-gfx*", "*-rocm-*", "compile*", "xcd", "invariant", "mha_invariant", "emu_counters"]
 # Paths and the tests that see them; the first that matches is taken. "*": all tests.

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "front.h"
 
@@ -16,6 +17,8 @@
 #define QUARANTINE_COUNT 1024
 #define QUARANTINE_BYTES ((size_t)1 << 36) /* of address space: their pages are given back */
 #define NEAR             (1 << 20)         /* an address farther from a block than this has nothing to do with it */
+#define LARGE            ((size_t)1 << 28) /* from here on poison is mapped, from a file of so many bytes: */
+#define POISON_FILE      ((size_t)1 << 24)
 
 static const struct emu_hooks no_hooks;
 const struct emu_hooks *emu_hooks = &no_hooks;
@@ -73,6 +76,50 @@ static void take_out(struct emu_memory *m, struct emu_block *b)
 /* ---- allocating -----------------------------------------------------------------------------------------------------
  */
 
+/* A file without a name that holds poison; -1: there is none. */
+static int poison_file(void)
+{
+    static int file = -1;
+    if (file >= 0)
+        return file;
+    int fd = memfd_create("emu-poison", MFD_CLOEXEC);
+    void *p = fd < 0 || ftruncate(fd, POISON_FILE) != 0
+                  ? MAP_FAILED
+                  : mmap(NULL, POISON_FILE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (p == MAP_FAILED) {
+        if (fd >= 0)
+            close(fd);
+        return -1;
+    }
+    memset(p, POISON, POISON_FILE);
+    munmap(p, POISON_FILE);
+    return file = fd;
+}
+
+/* Large memory is mapped as copies of one file, so that it costs what is written of it. False: it is as it was, in
+ * part. */
+static bool map_poison(uint8_t *p, size_t size)
+{
+    int file = poison_file();
+    for (size_t at = 0; file >= 0 && at < size; at += POISON_FILE) {
+        size_t n = size - at < POISON_FILE ? size - at : POISON_FILE;
+        if (mmap(p + at, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, file, 0) == MAP_FAILED)
+            return false;
+    }
+    return file >= 0;
+}
+
+static void poison(uint8_t *p, size_t size)
+{
+    size_t before = (PAGE - (uintptr_t)p % PAGE) % PAGE, pages = size < LARGE ? 0 : (size - before) / PAGE * PAGE;
+    if (!pages || !map_poison(p + before, pages)) {
+        memset(p, POISON, size);
+        return;
+    }
+    memset(p, POISON, before);
+    memset(p + before + pages, POISON, size - before - pages);
+}
+
 struct emu_block *emu_memory_alloc(struct emu_memory *m, size_t size)
 {
     if (size > m->limit - m->allocated)
@@ -90,7 +137,7 @@ struct emu_block *emu_memory_alloc(struct emu_memory *m, size_t size)
     b->lo = (uint64_t)(uintptr_t)p + EMU_RED_ZONE;
     b->hi = b->lo + size;
     memset(p, RED, EMU_RED_ZONE);
-    memset(p + EMU_RED_ZONE, POISON, size);
+    poison(p + EMU_RED_ZONE, size);
     memset(p + EMU_RED_ZONE + size, RED, EMU_RED_ZONE);
     if (!insert(m, b)) {
         munmap(p, total);

@@ -133,7 +133,9 @@ typedef struct rfg_gemm_params {
  * ("gemm bf16,i4->bf16 M=8 N=2112 K=7168 w_scale=f16 w_group=128", "gemm f16,e2m1->f16 M=1 N=4096 K=4096 w_scale=e8m0
  * w_group=32"). Of the layout, which tuned rows don't go by: ldx=, ldw=, ldy=, ldr= (residual): row strides in
  * elements, where rows don't follow one another; x_columns=1, w_columns=1: scales of blocks are column-major;
- * inplace=1: y is the residual; tokens=1: with slots, device memory says how many rows of y count; align=, align_y=:
+ * inplace=1: y is the residual; tokens=1: with slots, device memory says how many rows of y count; x_rows=: with top,
+ * rows of an x of 2 GiB or more (as 16-bit elements), rounded up to a power of two: rows are gathered from farther than
+ * 32 bits reach (not said: x is smaller); align=, align_y=:
  * where pointers and row strides of x and w (align) or y and bias (align_y) are multiples of fewer than 16 bytes: of 8,
  * 4, 2. In a context with batch_invariant: invariant=1. All operators: overlap=1 in a context with launch_overlap. */
 RFG_API RFG_NODISCARD rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x,

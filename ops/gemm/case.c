@@ -66,7 +66,7 @@ static int gemm_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec s
     spec[0] = spec_2d("y", true, prob->dtype[2], gemm_y_rows(prob), gemm_y_cols(prob), v[GEMM_LDY]);
     spec[0].same_as = v[GEMM_INPLACE] ? 1 + 5 : 0;
     int64_t w_rows = gemm_w_rows(prob), experts = v[GEMM_EXPERTS];
-    spec[1] = spec_2d("x", false, prob->dtype[0], gemm_x_rows(prob), v[GEMM_K], v[GEMM_LDX]);
+    spec[1] = spec_2d("x", false, prob->dtype[0], gemm_all_x_rows(prob), v[GEMM_K], v[GEMM_LDX]);
     spec[2] = spec_2d("w", false, prob->dtype[1], w_rows, v[GEMM_K], v[GEMM_LDW]);
     if (v[GEMM_PREPACKED]) /* as 16 rows of W each */
         spec[2] = spec_2d("w", false, prob->dtype[1], w_rows / PREPACK_ROWS, gemm_w_cols(prob) * PREPACK_ROWS, 0);
@@ -363,8 +363,11 @@ static void gemm_as_called(struct rfg_problem *prob)
     if (prob->v[GEMM_GATED] == RFG_ACT_SWIGLUOAI + 1 && (float)prob->v[GEMM_LIMIT] == GEMM_DEFAULT_LIMIT)
         prob->v[GEMM_LIMIT] = 0;
     prob->v[GEMM_ROUTING] = GEMM_UNIFORM;
-    if (prob->v[GEMM_TOP] && prob->v[GEMM_M]) /* as many as it takes */
-        prob->v[GEMM_TOP] = ceil_div(prob->v[GEMM_M], gemm_x_rows(prob));
+    if (prob->v[GEMM_TOP] && prob->v[GEMM_M]) { /* as many as it takes */
+        int64_t rows = gemm_all_x_rows(prob);
+        prob->v[GEMM_TOP] = ceil_div(prob->v[GEMM_M], rows);
+        prob->v[GEMM_X_ROWS] = gemm_far_rows(rows, prob->v[GEMM_LDX] ? prob->v[GEMM_LDX] : prob->v[GEMM_K]);
+    }
     if (x.rows < 2 || x.cols < 2)
         prob->v[GEMM_X_COLUMNS] = 0;
     if (w.rows < 2 || w.cols < 2)
@@ -404,8 +407,8 @@ static void gemm_pack(const struct rfg_problem *prob, const rfg_tensor *t, void 
     a->weights = prob->v[GEMM_WEIGHTS] ? t[10].data : NULL;
     a->y_scale = gemm_y_is_codes(prob) ? t[11].data : NULL;
     a->experts = (int32_t)prob->v[GEMM_EXPERTS];
-    a->x_rows = (int32_t)gemm_x_rows(prob);
-    a->w_expert_scales = gemm_expert_scales(prob, a->w_scale_row);
+    a->x_rows = (int32_t)gemm_all_x_rows(prob);
+    a->w_expert_scales = (int)gemm_expert_scales(prob, a->w_scale_row);
     a->m = (int32_t)prob->v[GEMM_M];
     a->n = (int32_t)prob->v[GEMM_N];
     a->k = (int32_t)prob->v[GEMM_K];

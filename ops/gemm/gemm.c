@@ -75,6 +75,8 @@ static const struct rfg_key gemm_keys[GEMM_NKEYS] = {
                          "1: w's scales of blocks or groups are column-major" },
     [GEMM_INPLACE] = { "inplace", RFG_KEY_LAYOUT, 0, 0, 1, NULL, "1: y is the residual" },
     [GEMM_TOKENS] = { "tokens", RFG_KEY_LAYOUT, 0, 0, 1, NULL, "with slots, 1: device memory says how many count" },
+    [GEMM_X_ROWS] = { "x_rows", RFG_KEY_LAYOUT, 0, 0, MAX_SIZE, NULL,
+                      "with top, rows of an x of 2 GiB or more, up to a power of two; 0: M / top, or x is smaller" },
     [GEMM_ALIGN] = { "align", RFG_KEY_LAYOUT, 16, 1, 16, NULL,
                      "bytes, up to 16, of which pointers and row strides of x and w are multiples" },
     [GEMM_ALIGN_Y] = { "align_y", RFG_KEY_LAYOUT, 16, 1, 16, NULL,
@@ -152,38 +154,6 @@ bool gemm_has_loader(const struct rfg_problem *prob, struct rfg_reason *why)
         return rfg_refuse(why, "dtype of w is %s: must be x's, %s", rfg_dtype_name((rfg_dtype)prob->dtype[1]),
                           rfg_dtype_name((rfg_dtype)prob->dtype[0]));
     return gemm_is_codes(prob) || gemm_w_format(prob) || gemm_reads_plain(prob, why);
-}
-
-/* Scales of a row. Of mx formats as many as a w has that is padded. */
-static int64_t scale_cols(const struct rfg_problem *prob, int64_t per)
-{
-    return per == RFG_GEMM_SCALE_BLOCK   ? ceil_div(prob->v[GEMM_K], GEMM_SCALE_BLOCK)
-           : per == RFG_GEMM_SCALE_GROUP ? ceil_div(gemm_w_cols(prob), GEMM_SCALE_GROUP)
-                                         : 1;
-}
-
-struct gemm_scale_shape gemm_x_scales(const struct rfg_problem *prob)
-{
-    const int64_t *v = prob->v;
-    struct gemm_scale_shape s = { v[GEMM_X_PER] == RFG_GEMM_SCALE_TENSOR ? 1 : gemm_x_rows(prob),
-                                  scale_cols(prob, v[GEMM_X_PER]) };
-    return v[GEMM_X_SCALE] ? s : (struct gemm_scale_shape){ 0, 0 };
-}
-
-struct gemm_scale_shape gemm_w_scales(const struct rfg_problem *prob)
-{
-    const int64_t *v = prob->v;
-    bool blocks = v[GEMM_W_PER] == RFG_GEMM_SCALE_BLOCK;
-    struct gemm_scale_shape s = { v[GEMM_W_PER] == RFG_GEMM_SCALE_TENSOR ? 1
-                                  : blocks                               ? ceil_div(v[GEMM_N], GEMM_SCALE_BLOCK)
-                                                                         : v[GEMM_N],
-                                  scale_cols(prob, v[GEMM_W_PER]) };
-    return v[GEMM_W_SCALE] ? s : (struct gemm_scale_shape){ 0, 0 };
-}
-
-int gemm_expert_scales(const struct rfg_problem *prob, int row)
-{
-    return prob->v[GEMM_W_PER] == RFG_GEMM_SCALE_TENSOR ? 1 : (int)gemm_w_scales(prob).rows * row;
 }
 
 /* What is said of mx formats: codes with scales of groups on both sides. */
@@ -293,6 +263,9 @@ static bool experts_valid(const struct rfg_problem *prob, struct rfg_reason *why
                           v[GEMM_HALVES]);
     if (v[GEMM_HALVES] && v[GEMM_PREPACKED])
         return rfg_refuse(why, "halves=1: must be 0, w is prepacked");
+    if (v[GEMM_X_ROWS] && (!v[GEMM_TOP] || v[GEMM_X_ROWS] < gemm_x_rows(prob)))
+        return rfg_refuse(why, "x_rows=%" PRId64 ", top=%" PRId64 ": must be 0 without top, else at least M / top",
+                          v[GEMM_X_ROWS], v[GEMM_TOP]);
     if (!experts && (v[GEMM_TOP] || v[GEMM_WEIGHTS] || v[GEMM_ROUTING]))
         return rfg_refuse(why, "top=%" PRId64 ", weights=%" PRId64 ", routing=%s: experts is 0", v[GEMM_TOP],
                           v[GEMM_WEIGHTS], routing_names[v[GEMM_ROUTING]]);
@@ -481,6 +454,20 @@ static void scale_strides(const struct rfg_operand *o, bool columns, int64_t per
 {
     *row = per == RFG_GEMM_SCALE_TENSOR ? 0 : columns ? 1 : (int)o->ld;
     *col = per >= RFG_GEMM_SCALE_BLOCK ? columns ? (int)o->ld : 1 : 0;
+}
+
+/* Kernels count in 32 bits: scales of groups from the first row to the last, and an expert's. */
+static rfg_status check_spans(const struct rfg_problem *prob, const struct scales *s, const struct gemm_args *a)
+{
+    int64_t of_w = gemm_expert_scales(prob, a->w_scale_row), of_x = s->ox.rows * a->x_scale_row;
+    bool mx = gemm_is_mx(prob);
+    if (mx && of_x > INT32_MAX)
+        return BAD("x_scale has %" PRId64 " rows, %d apart: must span at most %d scales", s->ox.rows, a->x_scale_row,
+                   INT32_MAX);
+    if ((mx || prob->v[GEMM_EXPERTS]) && of_w > INT32_MAX)
+        return BAD("w_scale has %" PRId64 " rows%s, %d apart: must span at most %d scales", gemm_w_scales(prob).rows,
+                   prob->v[GEMM_EXPERTS] ? " of an expert" : "", a->w_scale_row, INT32_MAX);
+    return RFG_OK;
 }
 
 /* W, its scales and zero points, if its format has any, go with each other and with x. Fills in how they are grouped.
@@ -714,6 +701,7 @@ rfg_status rfg_gemm_sum(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor 
     prob.v[GEMM_INPLACE] = residual && or.begin == oy.begin;
     prob.v[GEMM_LDX] = ox.ld == ox.cols ? 0 : ox.ld;
     prob.v[GEMM_LDW] = ow.ld == ow.cols ? 0 : ow.ld;
+    prob.v[GEMM_X_ROWS] = prob.v[GEMM_TOP] ? gemm_far_rows(ox.rows, ox.ld) : 0;
     prob.v[GEMM_LDY] = oy.ld == oy.cols ? 0 : oy.ld;
     prob.v[GEMM_ALIGN] = rfg_alignment(ox.bits | ow.bits | (prepacked ? os.bits | oz.bits : 0));
     prob.v[GEMM_ALIGN_Y] = rfg_alignment(oy.bits | ob.bits | (sum ? or.bits : 0));
@@ -753,8 +741,10 @@ rfg_status rfg_gemm_sum(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor 
     scale_strides(&codes.ox, codes.x_columns, p.x_per, &a.x_scale_row, &a.x_scale_col);
     scale_strides(&codes.ow, codes.w_columns, p.w_per, &a.w_scale_row, &a.w_scale_col);
     if (is_codes && prepacked) /* as it was before */
-        a.w_scale_row = (int)gemm_w_cols(&prob) / GEMM_SCALE_GROUP;
-    a.w_expert_scales = gemm_expert_scales(&prob, a.w_scale_row);
+        a.w_scale_row = (int)(gemm_w_cols(&prob) / GEMM_SCALE_GROUP);
+    if (is_codes && (st = check_spans(&prob, &codes, &a)))
+        return st;
+    a.w_expert_scales = (int32_t)gemm_expert_scales(&prob, a.w_scale_row);
     return rfg_dispatch(ctx, &prob, &a, stream);
 }
 

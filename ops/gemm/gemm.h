@@ -41,6 +41,7 @@ enum {
     GEMM_W_COLUMNS,
     GEMM_INPLACE, /* y is the residual */
     GEMM_TOKENS,  /* with slots, 1: device memory says how many rows of y count */
+    GEMM_X_ROWS,  /* with top: rows of x, if it is far (gemm_far_rows()); 0: M / top, or more within 2 GiB */
     GEMM_ALIGN,   /* 1, 2, 4, 8, 16: what x's and w's pointers and row strides, in bytes, are multiples of */
     GEMM_ALIGN_Y, /* the same for y and bias */
     GEMM_INVARIANT,
@@ -83,10 +84,18 @@ static inline int64_t gemm_y_rows(const struct rfg_problem *prob)
 {
     return prob->v[GEMM_SLOTS] ? prob->v[GEMM_M] / prob->v[GEMM_SLOTS] : prob->v[GEMM_M];
 }
+/* Rows of x that are read, and that it has as far as the problem says: of an x whose rows are gathered more. */
 static inline int64_t gemm_x_rows(const struct rfg_problem *prob)
 {
     return prob->v[GEMM_TOP] ? ceil_div(prob->v[GEMM_M], prob->v[GEMM_TOP]) : prob->v[GEMM_M];
 }
+static inline int64_t gemm_all_x_rows(const struct rfg_problem *prob)
+{
+    return prob->v[GEMM_X_ROWS] ? prob->v[GEMM_X_ROWS] : gemm_x_rows(prob);
+}
+/* What GEMM_X_ROWS says of a gathered x of so many rows, ld elements apart: 0 if 32 bits count its bytes, else a power
+ * of two, so that such calls have few plans. */
+int64_t gemm_far_rows(int64_t rows, int64_t ld);
 /* Of a grouped product, the plain one that costs about as much: of the rows that an expert has, with all w that are
  * read. Of a plain one, itself. */
 struct rfg_problem gemm_as_plain(const struct rfg_problem *prob);
@@ -155,7 +164,7 @@ struct gemm_scale_shape {
 struct gemm_scale_shape gemm_x_scales(const struct rfg_problem *prob);
 struct gemm_scale_shape gemm_w_scales(const struct rfg_problem *prob);
 /* Of codes, scales from an expert's to the next one's; row: w_scale_row. */
-int gemm_expert_scales(const struct rfg_problem *prob, int row);
+int64_t gemm_expert_scales(const struct rfg_problem *prob, int row);
 
 /* Columns of Y. */
 static inline int64_t gemm_y_cols(const struct rfg_problem *prob)

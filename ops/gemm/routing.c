@@ -168,6 +168,7 @@ void gemm_cost(const struct rfg_problem *prob, double *bytes, double *flops)
         (v[GEMM_WEIGHTS] ? 4 * m : 0) + (v[GEMM_SLOTS] ? 4 * m : 0);
     if (gemm_is_codes(prob)) {
         struct gemm_scale_shape x = gemm_x_scales(prob), w = gemm_w_scales(prob);
+        x.rows = x.rows < gemm_x_rows(prob) ? x.rows : gemm_x_rows(prob); /* that are read */
         *bytes += ((double)(x.rows * x.cols) + experts * (double)(w.rows * w.cols)) *
                   (double)rfg_format_bytes(gemm_scale_dtype(prob), 1);
     }

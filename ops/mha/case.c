@@ -178,13 +178,12 @@ static void mha_as_called(struct rfg_problem *prob)
 /* ---- views of the harness' memory ------------------------------------------------------------------------------- */
 
 /* [groups, tokens, heads, d] in memory that has rows of heads `ld` apart, or, with heads outside, a group's heads one
- * after the other. */
+ * after the other, and groups as far apart as with rows. */
 static rfg_tensor heads_view(const rfg_tensor *t, int64_t groups, int64_t tokens, int64_t heads, int64_t d, int64_t ld,
                              bool heads_outside)
 {
     rfg_tensor view = { t->data, t->dtype, 4, { groups, tokens, heads, d }, { tokens * ld, ld, d, 1 } };
     if (heads_outside) {
-        view.strides[0] = heads * tokens * d;
         view.strides[1] = d;
         view.strides[2] = tokens * d;
     }
@@ -204,12 +203,11 @@ static rfg_tensor drop(rfg_tensor t, int dim)
 
 static rfg_tensor older_vllm(const rfg_tensor *t, int64_t blocks, int64_t heads, int64_t page, int64_t d, bool is_k)
 {
-    int64_t x = rfg_format_elements((int)t->dtype, 16);
+    int64_t x = rfg_format_elements((int)t->dtype, 16), block = page * t->strides[0];
     if (is_k)
-        return (rfg_tensor){
-            t->data, t->dtype, 5, { blocks, heads, d / x, page, x }, { heads * page * d, page * d, page * x, x, 1 }
-        };
-    return (rfg_tensor){ t->data, t->dtype, 4, { blocks, heads, d, page }, { heads * page * d, page * d, page, 1 } };
+        return (
+            rfg_tensor){ t->data, t->dtype, 5, { blocks, heads, d / x, page, x }, { block, page * d, page * x, x, 1 } };
+    return (rfg_tensor){ t->data, t->dtype, 4, { blocks, heads, d, page }, { block, page * d, page, 1 } };
 }
 
 static rfg_tensor cache_view(const struct rfg_problem *prob, const rfg_tensor *t, int64_t d, bool is_k)

@@ -69,13 +69,24 @@ static inline bool few_rows(const struct rfg_problem *prob, int most, struct rfg
            rfg_refuse(why, "M=%" PRId64 ": must be at most %d, or W is read too often", prob->v[GEMM_M], most);
 }
 
+static inline int64_t row_of_x(const struct rfg_problem *prob)
+{
+    return MAX(prob->v[GEMM_LDX], prob->v[GEMM_K]);
+}
+
+/* Is X, whose rows are gathered, more than one buffer has? */
+static inline bool x_is_far(const struct rfg_problem *prob)
+{
+    return prob->v[GEMM_TOP] && gemm_far_rows(gemm_all_x_rows(prob), row_of_x(prob)) != 0;
+}
+
 /* Do tiles of X and W suit buffer loads? A lane's offsets have 31 bits, and the first beyond them stands for what isn't
- * there. */
+ * there. tile_m 0: X is loaded in another way. */
 static inline bool tiles_span(const struct rfg_problem *prob, int64_t tile_m, int64_t tile_n, struct rfg_reason *why)
 {
-    int64_t ldx = MAX(prob->v[GEMM_LDX], prob->v[GEMM_K]), ldw = MAX(prob->v[GEMM_LDW], prob->v[GEMM_K]);
-    if (prob->v[GEMM_TOP]) /* all of X, or of an expert's W */
-        tile_m = gemm_x_rows(prob);
+    int64_t ldx = row_of_x(prob), ldw = MAX(prob->v[GEMM_LDW], prob->v[GEMM_K]);
+    if (prob->v[GEMM_TOP] && tile_m) /* all of X, or of an expert's W */
+        tile_m = gemm_all_x_rows(prob);
     if (prob->v[GEMM_HALVES])
         tile_n = prob->v[GEMM_N];
     return (tile_m * ldx * 2 <= INT32_MAX && tile_n * ldw * 2 <= INT32_MAX) ||

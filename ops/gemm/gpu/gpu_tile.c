@@ -56,6 +56,8 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     int frag = is_cdna(dev) ? 4 : 8, frags = s.frags_m + s.frags_n;
     s.registers = 5 * s.copies + frags * frag * (decodes(dev, prob) ? 3 : 1) +
                   (is_cdna(dev) && strcmp(dev->target, "gfx950") ? 32 : 24);
+    if (x_is_far(prob)) /* addresses of 64 bits */
+        s.registers += s.copies - s.w_copies;
     if (gemm_scales(prob) == GEMM_SCALES_BLOCKS)
         s.registers += 3 * s.frags_m + s.frags_n * frag + 4 * frag;
     if (s.parts) /* words rather than chunks, each with a zero point; a part's scales; sums of a few fragments */
@@ -141,7 +143,7 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
     if (p[SPLIT_K] > s.steps)
         return rfg_refuse(why, "split_k=%d: K=%" PRId64 " has %" PRId64 " steps of tile_k=%d", p[SPLIT_K], k, s.steps,
                           p[TILE_K]);
-    if (!tiles_span(prob, p[TILE_M], p[TILE_N], why))
+    if (!tiles_span(prob, x_is_far(prob) ? 0 : p[TILE_M], p[TILE_N], why))
         return false;
     return grid_fits(s.tiles_m * s.tiles_n, p[SPLIT_K], s.threads, why);
 }
@@ -269,6 +271,8 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     rfg_kernel_macro(k, "BUFFERS", p[BUFFERS]);
     rfg_kernel_macro(k, "TAIL", prob->v[GEMM_K] % p[TILE_K] != 0);
     rfg_kernel_macro(k, "PREPACKED", (int)prob->v[GEMM_PREPACKED]);
+    if (x_is_far(prob)) /* others need not know it */
+        rfg_kernel_macro(k, "FAR", 1);
 }
 
 static void launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l)

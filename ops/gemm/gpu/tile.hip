@@ -27,7 +27,8 @@
  * is a multiple of 16), WIDTH (64, 128; of X), BUFFERS (1, 2), TAIL (rows aren't whole steps), PREPACKED. Grid: (tiles,
  * parts of k), tiles in rfg_xcd_tile()'s order: of bands of X, so that what runs at a time is about square. Workgroups
  * of a tile add their sums in the order of the parts. Needs rows of X and W aligned to 16 bytes, whole chunks of them,
- * and tiles of X and W that span less than 2 GiB. */
+ * and tiles of X and W that span less than 2 GiB. With FAR rows of X are gathered from anywhere: each has an address of
+ * its own, and what lies beyond its end is not loaded. */
 #include "rfg_device.h"
 #include "rfg_amd_stream.h"
 #include "rfg_amd_wide.h"
@@ -107,12 +108,17 @@ RFG_DEVICE int swizzle(int row, int chunks)
 
 /* What a thread copies, and where it puts it. */
 struct copier {
-    rfg_buffer x, w;
+    rfg_buffer x, w; /* x: not with FAR */
+#if FAR
+    const char *x_at[X_COPIES];
+    rfg_u32 w_at[W_COPIES];
+#else
     rfg_u32 x_at[X_COPIES], w_at[W_COPIES]; /* bytes, at k = 0 */
-    int chunk, w_chunk;                     /* its chunks of a step */
-    int chunks;                             /* of a row of X */
-    int end;                                /* the step after the last one */
-    int to, w_to;                           /* chunk of LDS, of its first row of X, and of W */
+#endif
+    int chunk, w_chunk; /* its chunks of a step */
+    int chunks;         /* of a row of X */
+    int end;            /* the step after the last one */
+    int to, w_to;       /* chunk of LDS, of its first row of X, and of W */
 #if MX
     struct mx_copier mx;
 #endif
@@ -196,11 +202,17 @@ RFG_DEVICE void load_step(struct staged *s, struct copier *c, int step)
 {
     rfg_u32 beyond = !TAIL || step * CHUNKS + c->chunk < c->chunks ? 0 : 0x80000000u;
     rfg_u32 w_beyond = W_CHUNKS == CHUNKS ? beyond : 0; /* e2m1 has no NaN: whatever is there times 0 is 0 */
+#if !FAR
     c->x.z = xcd_scalar(step < c->end ? c->x.z : 0);
+#endif
     c->w.z = xcd_scalar(step < c->end ? c->w.z : 0);
 #pragma unroll
     for (int i = 0; i < X_COPIES; i++)
+#if FAR
+        s->x[i] = step < c->end && !beyond ? rfg_load16(c->x_at[i] + (long long)step * WIDTH) : (rfg_u32x4)(0);
+#else
         s->x[i] = rfg_buffer_load16(c->x, c->x_at[i] | beyond, step * WIDTH);
+#endif
 #if DECODES
 #pragma unroll
     for (int i = 0; i < W_COPIES; i++)
@@ -466,14 +478,20 @@ RFG_KERNEL(THREADS) gemm_tile(struct gemm_args a)
     c.w_to = W_IN_LDS + row_w * W_CHUNKS + (c.w_chunk ^ swizzle(row_w, W_CHUNKS));
     int ldx = (int)X_BYTES_OF(GEMM_LDX(&a)), ldw = (int)W_BYTES_OF(GEMM_LDW(&a));
     int rows_m = a.m - m0 < TILE_M ? a.m - m0 : TILE_M, rows_n = a.n - n0 < TILE_N ? a.n - n0 : TILE_N;
+#if !FAR
     c.x = GATHER ? rfg_buffer_of(a.x, (X_ROWS(&a) - 1) * ldx + X_BYTES_OF(a.k))
                  : rfg_buffer_of(x_row(&a, m0), (rows_m - 1) * ldx + X_BYTES_OF(a.k));
+#endif
     c.w = HALVES ? rfg_buffer_of(a.w, (a.n - 1) * ldw + W_BYTES_OF(W_COLS(&a)))
                  : rfg_buffer_of(W_ROW_AT(&a, n0), (rows_n - 1) * ldw + W_BYTES_OF(W_COLS(&a)));
 #pragma unroll
     for (int i = 0; i < X_COPIES; i++) {
         int r = row + i * ROWS_A_PASS;
+#if FAR
+        c.x_at[i] = x_row(&a, r < rows_m ? r : rows_m - 1) + c.chunk * 16;
+#else
         c.x_at[i] = row_offset(GATHER, GATHER && r < rows_m ? x_row_at(&a, r) : 0, r, rows_m, ldx, c.chunk);
+#endif
     }
 #pragma unroll
     for (int i = 0; i < W_COPIES; i++) {
