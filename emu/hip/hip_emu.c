@@ -4,8 +4,8 @@
  * stream is always idle when a call comes back; captured work runs when its graph is launched.
  *
  * A kernel's fault is the error of the launch that ran it (a real GPU tells at the next synchronisation, and is lost
- * to the process). Here the device stays usable: nothing of it is broken, the report says where it happened, and a
- * test or a sweep wants to go on with the next kernel. */
+ * to the process). What stays of it emu_rules.on_fault says: of emu:ARCH nothing; the report says where it happened,
+ * and a test or a sweep wants to go on with the next kernel. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
