@@ -129,6 +129,14 @@ static void work_out(struct emu_effect *e, const struct emu_inst *i, int wave_si
                                                    : EMU_NO_LANE;
 }
 
+/* A store to LDS, or by FLAT perhaps, of a byte or two. */
+static bool stores_part(const struct emu_inst *i)
+{
+    const char *name = i->op->name;
+    bool small = strstr(name, "_b8") || strstr(name, "_b16") || strstr(name, "_byte") || strstr(name, "_short");
+    return small && (emu_begins(name, "ds_write") || emu_begins(name, "ds_store") || i->op->cls == EMU_FLAT_STORE);
+}
+
 const struct emu_effect *emu_effects(const struct emu_program *prog)
 {
     struct emu_program *p = (struct emu_program *)prog; /* the table is a cache of its own */
@@ -138,6 +146,7 @@ const struct emu_effect *emu_effects(const struct emu_program *prog)
             if (p->inst[k].op) {
                 work_out(&p->effects[k], &p->inst[k], p->wave_size);
                 emu_hazard_classes(&p->effects[k], p, &p->inst[k]);
+                p->lds_parts |= stores_part(&p->inst[k]);
             }
     pthread_mutex_unlock(&lock);
     return p->effects;

@@ -123,6 +123,80 @@ TWIN(last_before_others, global_race)
     LAST(GOOD(BARRIER), __ATOMIC_ACQ_REL, AGENT_ACQUIRE);
 }
 
+/* Who comes last looks at what all added to by atomics; its wave's own is the last of them. */
+#define FENCE(order) __builtin_amdgcn_fence(order, "agent")
+#define LAST_LOOKS(add, release, acquire)                                                                              \
+    __shared__ unsigned arrived;                                                                                       \
+    add;                                                                                                               \
+    release;                                                                                                           \
+    BARRIER;                                                                                                           \
+    if (TID == 0)                                                                                                      \
+        arrived = ADD(&out[64], 1);                                                                                    \
+    BARRIER;                                                                                                           \
+    if (arrived != GROUPS - 1)                                                                                         \
+        return;                                                                                                        \
+    acquire;                                                                                                           \
+    if (TID < 2)                                                                                                       \
+    out[ITEMS + TID] = out[TID]
+
+TWIN(last_looks_at_sums, global_race)
+{
+    LAST_LOOKS(ADD(&out[TID & 1], in[ME] & 255), GOOD(FENCE(__ATOMIC_RELEASE)), GOOD(FENCE(__ATOMIC_ACQUIRE)));
+}
+TWIN(last_looks_at_sums_of_one_wave, global_race)
+{
+    LAST_LOOKS(
+        if (TID < 2) { ADD(&out[TID], in[ME] & 255); }, GOOD(FENCE(__ATOMIC_RELEASE)), GOOD(FENCE(__ATOMIC_ACQUIRE)));
+}
+TWIN(last_looks_at_old_sums, global_race)
+{
+    LAST_LOOKS(ADD(&out[TID & 1], in[ME] & 255), FENCE(__ATOMIC_RELEASE), GOOD(FENCE(__ATOMIC_ACQUIRE)));
+}
+/* Sums of floats are compare-and-swap loops, which wait for what they get. */
+TWIN(last_looks_at_swapped_sums, global_race)
+{
+    LAST_LOOKS(
+        {
+            unsigned had = out[TID & 1];
+            while (!__hip_atomic_compare_exchange_strong(&out[TID & 1], &had, had + (in[ME] & 255), __ATOMIC_RELAXED,
+                                                         __ATOMIC_RELAXED, AGENT))
+                ;
+        },
+        FENCE(__ATOMIC_RELEASE), GOOD(FENCE(__ATOMIC_ACQUIRE)));
+}
+/* ... and sets the counter back, plainly, and looks at it. */
+TWIN(last_sets_the_counter_back, global_race)
+{
+    __shared__ unsigned arrived;
+    if (TID == 0) {
+        FENCE(__ATOMIC_RELEASE);
+        arrived = ADD(&out[64], 1);
+        GOOD(FENCE(__ATOMIC_ACQUIRE);)
+        if (arrived == GROUPS - 1) {
+            out[65] = out[64];
+            STORED;
+            out[64] = 0;
+        }
+    }
+}
+/* Each work-item of a wave has a flag of its own for another workgroup. */
+#if __gfx942__ || __gfx950__ || __gfx1201__ /* elsewhere nothing in the store says that it is one */
+TWIN(flags_of_a_wave, global_race)
+{
+    if (GROUP == 0 && TID < 64) {
+        out[ITEMS + TID] = in[TID];
+        GOOD(FENCE(__ATOMIC_RELEASE);)
+        STORE(&out[TID], 9, __ATOMIC_RELAXED);
+    }
+    if (GROUP == 1 && TID < 64) {
+        while (LOADED(&out[TID], __ATOMIC_RELAXED) != 9)
+            SLEEP;
+        FENCE(__ATOMIC_ACQUIRE);
+        out[2 * ITEMS + TID] = out[ITEMS + (TID ^ 1)];
+    }
+}
+#endif
+
 TWIN(last_but_one, global_race)
 {
     __shared__ unsigned arrived;
