@@ -579,14 +579,14 @@ TWIN(atomic_off_its_size, misaligned)
 TWIN(memory_unwritten, uninitialised_memory)
 {
     GOOD(fresh[ME] = in[ME];)
-    out[ME] = fresh[ME];
+    out[ME] = fresh[ME] + 1;
 }
 TWIN(memory_half_written, uninitialised_memory)
 {
     if (EITHER(true, !(TID & 1)))
         fresh[ME] = in[ME];
     STORED;
-    out[ME] = fresh[ME];
+    out[ME] = fresh[ME] + 1;
 }
 TWIN(sum_in_unwritten_memory, uninitialised_memory)
 {
@@ -611,5 +611,40 @@ TWIN(bytes_unwritten, uninitialised_memory)
     for (int k = 0; k < EITHER(4, 3); k++)
         bytes[4 * ME + k] = (unsigned char)(in[ME] >> 8 * k);
     STORED;
+    out[ME] = fresh[ME] * 3;
+}
+/* Copies of what nothing wrote are right until somebody asks for the value. */
+TWIN(unwritten_copied, uninitialised_memory)
+{
     out[ME] = fresh[ME];
+    STORED;
+    BAD(out[ITEMS + ME] = in[out[ME] & 15];)
+}
+struct padded {
+    unsigned char c;
+    unsigned i;
+};
+TWIN(padding_copied, uninitialised_memory)
+{
+    struct padded *from = (struct padded *)fresh + ME / 2, *to = (struct padded *)out + ME / 2;
+    if (ME & 1)
+        return;
+    from->c = (unsigned char)in[ME];
+    from->i = in[ME + 1];
+    STORED;
+    *to = *from;
+    STORED;
+    if (*EITHER(&to->c, (unsigned *)to) > 77)
+        out[2 * ITEMS + ME] = to->i;
+}
+TWIN(padding_by_way_of_lds, uninitialised_memory)
+{
+    __shared__ struct padded s[SIZE];
+    struct padded *to = (struct padded *)out + ME;
+    s[TID].c = (unsigned char)in[ME];
+    s[TID].i = in[ME];
+    BARRIER;
+    *to = s[TID ^ 1];
+    STORED;
+    out[2 * ITEMS + ME] = EITHER(to->c, *(unsigned *)to) * 3;
 }
