@@ -155,6 +155,10 @@ hipError_t emu_hipLaunchHostFunc(hipStream_t stream, void (*fn)(void *data), voi
 
 /* hip_emu.c: the block that [p, p + size) is in; NULL, and a report, if it isn't in one. */
 struct emu_block *emu_find_range(const void *p, size_t size, bool write, const char *call);
+/* May a copy touch it, the host's or a device's? False, and a report, if it is a device's that was freed or ends
+ * before.
+ */
+bool emu_copy_fits(const void *p, size_t size, bool write, const char *call);
 hipError_t emu_run_copy(const struct node *n); /* or a memset */
 /* Is p in memory that a device may touch? */
 struct emu_block *emu_find_block(const void *p);
