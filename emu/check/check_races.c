@@ -24,9 +24,9 @@
 
 #include "base/log.h"
 #include "check_clocks.h"
+#include "check_pages.h"
 #include "watch.h"
 
-#define PAGE     4096
 #define MAX_WAVE ((1u << 22) - 2)
 #define FEW      4 /* lanes of an atomic or a store that may be for synchronisation, where nothing else says it */
 
@@ -380,27 +380,6 @@ void emu_races_barrier(struct emu_workgroup *wg)
 /* ---- memory
  * ------------------------------------------------------------------------------------------------------------------ */
 
-struct granule {
-    uint64_t writer, reader, before;     /* before: the last reader of another wave than reader's */
-    uint16_t written, read, read_before; /* bytes */
-    bool same;                           /* more than one wave stored the same */
-};
-/* Atomics before the last one on a granule: of another wave than its, of another workgroup than its. */
-struct former {
-    uint64_t wave, group;
-    uint32_t returned; /* the last one's number among its wave's operations if it returns a value, else 0 */
-};
-struct page {
-    uint32_t generation;
-    unsigned shift; /* of a granule's size: 4, 2, 0 */
-    struct granule *granule;
-    struct former *former; /* by granule; NULL: no two waves' atomics met */
-};
-struct emu_pages {
-    size_t n;
-    struct page page[];
-};
-
 void emu_races_forget(struct emu_pages **pages)
 {
     for (size_t k = 0; *pages && k < (*pages)->n; k++) {
@@ -409,68 +388,6 @@ void emu_races_forget(struct emu_pages **pages)
     }
     free(*pages);
     *pages = NULL;
-}
-
-/* NULL: there is no memory, or it isn't watched. */
-static struct page *page_at(const struct emu_races *r, const struct emu_block *b, uint64_t address)
-{
-    struct emu_pages **pages = emu_memory_pages(b);
-    uint64_t base = b->lo & ~(uint64_t)(PAGE - 1);
-    if (!pages)
-        return NULL;
-    if (!*pages) {
-        size_t n = (b->hi - 1 - base) / PAGE + 1;
-        *pages = calloc(1, sizeof(**pages) + n * sizeof(struct page));
-        if (!*pages)
-            return NULL;
-        (*pages)->n = n;
-    }
-    struct page *p = &(*pages)->page[(address - base) / PAGE];
-    if (p->granule && p->generation != r->generation) {
-        free(p->former);
-        p->former = NULL;
-        if (p->shift != 4) {
-            free(p->granule);
-            p->granule = NULL;
-        } else
-            memset(p->granule, 0, (PAGE >> 4) * sizeof(struct granule));
-    }
-    if (!p->granule) {
-        p->shift = 4;
-        p->granule = calloc(PAGE >> 4, sizeof(struct granule));
-    }
-    p->generation = r->generation;
-    return p->granule ? p : NULL;
-}
-
-/* Each granule becomes four; or sixteen, of one byte. False: there is no memory. */
-static bool split(struct page *p, unsigned shift)
-{
-    struct granule *finer = calloc(PAGE >> shift, sizeof(*finer));
-    struct former *former = p->former ? calloc(PAGE >> shift, sizeof(*former)) : NULL;
-    if (!finer || (p->former && !former)) {
-        free(finer);
-        return false;
-    }
-    for (size_t k = 0; k < (size_t)PAGE >> shift; k++) {
-        const struct granule *from = &p->granule[k << shift >> p->shift];
-        unsigned at = (unsigned)(k << shift) & ((1u << p->shift) - 1), mask = (1u << (1u << shift)) - 1;
-        finer[k].written = from->written >> at & mask;
-        finer[k].read = from->read >> at & mask;
-        finer[k].writer = finer[k].written ? from->writer : 0;
-        finer[k].reader = finer[k].read ? from->reader : 0;
-        finer[k].read_before = from->read_before >> at & mask;
-        finer[k].before = finer[k].read_before ? from->before : 0;
-        finer[k].same = from->same;
-        if (former && finer[k].written)
-            former[k] = p->former[k << shift >> p->shift];
-    }
-    free(p->former);
-    p->former = former;
-    free(p->granule);
-    p->granule = finer;
-    p->shift = shift;
-    return true;
 }
 
 /* How an instruction touches memory. */
@@ -788,7 +705,7 @@ static void touch_row(struct emu_wave *w, struct touch *t, const struct emu_bloc
     for (uint64_t x = first; x < end;) {
         uint64_t to = (x & ~15ull) + 16 < end ? (x & ~15ull) + 16 : end;
         if (!page || !(x & (PAGE - 1)))
-            page = page_at(r, b, x);
+            page = page_at(r->generation, b, x);
         if (!page)
             return;
         struct granule *g = &page->granule[(x & (PAGE - 1)) >> 4];
@@ -854,7 +771,7 @@ void emu_races_access(struct emu_wave *w, const struct emu_inst *i, const struct
                 FLUSH();
             }
             if (!page || page_number != x / PAGE) {
-                page = page_at(r, b, x);
+                page = page_at(r->generation, b, x);
                 page_number = x / PAGE;
             }
             if (!page)
