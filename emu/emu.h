@@ -189,6 +189,7 @@ struct emu_program {
     void *pool;  /* the decoder's: what mods point into */
     int wave_size;
     struct emu_effect *effects; /* emu_effects(); NULL: not asked for yet */
+    bool lds_parts;             /* ... it may store less than a word to LDS */
 };
 
 /* Decodes the whole text. False: error says the instruction, its address and bytes. An op without fn is an error

@@ -108,7 +108,7 @@ void emu_say_undefined(struct emu_wave *w, const struct emu_inst *i, unsigned re
     static const char *const checks[] = { "uninitialised-memory", "uninitialised-lds", "uninitialised-scratch" };
     static const char *const places[] = { "memory", "LDS", "scratch" };
     const struct emu_regs *r = w->checks->regs;
-    uint32_t from = reg >= EMU_VGPR ? r->vfrom[reg - EMU_VGPR] : r->sfrom[reg];
+    uint32_t from = (reg >= EMU_VGPR ? r->vfrom[reg - EMU_VGPR] : r->sfrom[reg]) & ~EMU_COMPUTED;
     char name[16], text[128];
     emu_register_name(reg, name);
     if (from) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A workgroup's LDS, by words of four bytes; by bytes from the first store of less than a word on:
+ * A workgroup's LDS, by words of four bytes; by bytes from the first store of less than a word on, in a program that
+ * has such stores from the first load of less:
  *
  *   lds-race   two waves touch the same bytes of LDS, one of them writing, not both atomically, with no barrier
  *       between; or with one that the writer reached before its store had been waited for. Not: waves that store the
@@ -494,10 +495,12 @@ void emu_lds_access(struct emu_wave *w, const struct emu_inst *i, const struct e
     uint64_t bad = 0, partly = 0;
     unsigned words = (a->bytes + 3u) / 4, want = a->bytes < 4 ? (1u << a->bytes) - 1 : 15;
     bool small = a->bytes < 4;
+    /* A word's cell doesn't say who read which of its bytes: that must be known before one is stored. */
+    bool parts = a->kind != EMU_LOAD || w->prog->lds_parts;
     if (w->wg->shadow->shift)
-        for (uint64_t m = a->kind == EMU_LOAD ? 0 : a->lanes; m; m &= m - 1)
+        for (uint64_t m = parts ? a->lanes : 0; m; m &= m - 1)
             small |= a->addr[__builtin_ctzll(m)] & 3;
-    if (small && a->kind != EMU_LOAD && w->wg->shadow->shift)
+    if (small && parts && w->wg->shadow->shift)
         split(w->wg->shadow);
     for (unsigned d = 0; d < words && a->kind == EMU_STORE && a->data != EMU_NONE; d++)
         partly |= ~emu_regs_defined(w, a->data + d);

@@ -17,20 +17,23 @@ struct emu_shadow {
     struct emu_pages *pages; /* check_races.c */
 };
 
+static bool map_bits(struct emu_shadow *s)
+{
+    s->bits = mmap(NULL, s->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (s->bits == MAP_FAILED)
+        s->bits = NULL;
+    return s->bits != NULL;
+}
+
 void emu_memory_begin(struct emu_block *b)
 {
     if (b->kind != EMU_BLOCK_DEVICE)
         return;
     struct emu_shadow *s = calloc(1, sizeof(*s));
-    size_t size = (b->hi - b->lo + 7) / 8;
     if (!s)
         return; /* unwatched */
-    s->bits = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    s->size = size;
-    if (s->bits == MAP_FAILED) {
-        s->bits = NULL;
-        s->all = true;
-    }
+    s->size = (b->hi - b->lo + 7) / 8;
+    s->all = !map_bits(s);
     b->shadow = s;
 }
 
@@ -151,8 +154,21 @@ static bool undefined_words(const struct emu_shadow *s, size_t at, unsigned byte
     return undefined(s, at, bytes);
 }
 
+/* Of what a lane has just stored, the bytes that nothing wrote before it. */
+static void forget_copied(const struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a, int lane,
+                          struct emu_shadow *s, size_t at)
+{
+    if (s->all && map_bits(s)) {
+        memset(s->bits, 0xff, s->size);
+        s->all = false;
+    }
+    for (unsigned b = 0; b < a->bytes && !s->all; b++)
+        if (!(emu_regs_bytes(w, i, a, b / 4, lane) >> b % 4 & 1))
+            s->bits[(at + b) / 8] &= (uint8_t) ~(1u << (at + b) % 8);
+}
+
 void emu_memory_access(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a,
-                       const struct emu_block *b)
+                       const struct emu_block *b, uint64_t copied)
 {
     uint64_t bad[16] = { 0 }, any = 0;
     uint32_t known[16][64];
@@ -165,11 +181,14 @@ void emu_memory_access(struct emu_wave *w, const struct emu_inst *i, const struc
         if (addr < b->lo || addr >= b->hi)
             b = emu_memory_find(w->launch->memory, addr);
         struct emu_shadow *s = b ? b->shadow : NULL;
-        if (!s || s->all)
+        if (!s || (s->all && !copied))
             continue;
         size_t at = addr - b->lo;
         if (a->kind == EMU_STORE) {
-            define(s, at, a->bytes);
+            if (!s->all)
+                define(s, at, a->bytes);
+            if (copied >> l & 1)
+                forget_copied(w, i, a, l, s, at);
             continue;
         }
         if (!undefined_words(s, at, a->bytes))

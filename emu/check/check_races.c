@@ -14,7 +14,8 @@
  * Each wave has a vector clock whose time is its count of memory operations (the counters of s_waitcnt), so that what a
  * wait covers needs no other book. Memory's side is kept by granules of 16 bytes, the last writer and the last reader
  * of each; a page's become granules of 4 bytes, then of one, where one writer is no longer enough. Of several readers
- * the last counts.
+ * the last counts. Atomics aren't ordered by being atomic: who looks plainly at what several waves changed by them must
+ * come after each, so that before the last one those of another wave and of another workgroup are kept (struct former).
  *
  * No race: waves that store the same (who reads then needs no order with any of them); the plain load that a
  * compare-and-swap loop begins with, if the swap follows. */
@@ -23,11 +24,11 @@
 
 #include "base/log.h"
 #include "check_clocks.h"
+#include "check_pages.h"
 #include "watch.h"
 
-#define PAGE     4096
 #define MAX_WAVE ((1u << 22) - 2)
-#define FEW      4 /* lanes of an atomic or a store that may be for synchronisation */
+#define FEW      4 /* lanes of an atomic or a store that may be for synchronisation, where nothing else says it */
 
 /* ---- epochs: who, where, when --------------------------------------------------------------------------------------
  */
@@ -66,7 +67,8 @@ struct emu_clocks {
     uint32_t acquired_at;
     struct clock written_back; /* by a buffer_wbl2 that has not been waited for */
     uint32_t writing_back, own_wb;
-    uint32_t told; /* its writes up to there it gave to others: by its last release or barrier */
+    uint32_t told;  /* its writes up to there it gave to others: by its last release or barrier */
+    uint32_t fresh; /* its atomics up to there were done when its caches were last invalidated */
     bool wb_pending;
 };
 
@@ -98,7 +100,7 @@ void emu_clocks_begin(struct emu_wave *w)
     struct emu_clocks *c = w->checks->clocks;
     c->id = (uint32_t)(group_number(w->launch, w->wg) * (uint64_t)w->launch->waves + (uint64_t)w->index);
     c->known.n = c->out.n = c->cached.n = c->near.n = c->acquired.n = c->written_back.n = 0;
-    c->own_wb = c->acquired_at = c->told = 0;
+    c->own_wb = c->acquired_at = c->told = c->fresh = 0;
     c->wb_pending = c->more = false;
 }
 
@@ -234,6 +236,12 @@ static void release(struct emu_wave *w, uint64_t address)
     w->checks->clocks->told = me.w;
 }
 
+/* What stands for a store of many lanes among the words that synchronise: an address that no memory has. */
+static uint64_t key_of(uint64_t epoch)
+{
+    return 1ull << 63 | ((uint64_t)wave_of(epoch) << 23 | clock_of(epoch)) << 2;
+}
+
 static void acquire(struct emu_wave *w, uint64_t address)
 {
     struct sync *s = sync_at(w->launch->watch->races, address, false);
@@ -268,6 +276,17 @@ static bool is_named(const struct emu_inst *i, const char *name)
     return !strcmp(i->op->name, name);
 }
 
+/* What its plain loads find is no longer older than that. */
+static void fetch_anew(struct emu_wave *w, const struct clock *than)
+{
+    struct emu_clocks *c = w->checks->clocks;
+    if (than == &c->known) /* all of it */
+        copy(&c->cached, than);
+    else
+        join(&c->cached, than);
+    c->fresh = emu_regs_progress(w)->vm_done;
+}
+
 static void cache_op(struct emu_wave *w, const struct emu_inst *i)
 {
     struct emu_clocks *c = w->checks->clocks;
@@ -282,17 +301,17 @@ static void cache_op(struct emu_wave *w, const struct emu_inst *i)
         if (i->k[0] >= 2) /* scope DEV or SYS; SE: what the workgroup's two CUs see of each other */
             join(&c->near, &c->known);
         if (i->k[0] >= 1)
-            join(&c->cached, &c->near);
+            fetch_anew(w, &c->near);
     } else if (is_named(i, "buffer_gl1_inv")) {
         join(&c->near, &c->known);
         /* gfx10's compilers before LLVM 17 put them the other way round: what another wave fetches in between isn't
          * looked at. */
         if (gfx_of(w) < 0x1100 && i > w->prog->inst && is_named(i - 1, "buffer_gl0_inv"))
-            join(&c->cached, &c->near);
+            fetch_anew(w, &c->near);
     } else if (is_named(i, "buffer_gl0_inv"))
-        join(&c->cached, &c->near);
+        fetch_anew(w, &c->near);
     else if (is_named(i, "buffer_inv") ? sc1 : !strncmp(i->op->name, "buffer_wbinvl1", 14))
-        copy(&c->cached, &c->known);
+        fetch_anew(w, &c->known);
 }
 
 void emu_races_before(struct emu_wave *w, const struct emu_inst *i)
@@ -361,80 +380,14 @@ void emu_races_barrier(struct emu_workgroup *wg)
 /* ---- memory
  * ------------------------------------------------------------------------------------------------------------------ */
 
-struct granule {
-    uint64_t writer, reader, before;     /* before: the last reader of another wave than reader's */
-    uint16_t written, read, read_before; /* bytes */
-    bool same;                           /* more than one wave stored the same */
-};
-struct page {
-    uint32_t generation;
-    unsigned shift; /* of a granule's size: 4, 2, 0 */
-    struct granule *granule;
-};
-struct emu_pages {
-    size_t n;
-    struct page page[];
-};
-
 void emu_races_forget(struct emu_pages **pages)
 {
-    for (size_t k = 0; *pages && k < (*pages)->n; k++)
+    for (size_t k = 0; *pages && k < (*pages)->n; k++) {
         free((*pages)->page[k].granule);
+        free((*pages)->page[k].former);
+    }
     free(*pages);
     *pages = NULL;
-}
-
-/* NULL: there is no memory, or it isn't watched. */
-static struct page *page_at(const struct emu_races *r, const struct emu_block *b, uint64_t address)
-{
-    struct emu_pages **pages = emu_memory_pages(b);
-    uint64_t base = b->lo & ~(uint64_t)(PAGE - 1);
-    if (!pages)
-        return NULL;
-    if (!*pages) {
-        size_t n = (b->hi - 1 - base) / PAGE + 1;
-        *pages = calloc(1, sizeof(**pages) + n * sizeof(struct page));
-        if (!*pages)
-            return NULL;
-        (*pages)->n = n;
-    }
-    struct page *p = &(*pages)->page[(address - base) / PAGE];
-    if (p->granule && p->generation != r->generation) {
-        if (p->shift != 4) {
-            free(p->granule);
-            p->granule = NULL;
-        } else
-            memset(p->granule, 0, (PAGE >> 4) * sizeof(struct granule));
-    }
-    if (!p->granule) {
-        p->shift = 4;
-        p->granule = calloc(PAGE >> 4, sizeof(struct granule));
-    }
-    p->generation = r->generation;
-    return p->granule ? p : NULL;
-}
-
-/* Each granule becomes four; or sixteen, of one byte. False: there is no memory. */
-static bool split(struct page *p, unsigned shift)
-{
-    struct granule *finer = calloc(PAGE >> shift, sizeof(*finer));
-    if (!finer)
-        return false;
-    for (size_t k = 0; k < (size_t)PAGE >> shift; k++) {
-        const struct granule *from = &p->granule[k << shift >> p->shift];
-        unsigned at = (unsigned)(k << shift) & ((1u << p->shift) - 1), mask = (1u << (1u << shift)) - 1;
-        finer[k].written = from->written >> at & mask;
-        finer[k].read = from->read >> at & mask;
-        finer[k].writer = finer[k].written ? from->writer : 0;
-        finer[k].reader = finer[k].read ? from->reader : 0;
-        finer[k].read_before = from->read_before >> at & mask;
-        finer[k].before = finer[k].read_before ? from->before : 0;
-        finer[k].same = from->same;
-    }
-    free(p->granule);
-    p->granule = finer;
-    p->shift = shift;
-    return true;
 }
 
 /* How an instruction touches memory. */
@@ -442,7 +395,9 @@ struct touch {
     const struct emu_inst *inst;
     const struct emu_access *access;
     bool reads, writes, atomic, surely, bypass, through, sync, swaps;
-    bool seen; /* what was there had been read */
+    bool wide;         /* a store of more than a few lanes that may release: its scope says so */
+    bool seen;         /* what was there had been read */
+    uint32_t returned; /* of an atomic that returns: its number; else 0 */
     uint64_t epoch_w, epoch_r;
     bool reported;
 };
@@ -570,6 +525,44 @@ static bool same_there(const struct emu_wave *w, const struct touch *t, uint64_t
     return true;
 }
 
+/* Looks plainly at what the last atomic left: do those before it come before this, too? By its own atomic, if that
+ * returned a value and no cache has older ones, a wave has all before it. */
+static void look_behind(struct emu_wave *w, struct touch *t, const struct former *f, uint64_t last, uint64_t at,
+                        uint64_t lanes)
+{
+    const struct emu_clocks *c = w->checks->clocks;
+    if (wave_of(last) == c->id && f->returned && (int32_t)(c->fresh - f->returned) >= 0)
+        return;
+    for (int k = 0; k < 2; k++) {
+        uint64_t other = k ? f->group : f->wave;
+        enum order order = other && wave_of(other) != c->id ? order_of(w, other, true, t) : ORDERED;
+        if (order != ORDERED) {
+            may_be_right(w, t, at, lanes, other, true, order);
+            return;
+        }
+    }
+}
+
+/* An atomic, or any other write, takes the place of the granule's writer. */
+static void remember(const struct emu_wave *w, const struct touch *t, struct page *p, const struct granule *g,
+                     uint16_t bytes)
+{
+    uint32_t me = w->checks->clocks->id, waves = (uint32_t)w->launch->waves, other = wave_of(g->writer);
+    bool atomic = t->reads && t->surely, met = atomic && g->writer & SURELY && g->written & bytes && other != me;
+    if (met && !p->former)
+        p->former = calloc(PAGE >> p->shift, sizeof(*p->former));
+    if (!p->former)
+        return;
+    struct former *f = &p->former[g - p->granule];
+    if (!atomic)
+        f->wave = f->group = 0;
+    if (met)
+        f->wave = g->writer;
+    if (met && other / waves != me / waves)
+        f->group = g->writer;
+    f->returned = t->returned;
+}
+
 /* Would what is known of other bytes of the granule be lost? */
 static bool crowded(const struct emu_wave *w, const struct touch *t, const struct granule *g, uint16_t bytes)
 {
@@ -592,8 +585,8 @@ static inline void read_by(struct granule *g, uint64_t epoch, uint16_t bytes)
 }
 
 /* lanes: those that touch it. address: the granule's. */
-static void touch_granule(struct emu_wave *w, struct touch *t, struct granule *g, uint64_t address, unsigned size,
-                          uint16_t bytes, uint64_t lanes)
+static void touch_granule(struct emu_wave *w, struct touch *t, struct page *p, struct granule *g, uint64_t address,
+                          unsigned size, uint16_t bytes, uint64_t lanes)
 {
     uint32_t me = w->checks->clocks->id;
     uint64_t at = address + (unsigned)__builtin_ctz(bytes);
@@ -613,6 +606,8 @@ static void touch_granule(struct emu_wave *w, struct touch *t, struct granule *g
         else if (!(t->reads && !t->writes && g->same))
             tell(w, t, at, lanes, g->writer, true, order);
     }
+    if (p->former && t->reads && !t->atomic && g->writer & SURELY && g->written & bytes)
+        look_behind(w, t, &p->former[g - p->granule], g->writer, at, lanes);
     for (int k = 0; k < 2 && t->writes && !same; k++) {
         uint64_t reader = k ? g->before : g->reader;
         if (!reader || !((k ? g->read_before : g->read) & bytes) || wave_of(reader) == me ||
@@ -625,6 +620,8 @@ static void touch_granule(struct emu_wave *w, struct touch *t, struct granule *g
     }
     if (t->writes && !same) {
         bool more = g->writer && wave_of(g->writer) == me;
+        if (p->former || (t->reads && g->writer))
+            remember(w, t, p, g, bytes);
         g->written = more && !crowded(w, t, g, bytes) ? g->written | bytes : bytes;
         g->writer = t->epoch_w;
         g->same = false;
@@ -649,7 +646,7 @@ static void touch_bytes(struct emu_wave *w, struct touch *t, struct page *p, uin
             size = 1u << p->shift;
             continue;
         }
-        touch_granule(w, t, g, base, size, bytes, lanes);
+        touch_granule(w, t, p, g, base, size, bytes, lanes);
         from = end;
     }
 }
@@ -668,8 +665,11 @@ static struct touch how(const struct emu_wave *w, const struct emu_inst *i, cons
         t.swaps = strstr(i->op->name, "cmpswap");
     } else if (a->kind == EMU_STORE) {
         t.through = gfx940 ? inst->mods->sc1 : true;
-        t.surely = gfx940 && inst->mods->sc1;
-        t.sync = t.atomic = !a->scalar && (gfx940 && !inst->mods->sc1 ? (a->lanes & (a->lanes - 1)) == 0 : few);
+        bool scoped = gfx940 ? inst->mods->sc1 : inst->mods->scope >= 2;
+        t.surely = scoped;
+        t.sync = !a->scalar && (gfx940 && !scoped ? (a->lanes & (a->lanes - 1)) == 0 : few);
+        t.wide = scoped && !t.sync && !a->scalar;
+        t.atomic = t.sync || t.wide;
     } else
         t.bypass = t.atomic = t.sync = !a->scalar && (gfx940                ? inst->mods->sc1
                                                       : gfx_of(w) >= 0x1200 ? inst->mods->scope > 0
@@ -677,6 +677,7 @@ static struct touch how(const struct emu_wave *w, const struct emu_inst *i, cons
     uint32_t clock_w = apart ? p->vs_issued : p->vm_issued;
     if (a->kind == EMU_ATOMIC && apart && w->checks->effects[number].returns)
         clock_w = p->vs_done; /* counted by vmcnt: its own wait is the acquire's */
+    t.returned = a->kind == EMU_ATOMIC && w->checks->effects[number].returns ? p->vm_issued : 0;
     t.epoch_w = pack(w->checks->clocks->id, number, clock_w,
                      (t.atomic ? ATOMIC : 0) | (t.through ? THROUGH : 0) | (t.surely ? SURELY : 0));
     t.epoch_r = pack(w->checks->clocks->id, number, p->vm_issued, t.atomic ? ATOMIC : 0);
@@ -704,7 +705,7 @@ static void touch_row(struct emu_wave *w, struct touch *t, const struct emu_bloc
     for (uint64_t x = first; x < end;) {
         uint64_t to = (x & ~15ull) + 16 < end ? (x & ~15ull) + 16 : end;
         if (!page || !(x & (PAGE - 1)))
-            page = page_at(r, b, x);
+            page = page_at(r->generation, b, x);
         if (!page)
             return;
         struct granule *g = &page->granule[(x & (PAGE - 1)) >> 4];
@@ -724,15 +725,27 @@ static void touch_row(struct emu_wave *w, struct touch *t, const struct emu_bloc
     }
 }
 
+/* A release by a store of many lanes is one for all of them. Where more than a few operations are under way no fence
+ * came before it: it stores data. */
+static void release_wide(struct emu_wave *w, const struct touch *t)
+{
+    const struct emu_progress *p = emu_regs_progress(w);
+    uint32_t left = gfx_of(w) >= 0x1000 ? p->vs_issued - p->vs_done : p->vm_issued - p->vm_done;
+    if (left <= FEW)
+        release(w, key_of(t->epoch_w));
+}
+
 void emu_races_access(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a,
                       const struct emu_block *b)
 {
     struct emu_races *r = w->launch->watch->races;
     struct touch t = how(w, i, a);
     struct page *page = NULL;
-    uint64_t page_number = 0, from16 = 0, lanes = 0;
+    uint64_t page_number = 0, from16 = 0, lanes = 0, released = 0; /* by a store of many lanes: the last one's epoch */
     uint32_t bytes = 0;
-    if (!t.atomic && !a->scalar && in_a_row(a, b)) {
+    if (t.wide)
+        release_wide(w, &t);
+    if ((!t.atomic || t.wide) && !a->scalar && in_a_row(a, b)) {
         touch_row(w, &t, b);
         return;
     }
@@ -758,7 +771,7 @@ void emu_races_access(struct emu_wave *w, const struct emu_inst *i, const struct
                 FLUSH();
             }
             if (!page || page_number != x / PAGE) {
-                page = page_at(r, b, x);
+                page = page_at(r->generation, b, x);
                 page_number = x / PAGE;
             }
             if (!page)
@@ -768,8 +781,13 @@ void emu_races_access(struct emu_wave *w, const struct emu_inst *i, const struct
             bytes |= (1u << hi) - (1u << lo);
             lanes |= 1ull << l;
         }
-        if (t.sync && t.reads && page && page->granule[(from & (PAGE - 1)) >> page->shift].writer & ATOMIC)
+        uint64_t writer = t.sync && t.reads && page ? page->granule[(from & (PAGE - 1)) >> page->shift].writer : 0;
+        if (writer & ATOMIC)
             acquire(w, from);
+        if (writer & SURELY && writer != released) {
+            acquire(w, key_of(writer));
+            released = writer;
+        }
         if (t.swaps)
             compare_and_swap(r, w->checks->clocks->id, from, a->bytes);
         if (t.sync && t.writes) {

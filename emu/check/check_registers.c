@@ -3,7 +3,8 @@
  * What a wave's registers hold: nothing that was ever written, or what is still under way.
  *
  *   uninitialised-register, -lds, -scratch, -memory   what nothing wrote reaches a store to memory, an address, a
- *       branch or a lane mask that becomes EXEC. Copies and arithmetic carry the mark on: check_defined.c.
+ *       branch or a lane mask that becomes EXEC. Copies and arithmetic carry the mark on: check_defined.c. What is only
+ *       copied from memory to memory, or is padding beside what was written, takes its mark along instead.
  *   missing-wait   a register is read, or written, while a load into it is under way that no s_waitcnt waited for.
  *
  * gfx12 counts scalar loads (kmcnt) apart from LDS (dscnt). Vector memory operations return in order, as do LDS's;
@@ -100,13 +101,14 @@ static bool touch_pending(struct emu_wave *w, const struct emu_inst *i, unsigned
     *kind = EMU_NOTHING_PENDING;
     if (there || !(w->checks->groups & EMU_CHECK_WAITS))
         return true;
-    emu_report(w, i, "missing-wait", w->exec, "%s %s while a %s into it is under way: no %s %s waited for it",
+    static const char *const into[] = { "it", "its lower half", "its upper half", "each of its halves" };
+    emu_report(w, i, "missing-wait", w->exec, "%s %s while a %s into %s is under way: no %s %s waited for it",
                write ? "writes" : "reads", emu_register_name(reg, name),
                was == EMU_PENDING_LOAD   ? "vector load"
                : was == EMU_PENDING_LDS  ? "load from LDS"
                : was == EMU_PENDING_FLAT ? "FLAT load"
                                          : "scalar load",
-               r->split ? "s_wait of" : "s_waitcnt",
+               into[vector ? r->vhalf[reg - EMU_VGPR] : 0], r->split ? "s_wait of" : "s_waitcnt",
                was == EMU_PENDING_LOAD   ? r->split ? "loadcnt" : "vmcnt"
                : was == EMU_PENDING_FLAT ? r->split ? "loadcnt and dscnt" : "vmcnt and lgkmcnt"
                : !r->split               ? "lgkmcnt"
@@ -184,7 +186,7 @@ static inline void set_row(struct emu_regs *r, unsigned v, uint64_t lanes, const
 
 /* differs: bits of the row's lanes, NULL: none; known: of a scalar. */
 static inline void set_known(const struct emu_wave *w, unsigned reg, uint64_t lanes, const uint32_t *differs,
-                             uint32_t known, uint32_t from, uint8_t kind)
+                             uint32_t known, uint32_t from, uint8_t kind, uint8_t half)
 {
     struct emu_regs *r = w->checks->regs;
     if (reg >= EMU_VGPR) {
@@ -192,6 +194,7 @@ static inline void set_known(const struct emu_wave *w, unsigned reg, uint64_t la
         set_row(r, v, lanes, differs);
         r->vfrom[v] = from;
         if (kind) {
+            r->vhalf[v] = r->vkind[v] == kind && r->vhalf[v] ? r->vhalf[v] | half : half;
             r->vkind[v] = kind;
             r->vseq[v] = kind == EMU_PENDING_LDS ? r->at.lgkm_issued : r->at.vm_issued;
             r->vlgkm[v] = r->at.lgkm_issued;
@@ -279,6 +282,8 @@ void emu_regs_before(struct emu_wave *w, const struct emu_inst *i, const struct 
     }
     if (!known && !emu_find_dependence(w, i, e, &from))
         known = true;
+    if (!known && !e->moves)
+        from |= EMU_COMPUTED;
     issue(w, e);
     uint8_t kind = pending_kind(e);
     bool usual = !i->mods->dpp && !e->lane && i->op->cls != EMU_MFMA;
@@ -295,7 +300,7 @@ void emu_regs_before(struct emu_wave *w, const struct emu_inst *i, const struct 
                 return;
             const uint32_t *differs = !known && reg >= EMU_VGPR ? r->partial->differs[row++] : NULL;
             set_known(w, reg, lanes, differs, known || reg >= EMU_VGPR ? UINT32_MAX : ~r->partial->scalar_differs[reg],
-                      from, e->write[k].operand == EMU_IMPLICIT ? 0 : kind);
+                      from, e->write[k].operand == EMU_IMPLICIT ? 0 : kind, e->half);
             if ((reg == EMU_EXEC || reg == EMU_EXEC + 1) && r->sdef[reg] != UINT32_MAX)
                 exec_known(w, i, reg);
         }
@@ -366,17 +371,54 @@ void emu_stored_bytes(const struct emu_wave *w, const struct emu_inst *i, const 
     }
 }
 
-void emu_regs_stored(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a)
+/* A load of a byte or two into a whole register. */
+static bool widens(const char *load)
+{
+    static const char *const sizes[] = { "byte", "short", "_u8", "_i8", "_u16", "_i16" };
+    for (size_t k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++)
+        if (strstr(load, sizes[k]))
+            return true;
+    return false;
+}
+
+/* Is what the lane stores a copy: of memory, or of LDS or scratch with something known beside it, as a struct's padding
+ * has? */
+static bool copies(const struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a, unsigned word,
+                   int lane)
+{
+    const struct emu_regs *r = w->checks->regs;
+    unsigned reg = a->data + word, known = 0;
+    uint32_t from = reg >= EMU_VGPR ? r->vfrom[reg - EMU_VGPR] : r->sfrom[reg];
+    if (!from || from & EMU_COMPUTED)
+        return false;
+    if (a->bytes >= 4 && widens(w->prog->inst[(from - 1) / 4].op->name))
+        return false;
+    for (unsigned d = 0; d < (a->bytes + 3u) / 4; d++)
+        known |= emu_regs_bytes(w, i, a, d, lane) & (a->bytes < 4 ? (1u << a->bytes) - 1 : 15);
+    return ((from - 1) & 3) == EMU_FROM_MEMORY || known;
+}
+
+uint64_t emu_regs_stored(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a)
 {
     unsigned words = a->bytes < 4 ? 1 : a->bytes / 4u, want = a->bytes < 4 ? (1u << a->bytes) - 1 : 15;
+    uint64_t copied = 0;
     for (unsigned d = 0; d < words && a->data != EMU_NONE && !a->scalar; d++) {
         uint64_t unknown = 0;
-        for (uint64_t m = a->lanes & ~emu_regs_defined(w, a->data + d); m; m &= m - 1)
-            if ((emu_regs_bytes(w, i, a, d, __builtin_ctzll(m)) & want) != want)
+        for (uint64_t m = a->lanes & ~emu_regs_defined(w, a->data + d); m; m &= m - 1) {
+            int l = __builtin_ctzll(m);
+            if ((emu_regs_bytes(w, i, a, d, l) & want) == want)
+                continue;
+            if (copies(w, i, a, d, l))
+                copied |= m & -m;
+            else
                 unknown |= m & -m;
+        }
         if (unknown) {
             emu_say_undefined(w, i, a->data + d, unknown);
-            return;
+            return 0;
         }
     }
+    if (copied && w->checks->groups & EMU_CHECK_NOTES)
+        emu_note(w, i, "copies-unwritten", copied, "copies what nothing wrote, or padding");
+    return copied;
 }

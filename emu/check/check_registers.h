@@ -7,9 +7,10 @@
 
 #include "watch.h"
 
-#define EMU_VECTORS 512 /* rows: VGPRs, then AGPRs */
-#define EMU_SCALARS (EMU_EXECZ + 1)
-#define EMU_ROWS    96 /* of one instruction, at most */
+#define EMU_VECTORS  512 /* rows: VGPRs, then AGPRs */
+#define EMU_SCALARS  (EMU_EXECZ + 1)
+#define EMU_ROWS     96         /* of one instruction, at most */
+#define EMU_COMPUTED (1u << 31) /* what came was not only moved since */
 
 typedef uint32_t emu_row[64];
 
@@ -28,9 +29,10 @@ struct emu_regs {
     uint32_t sdef[EMU_SCALARS];                      /* bits that were */
     uint8_t vkind[EMU_VECTORS], skind[EMU_SCALARS];  /* enum emu_pending */
     uint32_t vseq[EMU_VECTORS], sseq[EMU_SCALARS];   /* ... and its number */
+    uint8_t vhalf[EMU_VECTORS];                      /* ... and emu_effect.half, of all that are under way to it */
     uint32_t vlgkm[EMU_VECTORS];                     /* of a FLAT one: the other counter's */
     uint32_t vfrom[EMU_VECTORS], sfrom[EMU_SCALARS]; /* where undefined bytes came from: 0, or 4 * instruction +
-                                                        enum emu_origin + 1 */
+                                                        enum emu_origin + 1; and EMU_COMPUTED */
     struct emu_progress at;
     uint32_t unordered;          /* lgkm operations that return in any order */
     bool split;                  /* gfx12: counters apart */

@@ -94,6 +94,20 @@ static void implicit(struct emu_effect *e, const char *sig, unsigned mask_words)
         }
 }
 
+/* What copies of a struct are made of. */
+static bool moves(const struct emu_inst *i)
+{
+    static const char *const names[] = { "mov_",      "accvgpr",  "swap",    "perm",    "alignb",   "lshl",
+                                         "lshr",      "ashr",     "and_",    "or_",     "or3_",     "bfe_",
+                                         "bfi_",      "pack_",    "cndmask", "cselect", "readlane", "readfirstlane",
+                                         "writelane", "bpermute", "swizzle" };
+    const char *name = strchr(i->op->name, '_');
+    for (size_t k = 0; name && !strstr(name, "_add") && k < sizeof(names) / sizeof(names[0]); k++)
+        if (emu_begins(name + 1, names[k]))
+            return true;
+    return false;
+}
+
 static void work_out(struct emu_effect *e, const struct emu_inst *i, int wave_size)
 {
     const char *name = i->op->name;
@@ -119,6 +133,8 @@ static void work_out(struct emu_effect *e, const struct emu_inst *i, int wave_si
     implicit(e, i->op->sig, (unsigned)wave_size / 32);
     e->pending = pending_of(i, e);
     e->cross = i->mods->dpp || cls == EMU_CROSS || cls == EMU_MFMA;
+    e->moves = moves(i);
+    e->half = strstr(name, "d16_hi") ? 2 : strstr(name, "d16") ? 1 : 0;
     e->select = emu_begins(name, "v_cndmask_b32") || emu_begins(name, "s_cselect");
     e->relative = strstr(name, "_movrels_")   ? EMU_RELATIVE_SOURCE
                   : strstr(name, "_movreld_") ? EMU_RELATIVE_RESULT
@@ -127,6 +143,14 @@ static void work_out(struct emu_effect *e, const struct emu_inst *i, int wave_si
               : emu_begins(name, "v_readlane")     ? EMU_READ_LANE
               : emu_begins(name, "v_writelane")    ? EMU_WRITE_LANE
                                                    : EMU_NO_LANE;
+}
+
+/* A store to LDS, or by FLAT perhaps, of a byte or two. */
+static bool stores_part(const struct emu_inst *i)
+{
+    const char *name = i->op->name;
+    bool small = strstr(name, "_b8") || strstr(name, "_b16") || strstr(name, "_byte") || strstr(name, "_short");
+    return small && (emu_begins(name, "ds_write") || emu_begins(name, "ds_store") || i->op->cls == EMU_FLAT_STORE);
 }
 
 const struct emu_effect *emu_effects(const struct emu_program *prog)
@@ -138,6 +162,7 @@ const struct emu_effect *emu_effects(const struct emu_program *prog)
             if (p->inst[k].op) {
                 work_out(&p->effects[k], &p->inst[k], p->wave_size);
                 emu_hazard_classes(&p->effects[k], p, &p->inst[k]);
+                p->lds_parts |= stores_part(&p->inst[k]);
             }
     pthread_mutex_unlock(&lock);
     return p->effects;

@@ -47,10 +47,12 @@ struct emu_effect {
     uint8_t pending;  /* enum emu_pending */
     bool vector;      /* a lane that EXEC switches off is neither read nor written */
     bool cross;       /* reads other lanes than it writes */
+    bool moves;       /* its result has bits of its sources, it computes none */
     bool select;      /* of sources 1 and 2 the one that the mask (or SCC) chooses counts */
     uint8_t relative; /* enum emu_relative */
     uint8_t lane;     /* enum emu_lane_op */
     bool returns;     /* an atomic with a result */
+    uint8_t half;     /* of its register that a load fills: 1 the lower, 2 the upper; 0: all of it */
     /* check_hazards.c's */
     uint32_t makes, minds, awaits;
     uint8_t passes; /* of an MFMA: 0: 2, 1: 4, 2: 8, 3: 16 */

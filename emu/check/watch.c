@@ -263,9 +263,8 @@ static uint64_t on_access(struct emu_wave *w, const struct emu_inst *i, const st
     if (c && scratch && c->scratch)
         emu_scratch_access(w, i, a);
     if (c && a->space == EMU_GLOBAL && !scratch && (c->groups & EMU_CHECK_REGISTERS)) {
-        if (a->kind == EMU_STORE)
-            emu_regs_stored(w, i, a);
-        emu_memory_access(w, i, a, b);
+        uint64_t copied = a->kind == EMU_STORE ? emu_regs_stored(w, i, a) : 0;
+        emu_memory_access(w, i, a, b, copied);
     }
     if (c && c->clocks && a->space == EMU_GLOBAL && !scratch)
         emu_races_access(w, i, a, b);

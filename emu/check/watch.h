@@ -78,8 +78,8 @@ unsigned emu_regs_bytes(const struct emu_wave *w, const struct emu_inst *i, cons
 /* What a lane stores: a->bytes of them. */
 void emu_stored_bytes(const struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a, int lane,
                       uint8_t *bytes);
-/* What a store to memory takes from registers must have been written. */
-void emu_regs_stored(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a);
+/* What a store to memory takes from registers must have been written. Returns lanes that copy what wasn't. */
+uint64_t emu_regs_stored(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a);
 
 /* check_lds.c */
 struct emu_lds_shadow *emu_lds_create(uint32_t bytes, int waves); /* NULL: no memory */
@@ -101,8 +101,9 @@ void emu_regs_transposed(struct emu_wave *w, const struct emu_inst *i, const str
                          uint32_t (*known)[64], enum emu_origin origin);
 void emu_memory_host_write(struct emu_block *b, uint64_t address, size_t size);
 void emu_memory_trust(const struct emu_memory *m); /* all of it counts as written */
+/* copied: of a store, lanes some bytes of which nothing wrote: memory has the mark then. */
 void emu_memory_access(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a,
-                       const struct emu_block *b);
+                       const struct emu_block *b, uint64_t copied);
 struct emu_scratch_shadow *emu_scratch_create(size_t bytes); /* of a wave; NULL: no memory */
 void emu_scratch_begin(struct emu_scratch_shadow *s);
 void emu_scratch_access(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a);

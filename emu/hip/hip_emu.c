@@ -4,8 +4,8 @@
  * stream is always idle when a call comes back; captured work runs when its graph is launched.
  *
  * A kernel's fault is the error of the launch that ran it (a real GPU tells at the next synchronisation, and is lost
- * to the process). Here the device stays usable: nothing of it is broken, the report says where it happened, and a
- * test or a sweep wants to go on with the next kernel. */
+ * to the process). What stays of it emu_rules.on_fault says: of emu:ARCH nothing; the report says where it happened,
+ * and a test or a sweep wants to go on with the next kernel. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -351,6 +351,19 @@ struct emu_block *emu_find_range(const void *p, size_t size, bool write, const c
     return NULL;
 }
 
+static bool is_device(const void *p)
+{
+    for (int i = 0; i < emu_n_devices; i++)
+        if (emu_memory_owns(&emu_devices[i].memory, p))
+            return true;
+    return false;
+}
+
+bool emu_copy_fits(const void *p, size_t size, bool write, const char *call)
+{
+    return !is_device(p) || emu_find_range(p, size, write, call);
+}
+
 hipError_t emu_hipMemcpyHtoD(hipDeviceptr_t dst, void *src, size_t size)
 {
     LOCKED;
@@ -358,7 +371,7 @@ hipError_t emu_hipMemcpyHtoD(hipDeviceptr_t dst, void *src, size_t size)
     if (e != hipSuccess || !size)
         return e;
     struct emu_block *b = src ? emu_find_range(dst, size, true, "hipMemcpyHtoD") : NULL;
-    if (!b)
+    if (!b || !emu_copy_fits(src, size, false, "hipMemcpyHtoD"))
         return hipErrorInvalidValue;
     memcpy(dst, src, size);
     host_wrote(b, dst, size);
@@ -371,7 +384,7 @@ hipError_t emu_hipMemcpyDtoH(void *dst, hipDeviceptr_t src, size_t size)
     hipError_t e = emu_blocking_ok();
     if (e != hipSuccess || !size)
         return e;
-    if (!dst || !emu_find_range(src, size, false, "hipMemcpyDtoH"))
+    if (!dst || !emu_find_range(src, size, false, "hipMemcpyDtoH") || !emu_copy_fits(dst, size, true, "hipMemcpyDtoH"))
         return hipErrorInvalidValue;
     memcpy(dst, src, size);
     return hipSuccess;
@@ -381,8 +394,10 @@ hipError_t emu_hipMemcpyDtoH(void *dst, hipDeviceptr_t src, size_t size)
 static bool is_there(const struct node *n, struct emu_block **to)
 {
     const char *call = n->src ? "hipMemcpyAsync" : "hipMemsetD8Async";
-    bool writes = !n->src || n->kind == hipMemcpyHostToDevice || n->kind == hipMemcpyDeviceToDevice;
-    bool reads = n->src && (n->kind == hipMemcpyDeviceToHost || n->kind == hipMemcpyDeviceToDevice);
+    bool writes =
+        !n->src || n->kind == hipMemcpyHostToDevice || n->kind == hipMemcpyDeviceToDevice || is_device(n->dst);
+    bool reads =
+        n->src && (n->kind == hipMemcpyDeviceToHost || n->kind == hipMemcpyDeviceToDevice || is_device(n->src));
     *to = writes ? emu_find_range(n->dst, n->size, true, call) : NULL;
     return (*to || !writes) && (!reads || emu_find_range(n->src, n->size, false, call));
 }
@@ -424,9 +439,7 @@ hipError_t emu_hipMemcpyAsync(void *dst, const void *src, size_t size, hipMemcpy
     if ((unsigned)kind > hipMemcpyDefault || (size && (!dst || !src)))
         return hipErrorInvalidValue;
     if (kind == hipMemcpyDefault)
-        kind = emu_find_block(dst)   ? emu_find_block(src) ? hipMemcpyDeviceToDevice : hipMemcpyHostToDevice
-               : emu_find_block(src) ? hipMemcpyDeviceToHost
-                                     : hipMemcpyHostToHost;
+        kind = hipMemcpyHostToHost; /* is_there() sees which side is a device's */
     return submit_copy(&(struct node){ .dst = dst, .src = src, .kind = kind, .size = size }, stream);
 }
 

@@ -40,6 +40,13 @@ struct device {
     struct emu_memory memory;
 };
 
+/* What a fault that ends its kernel leaves behind. */
+enum emu_on_fault {
+    EMU_FAULT_CONTINUES, /* nothing: emu:ARCH, where tests and sweeps go on with the next kernel */
+    EMU_FAULT_STAYS,     /* emu_fault: nothing is run any more */
+    EMU_FAULT_ABORTS     /* the process ends, as ROCm's runtime ends it */
+};
+
 /* Where HIP runtimes differ. */
 struct emu_rules {
     int version;          /* what hipDriverGetVersion() says */
@@ -50,10 +57,13 @@ struct emu_rules {
     bool legacy_handle;   /* hipStreamLegacy, (hipStream_t)1, is the default stream */
     double node_seconds;  /* of submitting a graph's node */
     double tail_seconds;  /* of what ends a graph */
+    enum emu_on_fault on_fault;
     /* errors of: a handle that is no stream's, the same in a launch, empty grids and blocks, blocks of over 1024 */
     hipError_t bad_stream, bad_launch_stream, no_grid, no_block, large_block;
 };
 extern struct emu_rules emu_rules; /* set once, before the first call */
+/* The error of a fault that stays; hipSuccess: none. */
+extern _Atomic hipError_t emu_fault;
 
 struct node {
     struct node *next;
@@ -145,6 +155,10 @@ hipError_t emu_hipLaunchHostFunc(hipStream_t stream, void (*fn)(void *data), voi
 
 /* hip_emu.c: the block that [p, p + size) is in; NULL, and a report, if it isn't in one. */
 struct emu_block *emu_find_range(const void *p, size_t size, bool write, const char *call);
+/* May a copy touch it, the host's or a device's? False, and a report, if it is a device's that was freed or ends
+ * before.
+ */
+bool emu_copy_fits(const void *p, size_t size, bool write, const char *call);
 hipError_t emu_run_copy(const struct node *n); /* or a memset */
 /* Is p in memory that a device may touch? */
 struct emu_block *emu_find_block(const void *p);

@@ -13,6 +13,27 @@
 
 /* ---- launches -------------------------------------------------------------------------------------------------------
  */
+_Atomic hipError_t emu_fault;
+
+/* The error of a launch that was reported. A fault that ended it may stay. */
+static hipError_t failed(const struct emu_launch *l)
+{
+    const char *why = atomic_load(&l->why);
+    bool address = why && (strstr(why, "out-of-bounds") || !strcmp(why, "use-after-free") ||
+                           !strcmp(why, "write-to-read-only") || !strcmp(why, "misaligned"));
+    hipError_t e = address ? hipErrorIllegalAddress : hipErrorLaunchFailure;
+    if (!l->stop || emu_rules.on_fault == EMU_FAULT_CONTINUES)
+        return e;
+    if (emu_rules.on_fault == EMU_FAULT_ABORTS) {
+        fprintf(stderr,
+                "emulated HIP: %s: the process ends, as on hardware (EMULATED_ROCM_ON_FAULT=sticky: every later "
+                "call fails; =continue: nothing stays)\n",
+                why);
+        abort();
+    }
+    return emu_fault = e;
+}
+
 hipError_t emu_run_kernel(const struct node *n)
 {
     struct module *m = n->fn->module;
@@ -33,10 +54,7 @@ hipError_t emu_run_kernel(const struct node *n)
     case EMU_FAILED:
         break;
     }
-    const char *why = atomic_load(&l.why);
-    bool address = why && (strstr(why, "out-of-bounds") || !strcmp(why, "use-after-free") ||
-                           !strcmp(why, "write-to-read-only") || !strcmp(why, "misaligned"));
-    return address ? hipErrorIllegalAddress : hipErrorLaunchFailure;
+    return failed(&l);
 }
 
 static struct device *device_of(hipStream_t stream)

@@ -99,7 +99,9 @@ static hipError_t run_node(const struct node *n)
 hipError_t emu_submit(hipStream_t stream, struct node *n)
 {
     struct stream *s = (struct stream *)stream;
-    hipError_t e = emu_implicit_ok(stream);
+    hipError_t e = emu_fault;
+    if (e == hipSuccess)
+        e = emu_implicit_ok(stream);
     if (e == hipSuccess && s && s->capture == hipStreamCaptureStatusInvalidated)
         e = hipErrorStreamCaptureInvalidated;
     else if (e == hipSuccess && s && s->capture == hipStreamCaptureStatusActive) {
@@ -301,7 +303,9 @@ hipError_t emu_hipGraphLaunch(hipGraphExec_t exec, hipStream_t stream)
         return hipErrorInvalidValue;
     if (!emu_stream_ok(&stream))
         return emu_rules.bad_stream;
-    hipError_t e = emu_implicit_ok(stream);
+    hipError_t e = emu_fault;
+    if (e == hipSuccess)
+        e = emu_implicit_ok(stream);
     if (e == hipSuccess && stream && ((struct stream *)stream)->capture != hipStreamCaptureStatusNone) {
         ((struct stream *)stream)->capture = hipStreamCaptureStatusInvalidated;
         e = hipErrorStreamCaptureUnsupported; /* child graphs: not offered */

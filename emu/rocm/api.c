@@ -10,7 +10,7 @@
     ret name params                                                                                                    \
     {                                                                                                                  \
         rocm_start();                                                                                                  \
-        return rocm_end(emu_##name args);                                                                              \
+        return rocm_end(emu_fault != hipSuccess ? emu_fault : emu_##name args);                                        \
     }
 RFG_HIP_ENTRIES(X)
 #undef X

@@ -102,6 +102,22 @@ static int visible(const char *list, int *which, int n)
     return left;
 }
 
+/* $EMULATED_ROCM_ON_FAULT. ROCm's runtime aborts on a memory fault and on an exception of the GPU. */
+static enum emu_on_fault on_fault(void)
+{
+    static const char *const ways[] = {
+        [EMU_FAULT_CONTINUES] = "continue", [EMU_FAULT_STAYS] = "sticky", [EMU_FAULT_ABORTS] = "abort"
+    };
+    const char *text = rfg_env("EMULATED_ROCM_ON_FAULT");
+    for (int k = 0; text && k < 3; k++)
+        if (!strcmp(text, ways[k]))
+            return (enum emu_on_fault)k;
+    if (text && *text)
+        fprintf(stderr, "emulated HIP: EMULATED_ROCM_ON_FAULT: '%s': must be abort, sticky or continue; it aborts\n",
+                text);
+    return EMU_FAULT_ABORTS;
+}
+
 static void start(void)
 {
     const struct rocm_product *p[EMU_MAX_DEVICES];
@@ -109,6 +125,7 @@ static void start(void)
     const char *list = rfg_env("EMULATED_ROCM_GPUS");
     emu_rules = rocm_version->rules;
     emu_rules.version = rocm_version->hip_version;
+    emu_rules.on_fault = on_fault();
     for (const char *at = list ? list : "MI300X"; *at && strcmp(at, "none") != 0 && n < EMU_MAX_DEVICES;) {
         size_t len = strcspn(at, ",");
         which[n] = n;

@@ -10,6 +10,8 @@ static _Thread_local hipError_t last, ended; /* the error that is told; how the 
 
 hipError_t rocm_end(hipError_t e)
 {
+    if (emu_fault != hipSuccess)
+        e = emu_fault;
     ended = e;
     if (!rocm_version->keeps_error || (e != hipSuccess && e != hipErrorNotReady))
         last = e;
@@ -18,12 +20,12 @@ hipError_t rocm_end(hipError_t e)
 
 hipError_t hipPeekAtLastError(void)
 {
-    return last;
+    return emu_fault != hipSuccess ? emu_fault : last;
 }
 
 hipError_t hipGetLastError(void)
 {
-    hipError_t e = last;
+    hipError_t e = hipPeekAtLastError();
     last = hipSuccess;
     return e;
 }

@@ -281,10 +281,22 @@ hipError_t hipMemcpyPeerAsync(void *dst, int dst_device, const void *src, int sr
     return hipMemcpyAsync(dst, src, size, hipMemcpyDeviceToDevice, stream);
 }
 
+/* All of it at once: nothing is copied of what doesn't fit. */
+static bool both_fit(const void *dst, size_t to, const void *src, size_t from)
+{
+    LOCKED;
+    return emu_copy_fits(dst, to, true, "hipMemcpy2D") && emu_copy_fits(src, from, false, "hipMemcpy2D");
+}
+
 static hipError_t copy_rows(void *dst, size_t dst_pitch, const void *src, size_t src_pitch, size_t width, size_t height,
                             hipStream_t stream)
 {
+    size_t to = 0, from = 0;
     hipError_t e = width > dst_pitch || width > src_pitch ? hipErrorInvalidPitchValue : hipSuccess;
+    if (e == hipSuccess && width && height &&
+        (!dst || !src || __builtin_mul_overflow(dst_pitch, height - 1, &to) ||
+         __builtin_mul_overflow(src_pitch, height - 1, &from) || !both_fit(dst, to + width, src, from + width)))
+        e = hipErrorInvalidValue;
     for (size_t y = 0; y < height && e == hipSuccess; y++)
         e = emu_hipMemcpyAsync((char *)dst + y * dst_pitch, (const char *)src + y * src_pitch, width, hipMemcpyDefault,
                                stream);

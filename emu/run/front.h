@@ -50,6 +50,8 @@ struct emu_block *emu_memory_add(struct emu_memory *m, enum emu_block_kind kind,
 void emu_memory_remove(struct emu_memory *m, struct emu_block *b);
 /* The block with the greatest lo <= address; NULL: none. The address may lie behind its end. */
 struct emu_block *emu_memory_find(const struct emu_memory *m, uint64_t address);
+/* Is it an address of the device's, valid, of a red zone, or freed? Else it is the host's. */
+bool emu_memory_owns(const struct emu_memory *m, const void *p);
 /* Is [p, p + size) inside one live block? Else why says what is there. */
 bool emu_memory_check(const struct emu_memory *m, const void *p, size_t size, bool write, char *why, size_t why_size);
 /* "4 bytes past the end of allocation 7 (4096 bytes at 0x7f...)" */

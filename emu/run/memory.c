@@ -303,6 +303,19 @@ void emu_memory_describe(const struct emu_memory *m, uint64_t address, char *buf
         snprintf(buf, size, "nothing within %d bytes of it is device memory", NEAR);
 }
 
+bool emu_memory_owns(const struct emu_memory *m, const void *p)
+{
+    uint64_t a = (uint64_t)(uintptr_t)p;
+    int after = rank(m, a);
+    for (int k = after ? after - 1 : 0; k <= after && k < m->n; k++) {
+        const struct emu_block *b = m->block[k];
+        uint64_t from = b->mapping ? (uint64_t)(uintptr_t)b->mapping : b->lo;
+        if (a - from < (b->mapping ? b->mapping_size : b->hi - b->lo))
+            return true;
+    }
+    return false;
+}
+
 bool emu_memory_check(const struct emu_memory *m, const void *p, size_t size, bool write, char *why, size_t why_size)
 {
     uint64_t a = (uint64_t)(uintptr_t)p;

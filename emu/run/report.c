@@ -95,9 +95,11 @@ static void tell(const char *text)
 static void found(struct emu_launch *l, const char *check)
 {
     const char *none = NULL;
-    atomic_compare_exchange_strong(&l->why, &none, check);
-    if (emu_report_is_fatal(check))
+    if (emu_report_is_fatal(check)) {
+        atomic_store(&l->why, check); /* it ends the launch, whatever was found before */
         atomic_store_explicit(&l->stop, true, memory_order_release);
+    } else
+        atomic_compare_exchange_strong(&l->why, &none, check);
 }
 
 /* "function+0x10 (kernel.hip:12)" */

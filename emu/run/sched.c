@@ -216,9 +216,8 @@ static uint64_t patience(const struct sched *s)
 
 static void give_up(struct sched *s, const char *why)
 {
-    const char *none = NULL;
-    atomic_compare_exchange_strong(&s->l->why, &none, why);
-    atomic_store(&s->l->stop, true);
+    if (!atomic_exchange(&s->l->stop, true))
+        atomic_store(&s->l->why, why);
 }
 
 /* One wave for at most budget instructions. True if it got somewhere that others can see. */

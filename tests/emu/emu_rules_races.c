@@ -150,9 +150,31 @@ static const struct race {
     { P90A | P11, 1, 2, 0, UNORDERED, GIVE(STORE WAIT LANES("31", SET_FLAG), ACQUIRE LOAD VM),
       GIVE(STORE WAIT LANES("15", SET_FLAG), ACQUIRE LOAD VM) },
     { P94, 1, 2, 0, UNORDERED, GIVE(STORE WRITEBACK WAIT LANES("3", SET_FLAG), ACQUIRE LOAD VM), GIVEN },
+    /* ... or as many as there are, of a store that says whom it is for */
     { P94, 1, 2, 0, UNORDERED,
-      GIVE(STORE WRITEBACK WAIT LANES("31", "global_store_dword v2, v3, s[2:3] offset:2048 sc1\n"), ACQUIRE LOAD VM),
-      GIVE(STORE WRITEBACK WAIT LANES("15", "global_store_dword v2, v3, s[2:3] offset:2048 sc1\n"), ACQUIRE LOAD VM) },
+      GIVE(STORE WRITEBACK WAIT "global_store_dword v2, v3, s[2:3] offset:2048\n", ACQUIRE LOAD VM),
+      GIVE(STORE WRITEBACK WAIT "global_store_dword v2, v3, s[2:3] offset:2048 sc1\n", ACQUIRE LOAD VM) },
+    { P94, 1, 2, 0, NOT_BACK,
+      GIVE(STORE WAIT "global_store_dword v1, v3, s[2:3] offset:2048 sc1\n",
+           "global_load_dword v20, v1, s[2:3] offset:2048 sc1\n" VM INVALIDATE LOAD VM),
+      GIVE(STORE WRITEBACK WAIT "global_store_dword v1, v3, s[2:3] offset:2048 sc1\n",
+           "global_load_dword v20, v1, s[2:3] offset:2048 sc1\n" VM INVALIDATE LOAD VM) },
+    { P94, 1, 2, 0, NOT_WAITED,
+      GIVE(STORE "global_store_dword v1, v3, s[2:3] offset:2048 sc1\n",
+           "global_load_dword v20, v1, s[2:3] offset:2048 sc1\n" VM INVALIDATE LOAD VM),
+      GIVE(STORE WRITEBACK WAIT
+           "global_store_dword v1, v3, s[2:3] offset:3072 sc1\nglobal_store_dword v1, v3, s[2:3] offset:2048 sc1\n",
+           "global_load_dword v20, v1, s[2:3] offset:2048 sc1\n" VM INVALIDATE LOAD VM) },
+    /* what atomics of others left, after one of its own */
+    { PALL, 1, 2, 0, UNORDERED, GIVE(ATOMIC, ATOMIC VM "global_load_dword v21, v2, s[2:3] offset:2048\n" VM),
+      GIVE(ATOMIC, ATOMIC VM "BYPASS global_load_dword, v21, v2, s[2:3] offset:2048\n" VM) },
+    { PALL, 2, 2, 0, UNORDERED, ATOMIC GROUP1(BARRIER WAVE0("global_load_dword v21, v2, s[2:3] offset:2048\n" VM)),
+      ATOMIC GROUP1(BARRIER WAVE0("BYPASS global_load_dword, v21, v2, s[2:3] offset:2048\n" VM)) },
+    { PALL, 1, 2, 0, "reads byte 2048",
+      GIVE(ONE(ATOMIC), ONE("RETURNS global_atomic_add, v20, v2, v3, s[2:3] offset:2048\n") INVALIDATE VM
+           "global_load_dword v21, v2, s[2:3] offset:2048\n" VM),
+      GIVE(ONE(ATOMIC), ONE("RETURNS global_atomic_add, v20, v2, v3, s[2:3] offset:2048\n") VM INVALIDATE
+           "global_load_dword v21, v2, s[2:3] offset:2048\n" VM) },
     { PALL, 1, 2, 0, UNORDERED, GIVE(STORE WRITEBACK WAIT LANES("31", ATOMIC), ACQUIRE LOAD VM),
       GIVE(STORE WRITEBACK WAIT LANES("15", ATOMIC), ACQUIRE LOAD VM) },
     { PALL, 1, 2, 0, UNORDERED,

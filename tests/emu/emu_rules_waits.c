@@ -375,7 +375,7 @@ static const struct lds {
       "ds_read_u8 v20, v2 offset:10" LGKM, "ds_read_u8 v20, v2 offset:9" LGKM, "global_store_dword v1, v20, s[2:3]" },
     { PALL, 1, 1, "uninitialised-lds", "v20 comes from LDS",
       "ds_write_b16 v2, v2 offset:8\nds_write_b8 v2, v2 offset:10" LGKM, "", "ds_write_b8 v2, v2 offset:11" LGKM,
-      "ds_read_b32 v20, v2 offset:8" LGKM "global_store_dword v1, v20, s[2:3]" },
+      "ds_read_b32 v20, v2 offset:8" LGKM "v_xor_b32 v20, v2, v20\nglobal_store_dword v1, v20, s[2:3]" },
     { PALL, 1, 1, "uninitialised-lds", "v22 comes from LDS",
       "v_mov_b32 v3, 0\nds_write_b64 v2, v[2:3]\nds_write_b32 v2, v2 offset:12\nds_read_b128 v[20:23], v2" LGKM,
       "global_store_dword v1, v22, s[2:3]",

@@ -56,7 +56,7 @@ static const struct check {
       "{ int v;\n#ifdef BAD\nasm volatile(\"\" : \"=v\"(v));\n#else\nasm volatile(\"v_fma_mixlo_f16 %0, %1, %1, "
       "0\\n\\tv_fma_mixhi_f16 %0, %1, %1, 0\" : \"=&v\"(v) : \"v\"(1.0f));\n#endif\np[ME] = v; }",
       EVERY, NULL },
-    { "uninitialised-memory", "{ if (GROUP == 0) p[128 + TID] = p[TID]; }", EVERY, NULL },
+    { "uninitialised-memory", "{ if (GROUP == 0) p[128 + TID] = p[TID] + n; }", EVERY, NULL },
     { "global-race", "{ p[TID + (n ? 0 : GROUP * 128)] = GROUP; }", EVERY, "nothing orders the two" },
     { "global-race", "{ p[ME] = 1; p[ME] = p[n ? 255 - ME : ME ^ 1]; }", EVERY, "nothing orders the two" },
     /* Group 0 gives p[0...127] to group 1, by a flag. */

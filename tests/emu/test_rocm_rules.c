@@ -104,6 +104,53 @@ START_TEST(legacy_stream_beside_a_capture)
 }
 END_TEST
 
+/* ---- copies ----------------------------------------------------------------------------------------------------- */
+
+/* What doesn't fit, or was freed, is an error, not a crash, and nothing is copied. */
+START_TEST(copies_that_do_not_fit)
+{
+    enum { SIZE = 5000, PITCH = 500, ROWS = 10, WIDTH = 400 };
+    static unsigned char host[SIZE], back[2 * SIZE];
+    unsigned char *x, *gone;
+    const int h2d = hipMemcpyHostToDevice, d2h = hipMemcpyDeviceToHost, any = hipMemcpyDefault;
+    rocm_open("MI300X:4");
+    OK(CALL(hipMalloc, void **, size_t)((void **)&x, SIZE));
+    OK(CALL(hipMalloc, void **, size_t)((void **)&gone, SIZE));
+    OK(CALL(hipMemset, void *, int, size_t)(x, 1, SIZE));
+    OK(CALL(hipFree, void *)(gone));
+#define COPY(...)       CALL(hipMemcpy, void *, const void *, size_t, int)(__VA_ARGS__)
+#define COPY_2D(...)    CALL(hipMemcpy2D, void *, size_t, const void *, size_t, size_t, size_t, int)(__VA_ARGS__)
+#define COPY_LATER(...) CALL(hipMemcpyAsync, void *, const void *, size_t, int, hipStream_t)(__VA_ARGS__)
+    OK(COPY_2D(x, PITCH, back, PITCH, WIDTH, 0, h2d));
+    OK(COPY_2D(back, WIDTH, x, PITCH, WIDTH, ROWS, d2h));
+    ck_assert(back[0] == 1 && back[ROWS * WIDTH - 1] == 1 && back[ROWS * WIDTH] == 0);
+    IS(COPY_2D(x, PITCH, host, WIDTH, WIDTH, ROWS + 1, h2d), hipErrorInvalidValue);
+    IS(COPY_2D(x + PITCH, PITCH, host, WIDTH, WIDTH, ROWS, any), hipErrorInvalidValue);
+    IS(COPY_2D(x, PITCH + 20, host, WIDTH, WIDTH, ROWS, h2d), hipErrorInvalidValue);
+    IS(COPY_2D(x, SIZE_MAX / 2, host, WIDTH, WIDTH, ROWS, h2d), hipErrorInvalidValue);
+    IS(COPY_2D(back, WIDTH, x, PITCH, WIDTH, ROWS + 1, d2h), hipErrorInvalidValue);
+    IS(COPY_2D(back, WIDTH, gone, PITCH, WIDTH, ROWS, d2h), hipErrorInvalidValue);
+    IS(COPY_2D(NULL, WIDTH, x, PITCH, WIDTH, ROWS, d2h), hipErrorInvalidValue);
+    IS(COPY(back, gone, 16, d2h), hipErrorInvalidValue);
+    IS(COPY(back, gone + 100, 16, any), hipErrorInvalidValue);
+    IS(COPY(gone, host, 16, h2d), hipErrorInvalidValue);
+    IS(COPY(x, gone, 16, hipMemcpyDeviceToDevice), hipErrorInvalidValue);
+    IS(COPY(x + SIZE, host, 16, h2d), hipErrorInvalidValue);
+    IS(COPY(x - 16, host, 16, h2d), hipErrorInvalidValue);
+    IS(COPY(back, x + SIZE + 64, 16, d2h), hipErrorInvalidValue);
+    IS(COPY_LATER(gone, x, 16, d2h, NULL), hipErrorInvalidValue); /* "the host's" */
+    IS(COPY_LATER(x, gone, 16, h2d, NULL), hipErrorInvalidValue);
+    IS(CALL(hipMemcpyHtoD, void *, void *, size_t)(x, gone, 16), hipErrorInvalidValue);
+    IS(CALL(hipMemcpyDtoH, void *, void *, size_t)(gone, x, 16), hipErrorInvalidValue);
+    IS(CALL(hipMemset, void *, int, size_t)(gone, 1, 16), hipErrorInvalidValue);
+    IS(CALL(hipFree, void *)(gone), hipErrorInvalidValue);
+    for (int i = 0; i < SIZE; i++)
+        if (x[i] != 1)
+            ck_abort_msg("byte %d was written", i);
+    OK(CALL(hipFree, void *)(x));
+}
+END_TEST
+
 /* ---- streams ---------------------------------------------------------------------------------------------------- */
 
 START_TEST(streams_of_another_runtime)
@@ -257,6 +304,7 @@ int main(void)
     tcase_add_test(tc, streams_of_another_runtime);
     tcase_add_test(tc, stream_per_thread);
     tcase_add_test(tc, graph_ends);
+    tcase_add_test(tc, copies_that_do_not_fit);
     suite_add_tcase(s, tc);
     tc = tcase_create("kernels");
     if (emu_can_compile()) {

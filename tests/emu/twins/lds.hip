@@ -457,3 +457,73 @@ TWIN(flags_of_others, lds_race)
     out[ME] = s[EITHER(other, SIZE - 1 - TID)];
 }
 #endif
+
+/* ---- bytes and halves of a word ---- */
+
+/* In the style of AMD's example of a histogram: a bin of a byte of each work-item, zeroed by words, counted by bytes.
+ * Four waves have a byte of each word. */
+#define BINS  16
+#define PLACE ((TID & 63) * 4 + (TID >> 6))
+#define ZERO                                                                                                           \
+    for (int k = TID; k < BINS * SIZE * (int)sizeof(*bins) / 4; k += SIZE)                                             \
+    ((unsigned *)bins)[k] = 0
+#define COUNT(at)                                                                                                      \
+    for (int k = 0; k < 8; k++)                                                                                        \
+    bins[(in[(ME + 97 * k) % ITEMS] & (BINS - 1)) * SIZE + (at)] += 1
+#define SUM_BINS                                                                                                       \
+    if (TID < BINS) {                                                                                                  \
+        unsigned sum = 0;                                                                                              \
+        for (int k = 0; k < SIZE; k++)                                                                                 \
+            sum += bins[TID * SIZE + k];                                                                               \
+        out[GROUP * BINS + TID] = sum;                                                                                 \
+    }
+
+TWIN(own_bins_of_bytes, lds_race)
+{
+    __shared__ __attribute__((aligned(4))) unsigned char bins[BINS * SIZE];
+    ZERO;
+    BARRIER;
+    COUNT(EITHER(PLACE, PLACE & ~1)); /* two waves, one byte */
+    BARRIER;
+    SUM_BINS;
+}
+TWIN(own_bins_of_bytes_zeroed_late, lds_race)
+{
+    __shared__ __attribute__((aligned(4))) unsigned char bins[BINS * SIZE];
+    ZERO;
+    GOOD(BARRIER;)
+    COUNT(PLACE);
+    BARRIER;
+    SUM_BINS;
+}
+TWIN(own_bins_of_bytes_summed_early, lds_race)
+{
+    __shared__ __attribute__((aligned(4))) unsigned char bins[BINS * SIZE];
+    ZERO;
+    BARRIER;
+    COUNT(PLACE);
+    GOOD(BARRIER;)
+    SUM_BINS;
+}
+TWIN(own_bins_of_halves, lds_race)
+{
+    __shared__ __attribute__((aligned(4))) unsigned short bins[BINS * SIZE];
+    ZERO;
+    BARRIER;
+    COUNT(EITHER(PLACE, PLACE & ~1));
+    BARRIER;
+    SUM_BINS;
+}
+/* Each reads a byte of the word before any wave stores one: who read which must not be lost. */
+TWIN(bytes_read_then_written, lds_race)
+{
+    __shared__ __attribute__((aligned(4))) unsigned char s[SIZE];
+    if (TID < SIZE / 4)
+        ((unsigned *)s)[TID] = in[ME];
+    BARRIER;
+    unsigned had = s[PLACE];
+    HIDDEN(had);
+    s[PLACE ^ EITHER(0, 1)] = (unsigned char)(had + 1);
+    BARRIER;
+    out[ME] = s[TID];
+}

@@ -123,6 +123,80 @@ TWIN(last_before_others, global_race)
     LAST(GOOD(BARRIER), __ATOMIC_ACQ_REL, AGENT_ACQUIRE);
 }
 
+/* Who comes last looks at what all added to by atomics; its wave's own is the last of them. */
+#define FENCE(order) __builtin_amdgcn_fence(order, "agent")
+#define LAST_LOOKS(add, release, acquire)                                                                              \
+    __shared__ unsigned arrived;                                                                                       \
+    add;                                                                                                               \
+    release;                                                                                                           \
+    BARRIER;                                                                                                           \
+    if (TID == 0)                                                                                                      \
+        arrived = ADD(&out[64], 1);                                                                                    \
+    BARRIER;                                                                                                           \
+    if (arrived != GROUPS - 1)                                                                                         \
+        return;                                                                                                        \
+    acquire;                                                                                                           \
+    if (TID < 2)                                                                                                       \
+    out[ITEMS + TID] = out[TID]
+
+TWIN(last_looks_at_sums, global_race)
+{
+    LAST_LOOKS(ADD(&out[TID & 1], in[ME] & 255), GOOD(FENCE(__ATOMIC_RELEASE)), GOOD(FENCE(__ATOMIC_ACQUIRE)));
+}
+TWIN(last_looks_at_sums_of_one_wave, global_race)
+{
+    LAST_LOOKS(
+        if (TID < 2) { ADD(&out[TID], in[ME] & 255); }, GOOD(FENCE(__ATOMIC_RELEASE)), GOOD(FENCE(__ATOMIC_ACQUIRE)));
+}
+TWIN(last_looks_at_old_sums, global_race)
+{
+    LAST_LOOKS(ADD(&out[TID & 1], in[ME] & 255), FENCE(__ATOMIC_RELEASE), GOOD(FENCE(__ATOMIC_ACQUIRE)));
+}
+/* Sums of floats are compare-and-swap loops, which wait for what they get. */
+TWIN(last_looks_at_swapped_sums, global_race)
+{
+    LAST_LOOKS(
+        {
+            unsigned had = out[TID & 1];
+            while (!__hip_atomic_compare_exchange_strong(&out[TID & 1], &had, had + (in[ME] & 255), __ATOMIC_RELAXED,
+                                                         __ATOMIC_RELAXED, AGENT))
+                ;
+        },
+        FENCE(__ATOMIC_RELEASE), GOOD(FENCE(__ATOMIC_ACQUIRE)));
+}
+/* ... and sets the counter back, plainly, and looks at it. */
+TWIN(last_sets_the_counter_back, global_race)
+{
+    __shared__ unsigned arrived;
+    if (TID == 0) {
+        FENCE(__ATOMIC_RELEASE);
+        arrived = ADD(&out[64], 1);
+        GOOD(FENCE(__ATOMIC_ACQUIRE);)
+        if (arrived == GROUPS - 1) {
+            out[65] = out[64];
+            STORED;
+            out[64] = 0;
+        }
+    }
+}
+/* Each work-item of a wave has a flag of its own for another workgroup. */
+#if __gfx942__ || __gfx950__ || __gfx1201__ /* elsewhere nothing in the store says that it is one */
+TWIN(flags_of_a_wave, global_race)
+{
+    if (GROUP == 0 && TID < 64) {
+        out[ITEMS + TID] = in[TID];
+        GOOD(FENCE(__ATOMIC_RELEASE);)
+        STORE(&out[TID], 9, __ATOMIC_RELAXED);
+    }
+    if (GROUP == 1 && TID < 64) {
+        while (LOADED(&out[TID], __ATOMIC_RELAXED) != 9)
+            SLEEP;
+        FENCE(__ATOMIC_ACQUIRE);
+        out[2 * ITEMS + TID] = out[ITEMS + (TID ^ 1)];
+    }
+}
+#endif
+
 TWIN(last_but_one, global_race)
 {
     __shared__ unsigned arrived;
@@ -505,14 +579,14 @@ TWIN(atomic_off_its_size, misaligned)
 TWIN(memory_unwritten, uninitialised_memory)
 {
     GOOD(fresh[ME] = in[ME];)
-    out[ME] = fresh[ME];
+    out[ME] = fresh[ME] + 1;
 }
 TWIN(memory_half_written, uninitialised_memory)
 {
     if (EITHER(true, !(TID & 1)))
         fresh[ME] = in[ME];
     STORED;
-    out[ME] = fresh[ME];
+    out[ME] = fresh[ME] + 1;
 }
 TWIN(sum_in_unwritten_memory, uninitialised_memory)
 {
@@ -537,5 +611,40 @@ TWIN(bytes_unwritten, uninitialised_memory)
     for (int k = 0; k < EITHER(4, 3); k++)
         bytes[4 * ME + k] = (unsigned char)(in[ME] >> 8 * k);
     STORED;
+    out[ME] = fresh[ME] * 3;
+}
+/* Copies of what nothing wrote are right until somebody asks for the value. */
+TWIN(unwritten_copied, uninitialised_memory)
+{
     out[ME] = fresh[ME];
+    STORED;
+    BAD(out[ITEMS + ME] = in[out[ME] & 15];)
+}
+struct padded {
+    unsigned char c;
+    unsigned i;
+};
+TWIN(padding_copied, uninitialised_memory)
+{
+    struct padded *from = (struct padded *)fresh + ME / 2, *to = (struct padded *)out + ME / 2;
+    if (ME & 1)
+        return;
+    from->c = (unsigned char)in[ME];
+    from->i = in[ME + 1];
+    STORED;
+    *to = *from;
+    STORED;
+    if (*EITHER(&to->c, (unsigned *)to) > 77)
+        out[2 * ITEMS + ME] = to->i;
+}
+TWIN(padding_by_way_of_lds, uninitialised_memory)
+{
+    __shared__ struct padded s[SIZE];
+    struct padded *to = (struct padded *)out + ME;
+    s[TID].c = (unsigned char)in[ME];
+    s[TID].i = in[ME];
+    BARRIER;
+    *to = s[TID ^ 1];
+    STORED;
+    out[2 * ITEMS + ME] = EITHER(to->c, *(unsigned *)to) * 3;
 }

@@ -64,7 +64,7 @@ TWIN(one_half_written, uninitialised_register)
     asm volatile("v_fma_mixlo_f16 %0, %1, %1, 0\n" GOOD("v_fma_mixhi_f16 %0, %1, %1, 0\n") "v_mov_b32 %0, %0"
                  : "=&v"(v)
                  : "v"(1.0f));
-    out[ME] = v;
+    out[ME] = v ^ 5;
 }
 TWIN(scalar_unwritten, uninitialised_register)
 {
