@@ -44,7 +44,7 @@ typedef enum rfg_status {
     RFG_ERROR_OUT_OF_MEMORY,    /* host or device memory */
     RFG_ERROR_DEVICE,           /* the HIP/CUDA runtime or the device reported an error */
     RFG_ERROR_COMPILE,          /* the run-time compiler refused the kernel, or there is none for this arch, or a pack
-                                   has no code for it */
+                                   has no code for it, or the device refuses the code of each variant */
     RFG_ERROR_DATABASE,         /* a tuned database or a pack could not be opened, read or written */
     RFG_ERROR_IO,               /* a file could not be read or written, a program not be run */
     RFG_ERROR_NOT_READY,        /* the stream is being captured and the variant is not loaded: rfg_prepare() first */
