@@ -3,7 +3,9 @@
  * rfg core: status codes, tensors, contexts, preparation and introspection.
  *
  * Thread rules: every function may be called from any thread. One rfg_context may be used by many threads at
- * once, except that rfg_context_destroy() must be the last call made with it.
+ * once, except that rfg_context_destroy() must be the last call made with it. A call on cpu takes at most 64 KiB of its
+ * thread's stack, and threads that never call rfg carry at most 4 KiB of it. A first call on a GPU may run a compiler,
+ * which takes what the system gives to threads by default: let a thread with such a stack rfg_prepare() it.
  *
  * fork(): the child may use, destroy or ignore its copy of a "cpu" context, which shares nothing with the parent's
  * (threads are started anew when it is used; its calls are not counted as misses). fork() waits for the calls that
