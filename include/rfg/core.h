@@ -8,11 +8,12 @@
  * which takes what the system gives to threads by default: let a thread with such a stack rfg_prepare() it.
  *
  * fork(): the child may use, destroy or ignore its copy of a "cpu" context, which shares nothing with the parent's
- * (threads are started anew when it is used; its calls are not counted as misses). fork() waits for the calls that
- * other threads are making with cpu contexts. A GPU's runtime does not outlive fork(), and neither does an emulated
- * GPU: in the child everything that needs the parent's context is refused with RFG_ERROR_DEVICE, rfg_context_destroy()
- * forgets it without touching the device, and a context for a GPU can only be made there if the parent had used none
- * of its kind (a rule of CUDA's and HIP's). posix_spawn() and fork() followed by exec() are free of all that.
+ * (threads are started anew when it is used; its calls are not counted as misses), and make others. fork() waits for
+ * the calls that other threads are making with cpu contexts, and while they have a database open (as contexts are
+ * made). A GPU's runtime does not outlive fork(), and neither does an emulated GPU: in the child everything that needs
+ * the parent's context is refused with RFG_ERROR_DEVICE, rfg_context_destroy() forgets it without touching the device,
+ * and a context for a GPU can only be made there if the parent had used none of its kind (a rule of CUDA's and HIP's).
+ * posix_spawn() and fork() followed by exec() are free of all that.
  */
 #ifndef RFG_CORE_H
 #define RFG_CORE_H
