@@ -3,7 +3,6 @@
  * Code objects that a device refuses: dropped, compiled once more, and then a rung is lost, not the call. On an
  * imagined gfx90a; the kernels are really compiled. */
 #include <check.h>
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 #include "rfg/rfg.h"
 #include "tests/op_cases.h"
 #include "tests/program.h"
+#include "tests/entries.h"
 #include "tests/suite.h"
 
 #define PROBLEM "gemm bf16,bf16->f32 M=3 N=40 K=64"
@@ -62,14 +62,8 @@ static void teardown(void)
 static int stored(void)
 {
     char path[600];
-    int n = 0;
     snprintf(path, sizeof(path), "%s/gfx90a", tmp.path);
-    DIR *d = opendir(path);
-    for (struct dirent *e; d && (e = readdir(d));)
-        n += e->d_name[0] != '.';
-    if (d)
-        closedir(d);
-    return n;
+    return entries_in(path);
 }
 
 static rfg_context *open_ctx(const char *pack)

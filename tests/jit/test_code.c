@@ -2,7 +2,6 @@
  *
  * What a compiler made is looked at before it is stored: compilers that exit with 0 and leave something else. */
 #include <check.h>
-#include <dirent.h>
 #include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 #include "base/util.h"
 #include "dispatch/jit/cache_disk.h"
 #include "dispatch/jit/jit_internal.h"
+#include "tests/entries.h"
 #include "tests/suite.h"
 
 #define ARGS                                                                                                           \
@@ -208,14 +208,8 @@ static struct rfg_jit_request request_of(void)
 static int stored(void)
 {
     char path[600];
-    int n = 0;
     snprintf(path, sizeof(path), "%s/%s", tmp.path, target);
-    DIR *d = opendir(path);
-    for (struct dirent *e; d && (e = readdir(d));)
-        n += e->d_name[0] != '.';
-    if (d)
-        closedir(d);
-    return n;
+    return entries_in(path);
 }
 
 START_TEST(damaged_code_is_not_stored)
