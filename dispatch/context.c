@@ -438,7 +438,7 @@ static rfg_status make_plan(rfg_context *ctx, const struct rfg_problem *prob, st
         rfg_status st =
             rfg_choose(ctx, prob, from, skip, &choice, rfg_log_on(RFG_LOG_DISPATCH) ? say_to_log : NULL, NULL);
         rfg_problem_format(prob, text, sizeof(text));
-        if (st == RFG_ERROR_UNSUPPORTED && failed)
+        if (failed && (st == RFG_ERROR_UNSUPPORTED || st == RFG_ERROR_COMPILE)) /* COMPILE: the pack has no other */
             return rfg_fail(failed, "%s: %s", text, why);
         if (st != RFG_OK)
             return st;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * What fork() leaves of a context. Only the thread that forks lives on in the child, with every lock as it was. So a
- * fork waits until no thread is inside a cpu context, and the child's copy begins without workers: the pool starts new
- * ones when it is next used. A GPU's runtime does not outlive a fork: the child is refused what needs the device. */
+ * fork waits until no thread is inside a cpu context or has a database open, and the child's copy begins without
+ * workers: the pool starts new ones when it is next used. A GPU's runtime does not outlive a fork: the child is refused
+ * what needs the device. */
 #include "context_impl.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -20,10 +21,12 @@ static void before_fork(void)
         pthread_mutex_lock(&c->warn_lock);
         pthread_mutex_lock(&c->streams_lock);
     }
+    rfg_db_before_fork();
 }
 
 static void unlock(bool child)
 {
+    rfg_db_after_fork(child);
     for (rfg_context *c = first; c; c = c->next) {
         pthread_mutex_unlock(&c->streams_lock);
         pthread_mutex_unlock(&c->warn_lock);

@@ -31,6 +31,9 @@ rfg_status rfg_variant_request(const struct rfg_device *dev, const struct rfg_pr
     req->target = dev->target;
     req->assembly = rfg_jit_is_assembly(kernel);
     req->provider = NULL;
+    req->args = prob->op->kargs_size;
+    req->least_args = prob->op->head + sizeof(struct rfg_kargs_head);
+    req->more_args = var->tile_maps != NULL;
     req->source = rfg_jit_expand(kernel);
     return req->source ? RFG_OK : RFG_ERROR_IO;
 }
@@ -67,7 +70,17 @@ void rfg_variant_provenance(rfg_context *ctx, const struct rfg_problem *prob, co
 
 /* ---- modules ------------------------------------------------------------------------------------------------- */
 
-static rfg_status load_locked(rfg_context *ctx, const struct rfg_blob *code, struct module **out)
+/* Is the code object the reason? (NVIDIA's own words for it have no number of HIP's.) Else the device or the machine.
+ */
+static bool is_refusal(hipError_t e)
+{
+    return e == hipErrorInvalidImage || e == hipErrorNoBinaryForGpu || e == hipErrorNotFound ||
+           e == hipErrorInvalidKernelFile || e == hipErrorFileNotFound || e == hipErrorSharedObjectSymbolNotFound ||
+           e == hipErrorSharedObjectInitFailed || e == hipErrorInvalidDeviceFunction || e == hipErrorInvalidValue ||
+           e == hipErrorUnknown;
+}
+
+static rfg_status load_locked(rfg_context *ctx, const struct rfg_blob *code, struct module **out, bool *refused)
 {
     for (struct module *m = ctx->modules; m; m = m->next)
         if (m->code == code) {
@@ -81,6 +94,7 @@ static rfg_status load_locked(rfg_context *ctx, const struct rfg_blob *code, str
     hipError_t e = ctx->hip->hipModuleLoadData(&m->handle, code->data);
     if (e != hipSuccess) {
         free(m);
+        *refused = is_refusal(e);
         return rfg_hip_fail(ctx, "hipModuleLoadData", e);
     }
     m->code = code;
@@ -91,10 +105,10 @@ static rfg_status load_locked(rfg_context *ctx, const struct rfg_blob *code, str
     return RFG_OK;
 }
 
-static rfg_status load_module(rfg_context *ctx, const struct rfg_blob *code, struct module **out)
+static rfg_status load_module(rfg_context *ctx, const struct rfg_blob *code, struct module **out, bool *refused)
 {
     pthread_mutex_lock(&ctx->module_lock);
-    rfg_status st = load_locked(ctx, code, out);
+    rfg_status st = load_locked(ctx, code, out, refused);
     pthread_mutex_unlock(&ctx->module_lock);
     return st;
 }
@@ -132,52 +146,81 @@ static void drop_module(rfg_context *ctx, struct module *module)
 
 /* ---- plans ------------------------------------------------------------------------------------------------------ */
 
-/* The code out of the pack, which the ladder has looked into. */
-static rfg_status code_of_pack(rfg_context *ctx, const struct rfg_plan *plan, struct rfg_kernel *kernel,
-                               const struct rfg_blob **code)
+/* The plan's module and function. refused: the device doesn't take the code object. */
+static rfg_status load(rfg_context *ctx, struct rfg_plan *plan, const struct rfg_blob *code, const char *entry,
+                       bool *refused)
 {
-    const struct rfg_variant *var = plan->choice.variant;
-    var->kernel(&ctx->dev, &plan->prob, plan->choice.params, kernel);
-    const struct rfg_pack_code *c = rfg_pack_find(ctx->pack, ctx->dev.target, kernel);
-    char text[RFG_PROBLEM_STRLEN], config[RFG_CONFIG_STRLEN];
-    if (c) {
-        rfg_log(RFG_LOG_JIT, "from the pack %s for %s",
-                rfg_config_format(var, plan->choice.params, config, sizeof(config)), ctx->dev.target);
-        return rfg_pack_load(ctx->pack, c, code);
-    }
-    return rfg_fail(RFG_ERROR_COMPILE, "%s: %s has no code of %s for %s, and nothing is compiled with a pack",
-                    rfg_problem_format(&plan->prob, text, sizeof(text)), rfg_pack_path(ctx->pack),
-                    rfg_config_format(var, plan->choice.params, config, sizeof(config)), ctx->dev.target);
-}
-
-static rfg_status code_of_cache(rfg_context *ctx, const struct rfg_plan *plan, struct rfg_kernel *kernel,
-                                const struct rfg_blob **code)
-{
-    char name[RFG_CONFIG_STRLEN];
-    struct rfg_jit_request req;
-    rfg_status st =
-        rfg_variant_request(&ctx->dev, &plan->prob, plan->choice.variant, plan->choice.params, &req, name, kernel);
+    *refused = false;
+    rfg_status st = load_module(ctx, code, &plan->module, refused);
     if (st != RFG_OK)
         return st;
-    st = rfg_cache_get(ctx->cache, &req, NULL, NULL, code);
+    hipError_t e = ctx->hip->hipModuleGetFunction(&plan->fn, plan->module->handle, entry);
+    if (e == hipSuccess)
+        return RFG_OK;
+    drop_module(ctx, plan->module);
+    plan->module = NULL;
+    *refused = is_refusal(e);
+    return rfg_hip_fail(ctx, "hipModuleGetFunction", e);
+}
+
+/* The code out of the pack, which the ladder has looked into. */
+static rfg_status load_from_pack(rfg_context *ctx, struct rfg_plan *plan)
+{
+    const struct rfg_variant *var = plan->choice.variant;
+    struct rfg_kernel kernel = { 0 };
+    var->kernel(&ctx->dev, &plan->prob, plan->choice.params, &kernel);
+    const struct rfg_pack_code *c = rfg_pack_find(ctx->pack, ctx->dev.target, &kernel);
+    const struct rfg_blob *code;
+    bool refused = false;
+    char text[RFG_PROBLEM_STRLEN], config[RFG_CONFIG_STRLEN];
+    rfg_config_format(var, plan->choice.params, config, sizeof(config));
+    if (!c)
+        return rfg_fail(RFG_ERROR_COMPILE, "%s: %s has no code of %s for %s, and nothing is compiled with a pack",
+                        rfg_problem_format(&plan->prob, text, sizeof(text)), rfg_pack_path(ctx->pack), config,
+                        ctx->dev.target);
+    rfg_log(RFG_LOG_JIT, "from the pack %s for %s", config, ctx->dev.target);
+    rfg_status st = rfg_pack_load(ctx->pack, c, &code);
+    if (st == RFG_OK)
+        st = load(ctx, plan, code, kernel.entry, &refused);
+    if (!refused)
+        return st;
+    char why[300];
+    snprintf(why, sizeof(why), "%s", rfg_last_error());
+    return rfg_fail(RFG_ERROR_COMPILE, "%s for %s: the device refuses kernel %s of %s: %s", config, ctx->dev.target,
+                    kernel.entry, rfg_pack_path(ctx->pack), why);
+}
+
+/* What the device refuses is compiled once more: a file may have gone bad, or a compiler have had a bad day. */
+static rfg_status load_from_cache(rfg_context *ctx, struct rfg_plan *plan)
+{
+    char name[RFG_CONFIG_STRLEN];
+    struct rfg_kernel kernel;
+    struct rfg_jit_request req;
+    bool refused = true;
+    rfg_status st =
+        rfg_variant_request(&ctx->dev, &plan->prob, plan->choice.variant, plan->choice.params, &req, name, &kernel);
+    if (st != RFG_OK)
+        return st;
+    while (refused && st == RFG_OK) {
+        const struct rfg_blob *code;
+        char why[300];
+        st = rfg_cache_get(ctx->cache, &req, NULL, NULL, &code);
+        refused = false;
+        if (st == RFG_OK)
+            st = load(ctx, plan, code, req.entry, &refused);
+        snprintf(why, sizeof(why), "%s", refused ? rfg_last_error() : "");
+        if (refused)
+            st = rfg_cache_refuse(ctx->cache, &req, code, why);
+    }
     free((char *)req.source);
     return st;
 }
 
 static rfg_status prepare_kernel(rfg_context *ctx, struct rfg_plan *plan)
 {
-    struct rfg_kernel kernel = { 0 };
-    const struct rfg_blob *code;
     plan->choice.variant->launch(&ctx->dev, &plan->prob, plan->choice.params, &plan->launch);
-    rfg_status st = ctx->pack ? code_of_pack(ctx, plan, &kernel, &code) : code_of_cache(ctx, plan, &kernel, &code);
-    if (st == RFG_OK)
-        st = load_module(ctx, code, &plan->module);
-    if (st != RFG_OK)
-        return st;
-    hipError_t e = ctx->hip->hipModuleGetFunction(&plan->fn, plan->module->handle, kernel.entry);
-    if (e != hipSuccess)
-        return rfg_hip_fail(ctx, "hipModuleGetFunction", e);
-    return allow_lds(ctx, plan->module, plan->fn, plan->launch.lds);
+    rfg_status st = ctx->pack ? load_from_pack(ctx, plan) : load_from_cache(ctx, plan);
+    return st == RFG_OK ? allow_lds(ctx, plan->module, plan->fn, plan->launch.lds) : st;
 }
 
 static rfg_status prepare_host(rfg_context *ctx, struct rfg_plan *plan)

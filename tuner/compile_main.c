@@ -95,7 +95,7 @@ static bool compile_one(void *ctx, const int *p)
     char *log = NULL;
     const struct rfg_jit_provider *prov = rfg_jit_provider_for(req.target);
     double start = rfg_now();
-    rfg_status st = prov ? prov->compile(&req, &code, &log) : RFG_ERROR_COMPILE;
+    rfg_status st = prov ? rfg_jit_compile(prov, &req, NULL, NULL, &code, &log) : RFG_ERROR_COMPILE;
     if (st != RFG_OK) {
         fprintf(stderr, "rfg-compile: %s\n%s", rfg_last_error(), log ? log : "");
         job->failed++;

@@ -490,6 +490,37 @@ static rfg_status set_aside(struct rfg_db *db)
     return st;
 }
 
+/* ---- fork() ---- */
+
+/* SQLite has locks of its own, which nobody releases in a child if another thread of the parent held them. */
+static pthread_mutex_t users_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t users_left = PTHREAD_COND_INITIALIZER;
+static int users;              /* open databases */
+static _Thread_local int mine; /* those that this thread opened: a fork doesn't wait for them */
+
+static void count_user(int more)
+{
+    pthread_mutex_lock(&users_lock);
+    users += more;
+    mine += more;
+    pthread_cond_broadcast(&users_left);
+    pthread_mutex_unlock(&users_lock);
+}
+
+void rfg_db_before_fork(void)
+{
+    pthread_mutex_lock(&users_lock);
+    while (users > mine)
+        pthread_cond_wait(&users_left, &users_lock);
+}
+
+void rfg_db_after_fork(bool child)
+{
+    if (child) /* whoever waited on it is the parent's */
+        pthread_cond_init(&users_left, NULL);
+    pthread_mutex_unlock(&users_lock);
+}
+
 rfg_status rfg_db_open(struct rfg_db **out, const char *path, enum rfg_db_mode mode)
 {
     *out = NULL;
@@ -500,6 +531,7 @@ rfg_status rfg_db_open(struct rfg_db **out, const char *path, enum rfg_db_mode m
         free(db);
         return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "%s: out of memory", path);
     }
+    count_user(1);
     db->mode = mode;
     db->claims = -1;
     start_patience(db);
@@ -562,6 +594,7 @@ void rfg_db_close(struct rfg_db **db)
     free((*db)->path);
     free(*db);
     *db = NULL;
+    count_user(-1);
 }
 
 const char *rfg_db_path(const struct rfg_db *db)

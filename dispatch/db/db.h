@@ -63,6 +63,9 @@ enum rfg_db_mode {
  * transaction; RFG_DB_READ reads them as they are. */
 rfg_status rfg_db_open(struct rfg_db **db, const char *path, enum rfg_db_mode mode);
 void rfg_db_close(struct rfg_db **db);
+/* Around fork(): waits until no other thread has a database open, and keeps it so. */
+void rfg_db_before_fork(void);
+void rfg_db_after_fork(bool child);
 const char *rfg_db_path(const struct rfg_db *db);
 
 /* Default paths: $RFG_DB or $XDG_DATA_HOME/rfg/user-v3.db; $RFG_SYSTEM_DB (a file, or a directory of

@@ -27,9 +27,16 @@
 #define PATIENCE_AFTER 1.0
 
 enum state {
-    BUSY,   /* a thread is looking on the disk or compiling */
-    READY,  /* code is there, for good */
-    FAILED, /* for those that waited; the next caller tries again */
+    BUSY,    /* a thread is looking on the disk or compiling */
+    READY,   /* code is there, for good */
+    FAILED,  /* for those that waited; the next caller tries again */
+    REFUSED, /* by the device, twice: nobody tries again */
+};
+
+/* Those that were dropped stay: somebody may be reading them. */
+struct made {
+    struct rfg_blob code;
+    struct made *older;
 };
 
 struct entry {
@@ -37,7 +44,7 @@ struct entry {
     char key[KEY_LEN + 1];
     enum state state;
     uint64_t attempt;
-    struct rfg_blob code;
+    struct made *made; /* the one that counts, and before it those that were dropped */
     rfg_status status;
     char error[1024];
 };
@@ -117,7 +124,11 @@ void rfg_cache_close(struct rfg_cache **cache)
     for (int i = 0; i < N_BUCKETS; i++)
         for (struct entry *e = c->buckets[i], *next; e; e = next) {
             next = e->next;
-            rfg_blob_free(&e->code);
+            for (struct made *m = e->made, *older; m; m = older) {
+                older = m->older;
+                rfg_blob_free(&m->code);
+                free(m);
+            }
             free(e);
         }
     pthread_cond_destroy(&c->cond);
@@ -165,6 +176,11 @@ static enum rfg_disk_read disk_read(struct rfg_cache *c, int dir, const struct r
 {
     struct rfg_reason why;
     enum rfg_disk_read r = rfg_disk_read(dir, key, code, &why);
+    if (r == RFG_DISK_HIT && !rfg_code_check(req, code, &why)) { /* older versions stored whatever a compiler left */
+        rfg_blob_free(code);
+        rfg_disk_delete(dir, key);
+        r = RFG_DISK_DAMAGED;
+    }
     if (r == RFG_DISK_DAMAGED) {
         rfg_log(RFG_LOG_JIT, "code cache %s/%s: %s: %s: deleted", c->dir, req->target, key, why.text);
         count(c, &c->stats.corrupt);
@@ -239,7 +255,7 @@ static rfg_status run_compiler(struct rfg_cache *c, const struct rfg_jit_request
     char *log = NULL;
     double start = rfg_now();
     count(c, &c->stats.compiles);
-    rfg_status st = compile ? compile(ctx, prov, req, code, &log) : prov->compile(req, code, &log);
+    rfg_status st = rfg_jit_compile(prov, req, compile, ctx, code, &log);
     rfg_log(RFG_LOG_JIT, "%s %s for %s by %s in %.1f ms, %zu bytes", st ? "FAILED" : "compiled", req->name, req->target,
             prov->name, 1e3 * (rfg_now() - start), st ? 0 : code->size);
     log_lines(log);
@@ -313,6 +329,14 @@ static struct entry *find_or_add(struct rfg_cache *c, const char *key, bool *add
     return e;
 }
 
+/* What an entry failed with; unlocks. */
+static rfg_status fail_as(struct rfg_cache *c, const struct entry *e)
+{
+    rfg_status st = rfg_fail(e->status, "%s", e->error);
+    pthread_mutex_unlock(&c->mutex);
+    return st;
+}
+
 rfg_status rfg_cache_get(struct rfg_cache *c, const struct rfg_jit_request *req, rfg_compile_fn compile, void *ctx,
                          const struct rfg_blob **code)
 {
@@ -336,15 +360,14 @@ rfg_status rfg_cache_get(struct rfg_cache *c, const struct rfg_jit_request *req,
         uint64_t attempt = e->attempt;
         while (e->state == BUSY && e->attempt == attempt)
             pthread_cond_wait(&c->cond, &c->mutex);
-        if (e->state != READY) { /* the attempt that we waited for failed: so did we */
-            rfg_status st = rfg_fail(e->status, "%s", e->error);
-            pthread_mutex_unlock(&c->mutex);
-            return st;
-        }
+        if (e->state != READY) /* the attempt that we waited for failed: so did we */
+            return fail_as(c, e);
     }
+    if (!added && e->state == REFUSED)
+        return fail_as(c, e);
     if (!added && e->state == READY) {
         c->stats.memory_hits++;
-        *code = &e->code;
+        *code = &e->made->code;
         pthread_mutex_unlock(&c->mutex);
         rfg_log(RFG_LOG_JIT, "from memory %s for %s", req->name, req->target);
         return RFG_OK;
@@ -353,18 +376,59 @@ rfg_status rfg_cache_get(struct rfg_cache *c, const struct rfg_jit_request *req,
     e->attempt++;
     pthread_mutex_unlock(&c->mutex);
 
-    struct rfg_blob made = { 0 };
-    rfg_status st = make(c, req, prov, key, compile, ctx, &made);
+    struct made *made = calloc(1, sizeof(*made));
+    rfg_status st = made ? make(c, req, prov, key, compile, ctx, &made->code)
+                         : rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "%s: no memory for a cache entry", req->name);
 
     pthread_mutex_lock(&c->mutex);
     e->state = st == RFG_OK ? READY : FAILED;
     e->status = st;
-    e->code = made;
-    if (st == RFG_OK)
-        *code = &e->code;
-    else
+    if (st == RFG_OK) {
+        made->older = e->made;
+        e->made = made;
+        *code = &made->code;
+    } else {
+        free(made);
         snprintf(e->error, sizeof(e->error), "%s", rfg_last_error());
+    }
     pthread_cond_broadcast(&c->cond);
     pthread_mutex_unlock(&c->mutex);
+    return st;
+}
+
+static struct entry *entry_of(struct rfg_cache *c, const struct rfg_blob *code)
+{
+    for (int i = 0; i < N_BUCKETS; i++)
+        for (struct entry *e = c->buckets[i]; e; e = e->next)
+            if (e->made && &e->made->code == code)
+                return e;
+    return NULL;
+}
+
+rfg_status rfg_cache_refuse(struct rfg_cache *c, const struct rfg_jit_request *req, const struct rfg_blob *code,
+                            const char *why)
+{
+    struct rfg_reason none;
+    rfg_status st = RFG_OK;
+    pthread_mutex_lock(&c->mutex);
+    struct entry *e = entry_of(c, code);
+    bool first = e && e->state == READY; /* no other thread was here before */
+    if (first) {
+        e->state = e->made->older ? REFUSED : FAILED;
+        e->status = RFG_ERROR_COMPILE;
+        snprintf(e->error, sizeof(e->error), "%s for %s: the device refuses kernel %s%s%s/%s/%s.rfgco: %s", req->name,
+                 req->target, req->entry, c->dir ? " of " : ", kept as ", c->dir ? c->dir : "memory", req->target,
+                 e->key, why);
+    }
+    if (e && e->state == REFUSED)
+        st = rfg_fail(e->status, "%s", e->error);
+    pthread_mutex_unlock(&c->mutex);
+    int dir = first && c->dir ? rfg_disk_open(c->dir, req->target, &none) : -1;
+    if (dir >= 0) {
+        rfg_disk_delete(dir, e->key);
+        close(dir);
+    }
+    if (first && st == RFG_OK)
+        rfg_warn("%s; it is deleted and compiled once more", e->error);
     return st;
 }

@@ -22,7 +22,6 @@
 #define TMP_RANDOM    6
 #define KEY_LEN       RFG_CACHE_KEY_LEN
 #define NAME_SIZE     (KEY_LEN + sizeof(TMP_SUFFIX) + TMP_RANDOM)
-#define MAX_CODE      (256u << 20)
 #define TOUCH_SECONDS 60    /* recency is kept to the minute: a hit writes nothing most of the time */
 #define STALE_SECONDS 3600  /* temporary files older than this belong to nobody */
 #define BEAT_SECONDS  0.25  /* signs of life of a lock's holder */
@@ -130,7 +129,7 @@ static const char *read_code(int fd, const struct stat *st, const char *key, str
         return bad;
     if (memcmp(h.key, key, KEY_LEN))
         return "another key's file";
-    void *data = h.size <= MAX_CODE ? malloc(h.size + 1) : NULL;
+    void *data = h.size <= RFG_MAX_CODE ? malloc(h.size + 1) : NULL;
     if (!data)
         return "too large";
     const char *wrong = read_all(fd, data, h.size) ? NULL : "truncated";
@@ -161,6 +160,12 @@ enum rfg_disk_read rfg_disk_read(int dir, const char *key, struct rfg_blob *code
     unlinkat(dir, name, 0);
     rfg_refuse(why, "%s", wrong);
     return RFG_DISK_DAMAGED;
+}
+
+void rfg_disk_delete(int dir, const char *key)
+{
+    char name[NAME_SIZE];
+    unlinkat(dir, name_of(name, key, SUFFIX), 0);
 }
 
 uint64_t rfg_disk_write(int dir, const char *key, const struct rfg_blob *code)

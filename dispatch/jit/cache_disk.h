@@ -21,6 +21,7 @@ int rfg_disk_open(const char *cache_dir, const char *target, struct rfg_reason *
 enum rfg_disk_read { RFG_DISK_HIT, RFG_DISK_MISS, RFG_DISK_DAMAGED /* and deleted */, RFG_DISK_REFUSED };
 /* why: what was wrong with it. */
 enum rfg_disk_read rfg_disk_read(int dir, const char *key, struct rfg_blob *code, struct rfg_reason *why);
+void rfg_disk_delete(int dir, const char *key);
 /* Returns the file's size, 0 with errno. */
 uint64_t rfg_disk_write(int dir, const char *key, const struct rfg_blob *code);
 

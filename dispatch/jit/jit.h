@@ -14,6 +14,7 @@ struct rfg_blob {
     size_t size;
 };
 void rfg_blob_free(struct rfg_blob *blob);
+#define RFG_MAX_CODE (256u << 20) /* bytes of a code object */
 
 /* ---- expansion ---------------------------------------------------------------------------------------------- */
 
@@ -36,11 +37,15 @@ void rfg_jit_strip(char *text);
 struct rfg_jit_provider;
 
 struct rfg_jit_request {
-    const char *name;                        /* for messages: the variant's configuration */
-    const char *entry;                       /* the kernel function */
-    const char *target;                      /* "gfx942", "sm_90a" */
-    const char *source;                      /* expanded */
-    bool assembly;                           /* not HIP but AMD GPU assembly */
+    const char *name;   /* for messages: the variant's configuration */
+    const char *entry;  /* the kernel function */
+    const char *target; /* "gfx942", "sm_90a" */
+    const char *source; /* expanded */
+    bool assembly;      /* not HIP but AMD GPU assembly */
+    /* Bytes of arguments that a launch passes, and of those that every kernel takes; 0: not known here. more_args: and
+     * others behind them (struct rfg_tile_map). */
+    size_t args, least_args;
+    bool more_args;
     const struct rfg_jit_provider *provider; /* NULL: the target's preferred one */
 };
 
@@ -62,6 +67,17 @@ struct rfg_jit_provider {
 extern const struct rfg_jit_provider rfg_jit_hiprtc, rfg_jit_nvrtc, rfg_jit_clang, rfg_jit_ziglang;
 /* In order of preference, NULL-terminated: hiprtc, nvrtc, clang, ziglang. $RFG_JIT=name forces one. */
 extern const struct rfg_jit_provider *const rfg_jit_providers[];
+
+/* Is what a compiler left the request's code object: ELF, target, kernel, arguments? Targets that are neither gfxN nor
+ * sm_N are believed. */
+bool rfg_code_check(const struct rfg_jit_request *req, const struct rfg_blob *code, struct rfg_reason *why);
+
+typedef rfg_status (*rfg_compile_fn)(void *ctx, const struct rfg_jit_provider *prov, const struct rfg_jit_request *req,
+                                     struct rfg_blob *code, char **log);
+/* Compiles, by prov in this process if compile is NULL, and checks what came of it: RFG_ERROR_IO if that is no code
+ * object of the request's. */
+rfg_status rfg_jit_compile(const struct rfg_jit_provider *prov, const struct rfg_jit_request *req,
+                           rfg_compile_fn compile, void *ctx, struct rfg_blob *code, char **log);
 
 /* The provider for a target, or NULL with rfg_last_error() saying which were asked and why each can't. */
 const struct rfg_jit_provider *rfg_jit_provider_for(const char *target);
@@ -93,10 +109,14 @@ void rfg_cache_key(const struct rfg_jit_request *req, const struct rfg_jit_provi
 
 /* The code object for a request: memory, disk, or one compile per key across threads and processes. The
  * returned pointer lives as long as the cache. compile NULL: req's provider in this process. */
-typedef rfg_status (*rfg_compile_fn)(void *ctx, const struct rfg_jit_provider *prov, const struct rfg_jit_request *req,
-                                     struct rfg_blob *code, char **log);
 rfg_status rfg_cache_get(struct rfg_cache *cache, const struct rfg_jit_request *req, rfg_compile_fn compile, void *ctx,
                          const struct rfg_blob **code);
+
+/* A device doesn't take the code object that rfg_cache_get() gave (which stays where it is): it is dropped, and its
+ * file deleted. RFG_OK: the next get compiles once more. RFG_ERROR_COMPILE: what was compiled once more was refused,
+ * too, and gets fail from now on. */
+rfg_status rfg_cache_refuse(struct rfg_cache *cache, const struct rfg_jit_request *req, const struct rfg_blob *code,
+                            const char *why);
 
 /* Takes the header off a file of the cache that was read into memory; other files stay as they are. Returns what is
  * wrong with it; NULL: nothing. */

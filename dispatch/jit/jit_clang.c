@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "jit_internal.h"
@@ -231,6 +232,12 @@ static void *read_output(const char *path, size_t *size, struct rfg_reason *why)
 {
     struct rfg_reason wrong = { "it is empty" };
     int fd = rfg_open_own_file(AT_FDCWD, path, O_RDONLY, &wrong);
+    struct stat st;
+    if (fd >= 0 && (fstat(fd, &st) || st.st_size > RFG_MAX_CODE)) {
+        close(fd);
+        rfg_refuse(why, "it left a file of %lld bytes: must be at most %u", (long long)st.st_size, RFG_MAX_CODE);
+        return NULL;
+    }
     FILE *f = fd >= 0 ? fdopen(fd, "rb") : NULL;
     void *data = f ? rfg_read_stream(f, size) : NULL;
     if (f)

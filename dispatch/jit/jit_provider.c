@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -129,18 +130,45 @@ rfg_status rfg_jit_failed(const struct rfg_jit_provider *prov, const struct rfg_
     return rfg_fail(st, "%s for %s by %s: %.*s", req->name, req->target, prov->name, (int)strcspn(line, "\r\n"), line);
 }
 
+rfg_status rfg_jit_compile(const struct rfg_jit_provider *prov, const struct rfg_jit_request *req,
+                           rfg_compile_fn compile, void *ctx, struct rfg_blob *code, char **log)
+{
+    struct rfg_reason why;
+    rfg_status st = compile ? compile(ctx, prov, req, code, log) : prov->compile(req, code, log);
+    if (st != RFG_OK || rfg_code_check(req, code, &why))
+        return st;
+    rfg_blob_free(code);
+    return rfg_fail(RFG_ERROR_IO, "%s for %s by %s: the compiler left what is no code object of it: %s", req->name,
+                    req->target, prov->name, why.text);
+}
+
 /* ---- programs ----------------------------------------------------------------------------------------------- */
 
-static char *read_all(int fd)
+#define MAX_WRITTEN (2 * (rlim_t)RFG_MAX_CODE) /* to one file */
+#define MAX_LOG     ((off_t)1 << 20)
+
+static char *read_log(int fd)
 {
     struct stat st;
     if (fstat(fd, &st))
         return NULL;
-    char *text = malloc((size_t)st.st_size + 1);
-    ssize_t n = text ? pread(fd, text, (size_t)st.st_size, 0) : -1;
+    size_t size = (size_t)(st.st_size < MAX_LOG ? st.st_size : MAX_LOG);
+    char *text = malloc(size + 1);
+    ssize_t n = text ? pread(fd, text, size, 0) : -1;
     if (text)
         text[n > 0 ? n : 0] = 0;
     return text;
+}
+
+/* A program that has just been started fills neither the disk nor, by what it says, the memory. */
+static void limit_files(pid_t pid)
+{
+    struct rlimit l;
+    if (prlimit(pid, RLIMIT_FSIZE, NULL, &l) == 0 && l.rlim_cur > MAX_WRITTEN) {
+        l.rlim_cur = MAX_WRITTEN;
+        l.rlim_max = l.rlim_max < MAX_WRITTEN ? l.rlim_max : MAX_WRITTEN;
+        (void)prlimit(pid, RLIMIT_FSIZE, &l, NULL);
+    }
 }
 
 bool rfg_jit_run(const char *const *argv, const char *tmpdir, char **output, struct rfg_reason *why)
@@ -184,6 +212,7 @@ bool rfg_jit_run(const char *const *argv, const char *tmpdir, char **output, str
     if (err) {
         rfg_refuse(why, "%s: could not be started: %s", argv[0], strerror(err));
     } else {
+        limit_files(pid);
         pid_t got;
         while ((got = waitpid(pid, &status, 0)) < 0 && errno == EINTR)
             ;
@@ -195,7 +224,7 @@ bool rfg_jit_run(const char *const *argv, const char *tmpdir, char **output, str
         else if (!ok)
             rfg_refuse(why, "%s exited with %d", argv[0], WEXITSTATUS(status));
         if (output)
-            *output = read_all(fd);
+            *output = read_log(fd);
     }
     close(fd);
     return ok;

@@ -32,7 +32,6 @@
 #define GREETING    64
 #define FRAME_MAGIC 0x32676672u /* "rfg2" */
 #define MAX_FIELDS  6
-#define MAX_FIELD   (256u << 20)
 
 struct frame {
     uint32_t magic;
@@ -111,7 +110,7 @@ static enum io get_frame(int fd, struct frame *f, char *fields[MAX_FIELDS], doub
     if (io == IO_OK && f->magic != FRAME_MAGIC)
         return IO_CLOSED;
     for (int i = 0; io == IO_OK && i < MAX_FIELDS; i++) {
-        fields[i] = f->size[i] <= MAX_FIELD ? malloc(f->size[i] + 1) : NULL;
+        fields[i] = f->size[i] <= RFG_MAX_CODE ? malloc(f->size[i] + 1) : NULL;
         if (!fields[i])
             return IO_CLOSED;
         io = get_bytes(fd, fields[i], f->size[i], deadline);

@@ -23,7 +23,6 @@
 #define FORMAT        1
 #define OLDEST_SCHEMA 2 /* of rows that are still understood */
 #define MAX_INDEX     (64u << 20)
-#define MAX_CODE      (256u << 20) /* of one code object */
 #define MAX_CODES     65536
 #define HEX_LEN       64
 
@@ -122,7 +121,8 @@ static rfg_status read_code_line(void *ctx, int line, int n, char *const *field,
             if (strlen(field[i]) >= columns[i].size || !rfg_is_printable(field[i]))
                 return bad_code(p, line, "a field is too long, or can't be printed");
             strcpy((char *)c + columns[i].offset, field[i]);
-        } else if ((c->size = strtoull(field[i], &end, 10)) > MAX_CODE || *end || *field[i] < '0' || *field[i] > '9') {
+        } else if ((c->size = strtoull(field[i], &end, 10)) > RFG_MAX_CODE || *end || *field[i] < '0' ||
+                   *field[i] > '9') {
             return bad_code(p, line, "size must be a number of at most 256 MiB");
         }
     }
@@ -201,7 +201,7 @@ rfg_status rfg_pack_write(const char *path, const struct rfg_pack_code *codes, c
     snprintf(h.version, sizeof(h.version), "%s", rfg_version());
     for (size_t i = 0; i < n_codes; i++) {
         h.code_size += blobs[i]->size;
-        fits &= blobs[i]->size <= MAX_CODE;
+        fits &= blobs[i]->size <= RFG_MAX_CODE;
     }
     if (!fill_index(&h, &index, codes, n_codes, rows, n_rows)) {
         free(index);
@@ -283,7 +283,7 @@ static rfg_status read_header(struct rfg_pack *p)
                         p->path, h->schema, OLDEST_SCHEMA, RFG_DB_SCHEMA, rfg_version());
     uint64_t size = (uint64_t)st.st_size;
     bool sane = h->codes_size <= MAX_INDEX && h->rows_size <= MAX_INDEX &&
-                h->code_size <= (uint64_t)MAX_CODES * MAX_CODE && memchr(h->version, 0, sizeof(h->version)) &&
+                h->code_size <= (uint64_t)MAX_CODES * RFG_MAX_CODE && memchr(h->version, 0, sizeof(h->version)) &&
                 rfg_is_printable(h->version);
     uint64_t whole = sane ? sizeof(*h) + h->codes_size + h->rows_size + h->code_size : 0;
     if (!sane)

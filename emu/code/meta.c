@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
  * The metadata of a code object: msgpack in a note, as the AMDGPU backend's guide describes it. */
-#include <msgpack.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/unpack.h"
 #include "code.h"
 
-#define MAX_DEPTH   16
 #define MAX_KERNELS 65536
 
 static const struct {
@@ -53,73 +52,12 @@ __attribute__((format(printf, 2, 3))) static bool fail(struct parser *p, const c
     return false;
 }
 
-/* ---- before msgpack-c sees it ---------------------------------------------------------------------------------------
- */
-
-/* msgpack-c allocates what an array's header promises. Walks over one object: true if all of its items can be there.
- */
-static bool plausible(const uint8_t **at, const uint8_t *end, int depth)
-{
-    const uint8_t *p = *at;
-    if (p >= end || depth > MAX_DEPTH)
-        return false;
-    uint8_t b = *p++;
-    uint64_t bytes = 0, items = 0, width = 0;
-    if (b < 0x80 || b >= 0xe0 || b == 0xc0 || b == 0xc2 || b == 0xc3)
-        ;
-    else if (b <= 0x8f)
-        items = 2u * (b & 15);
-    else if (b <= 0x9f)
-        items = b & 15;
-    else if (b <= 0xbf)
-        bytes = b & 31;
-    else if ((b >= 0xc4 && b <= 0xc9) || (b >= 0xd9 && b <= 0xdf)) { /* a length of 1, 2 or 4 bytes follows */
-        width = b >= 0xdc ? 2u << ((b - 0xdc) & 1) : b >= 0xd9 ? 1u << (b - 0xd9) : 1u << ((b - 0xc4) % 3);
-        uint64_t n = 0;
-        if ((uint64_t)(end - p) < width)
-            return false;
-        for (uint64_t i = 0; i < width; i++)
-            n = n << 8 | *p++;
-        if (b >= 0xde)
-            items = 2 * n;
-        else if (b >= 0xdc)
-            items = n;
-        else
-            bytes = n + (b >= 0xc7 && b <= 0xc9);
-    } else if (b >= 0xca && b <= 0xd3) {
-        static const uint8_t size[] = { 4, 8, 1, 2, 4, 8, 1, 2, 4, 8 };
-        bytes = size[b - 0xca];
-    } else if (b >= 0xd4 && b <= 0xd8)
-        bytes = 1u + (1u << (b - 0xd4));
-    else
-        return false;
-    if (bytes > (uint64_t)(end - p) || items > (uint64_t)(end - p))
-        return false;
-    p += bytes;
-    for (uint64_t i = 0; i < items; i++)
-        if (!plausible(&p, end, depth + 1))
-            return false;
-    *at = p;
-    return true;
-}
-
 /* ---- reading --------------------------------------------------------------------------------------------------------
  */
 
-static const msgpack_object *get(const msgpack_object *map, const char *key)
-{
-    size_t len = strlen(key);
-    for (uint32_t i = 0; map->type == MSGPACK_OBJECT_MAP && i < map->via.map.size; i++) {
-        const msgpack_object_kv *kv = &map->via.map.ptr[i];
-        if (kv->key.type == MSGPACK_OBJECT_STR && kv->key.via.str.size == len && !memcmp(kv->key.via.str.ptr, key, len))
-            return &kv->val;
-    }
-    return NULL;
-}
-
 static bool get_u32(struct parser *p, const msgpack_object *map, const char *key, uint32_t *out)
 {
-    const msgpack_object *o = get(map, key);
+    const msgpack_object *o = rfg_unpack_get(map, key);
     if (!o)
         return true;
     if (o->type != MSGPACK_OBJECT_POSITIVE_INTEGER || o->via.u64 > UINT32_MAX)
@@ -142,7 +80,7 @@ static bool get_int(struct parser *p, const msgpack_object *map, const char *key
 /* malloc'ed; *out stays NULL if the key is absent. */
 static bool get_string(struct parser *p, const msgpack_object *map, const char *key, char **out)
 {
-    const msgpack_object *o = get(map, key);
+    const msgpack_object *o = rfg_unpack_get(map, key);
     if (!o)
         return true;
     if (o->type != MSGPACK_OBJECT_STR || memchr(o->via.str.ptr, 0, o->via.str.size))
@@ -153,9 +91,9 @@ static bool get_string(struct parser *p, const msgpack_object *map, const char *
 
 static bool read_arg(struct parser *p, const msgpack_object *o, struct emu_arg *arg, uint32_t kernarg_bytes)
 {
-    const msgpack_object *kind = get(o, ".value_kind");
-    if (o->type != MSGPACK_OBJECT_MAP || !kind || kind->type != MSGPACK_OBJECT_STR || !get(o, ".offset") ||
-        !get(o, ".size"))
+    const msgpack_object *kind = rfg_unpack_get(o, ".value_kind");
+    if (o->type != MSGPACK_OBJECT_MAP || !kind || kind->type != MSGPACK_OBJECT_STR || !rfg_unpack_get(o, ".offset") ||
+        !rfg_unpack_get(o, ".size"))
         return fail(p, "an argument lacks .offset, .size or .value_kind");
     if (!get_u32(p, o, ".offset", &arg->offset) || !get_u32(p, o, ".size", &arg->size) ||
         !get_string(p, o, ".name", &arg->name))
@@ -209,7 +147,8 @@ static bool read_kernel(struct parser *p, const msgpack_object *o, struct emu_ke
     k->wave_size = p->code->arch->wave_size;
     k->kernarg_align = 8;
     k->max_threads = 1024;
-    const msgpack_object *reqd = get(o, ".reqd_workgroup_size"), *dynamic = get(o, ".uses_dynamic_stack");
+    const msgpack_object *reqd = rfg_unpack_get(o, ".reqd_workgroup_size"),
+                         *dynamic = rfg_unpack_get(o, ".uses_dynamic_stack");
     if (!get_u32(p, o, ".kernarg_segment_size", &k->kernarg_bytes) ||
         !get_u32(p, o, ".kernarg_segment_align", &k->kernarg_align) ||
         !get_int(p, o, ".wavefront_size", &k->wave_size) ||
@@ -232,7 +171,7 @@ static bool read_kernel(struct parser *p, const msgpack_object *o, struct emu_ke
         k->reqd[i] = (int)n->via.u64;
     }
     k->dynamic_stack = dynamic && dynamic->type == MSGPACK_OBJECT_BOOLEAN && dynamic->via.boolean;
-    return read_args(p, get(o, ".args"), k);
+    return read_args(p, rfg_unpack_get(o, ".args"), k);
 }
 
 static bool find_descriptor(struct parser *p, struct emu_kernel *k, const char *symbol)
@@ -247,7 +186,8 @@ static bool find_descriptor(struct parser *p, struct emu_kernel *k, const char *
 
 static bool read_root(struct parser *p, const msgpack_object *root)
 {
-    const msgpack_object *kernels = get(root, "amdhsa.kernels"), *version = get(root, "amdhsa.version");
+    const msgpack_object *kernels = rfg_unpack_get(root, "amdhsa.kernels"),
+                         *version = rfg_unpack_get(root, "amdhsa.version");
     if (!version || version->type != MSGPACK_OBJECT_ARRAY || version->via.array.size != 2 ||
         version->via.array.ptr[0].type != MSGPACK_OBJECT_POSITIVE_INTEGER)
         return fail(p, "amdhsa.version: must be two numbers");
@@ -274,8 +214,7 @@ static bool read_root(struct parser *p, const msgpack_object *root)
 bool emu_meta_parse(struct emu_code *code, const uint8_t *data, size_t size, char *error, size_t error_size)
 {
     struct parser p = { .code = code, .error = error, .error_size = error_size };
-    const uint8_t *at = data;
-    if (!plausible(&at, data + size, 0))
+    if (!rfg_unpack_plausible(data, size))
         return fail(&p, "the note of %zu bytes is not msgpack", size);
     msgpack_unpacked u;
     msgpack_unpacked_init(&u);

@@ -11,9 +11,9 @@
 
 enum { MOST_K = 128, MOST_M = 32 };
 
-/* x[k][row] */
+/* x[k][row]; a float holds each value of these formats. */
 static void unpack(const struct emu_wave *w, const struct emu_inst *i, int operand, int m, enum narrow type,
-                   double (*x)[MOST_M])
+                   float (*x)[MOST_M])
 {
     int bits = narrow_bits(type), groups = 64 / m;
     row32 t;
@@ -29,7 +29,7 @@ static void unpack(const struct emu_wave *w, const struct emu_inst *i, int opera
         for (int l = 0; l < 64; l++) {
             uint64_t two = a[word][l] | (uint64_t)a[next][l] << 32;
             int g = l / m, k = bits == 8 ? 16 * groups * (e / 16) + 16 * g + e % 16 : 32 * g + e;
-            x[k][l % m] = values[two >> shift & ((1u << bits) - 1)];
+            x[k][l % m] = (float)values[two >> shift & ((1u << bits) - 1)];
         }
     }
 }
@@ -49,7 +49,7 @@ static void unpack_scales(const struct emu_wave *w, const struct emu_inst *i, in
 H(mfma_narrow)
 {
     int m = (int)(i->op->info & 255), k_all = (int)(i->op->info >> 8 & 255);
-    static __thread double a[MOST_K][MOST_M], b[MOST_K][MOST_M];
+    float a[MOST_K][MOST_M], b[MOST_K][MOST_M];
     rowd sa, sb;
     float c[16][64];
     row32 t;
@@ -67,7 +67,7 @@ H(mfma_narrow)
             double sum[MOST_M] = { 0 };
             for (int k = 32 * block; k < 32 * block + 32; k++)
                 for (int column = 0; column < m; column++)
-                    sum[column] += a[k][row] * b[k][column];
+                    sum[column] += (double)a[k][row] * b[k][column];
             for (int column = 0; column < m; column++) {
                 double scale = sa[m * block + row] * sb[m * block + column];
                 c[reg][lane + column] = (float)((double)c[reg][lane + column] + sum[column] * scale);

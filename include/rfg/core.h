@@ -3,14 +3,17 @@
  * rfg core: status codes, tensors, contexts, preparation and introspection.
  *
  * Thread rules: every function may be called from any thread. One rfg_context may be used by many threads at
- * once, except that rfg_context_destroy() must be the last call made with it.
+ * once, except that rfg_context_destroy() must be the last call made with it. A call on cpu takes at most 64 KiB of its
+ * thread's stack, and threads that never call rfg carry at most 4 KiB of it. A first call on a GPU may run a compiler,
+ * which takes what the system gives to threads by default: let a thread with such a stack rfg_prepare() it.
  *
  * fork(): the child may use, destroy or ignore its copy of a "cpu" context, which shares nothing with the parent's
- * (threads are started anew when it is used; its calls are not counted as misses). fork() waits for the calls that
- * other threads are making with cpu contexts. A GPU's runtime does not outlive fork(), and neither does an emulated
- * GPU: in the child everything that needs the parent's context is refused with RFG_ERROR_DEVICE, rfg_context_destroy()
- * forgets it without touching the device, and a context for a GPU can only be made there if the parent had used none
- * of its kind (a rule of CUDA's and HIP's). posix_spawn() and fork() followed by exec() are free of all that.
+ * (threads are started anew when it is used; its calls are not counted as misses), and make others. fork() waits for
+ * the calls that other threads are making with cpu contexts, and while they have a database open (as contexts are
+ * made). A GPU's runtime does not outlive fork(), and neither does an emulated GPU: in the child everything that needs
+ * the parent's context is refused with RFG_ERROR_DEVICE, rfg_context_destroy() forgets it without touching the device,
+ * and a context for a GPU can only be made there if the parent had used none of its kind (a rule of CUDA's and HIP's).
+ * posix_spawn() and fork() followed by exec() are free of all that.
  */
 #ifndef RFG_CORE_H
 #define RFG_CORE_H
@@ -44,7 +47,7 @@ typedef enum rfg_status {
     RFG_ERROR_OUT_OF_MEMORY,    /* host or device memory */
     RFG_ERROR_DEVICE,           /* the HIP/CUDA runtime or the device reported an error */
     RFG_ERROR_COMPILE,          /* the run-time compiler refused the kernel, or there is none for this arch, or a pack
-                                   has no code for it */
+                                   has no code for it, or the device refuses the code of each variant */
     RFG_ERROR_DATABASE,         /* a tuned database or a pack could not be opened, read or written */
     RFG_ERROR_IO,               /* a file could not be read or written, a program not be run */
     RFG_ERROR_NOT_READY,        /* the stream is being captured and the variant is not loaded: rfg_prepare() first */

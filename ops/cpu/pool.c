@@ -22,6 +22,7 @@
 #define REGION    ((uint64_t)1 << 17)
 
 struct rfg_cpu_pool {
+    char *scratch; /* of all workers; pages that nobody writes to are no memory */
     int threads;
     int started;            /* workers; fewer than threads - 1 only after a fork; under `caller` */
     pthread_mutex_t caller; /* held during a region: a second caller waits here */
@@ -142,6 +143,7 @@ static void stop(struct rfg_cpu_pool *pool)
     pthread_cond_destroy(&pool->done);
     pthread_mutex_destroy(&pool->lock);
     pthread_mutex_destroy(&pool->caller);
+    free(pool->scratch);
     free(pool);
 }
 
@@ -158,8 +160,10 @@ struct rfg_cpu_pool *rfg_cpu_pool_create(int threads)
     if (threads < 1 || threads > 0xffff)
         return NULL;
     struct rfg_cpu_pool *pool = calloc(1, sizeof(*pool) + (size_t)(threads - 1) * sizeof(pool->worker[0]));
-    if (!pool)
+    if (!pool || !(pool->scratch = aligned_alloc(64, (size_t)threads * RFG_CPU_SCRATCH))) {
+        free(pool);
         return NULL;
+    }
     pool->threads = threads;
     make_locks(pool);
     if (!start(pool)) {
@@ -183,6 +187,11 @@ void rfg_cpu_pool_destroy(struct rfg_cpu_pool **pool)
         return;
     stop(*pool);
     *pool = NULL;
+}
+
+void *rfg_cpu_pool_scratch(const struct rfg_cpu_pool *pool, int worker)
+{
+    return pool->scratch + (size_t)worker * RFG_CPU_SCRATCH;
 }
 
 int rfg_cpu_pool_threads(const struct rfg_cpu_pool *pool)

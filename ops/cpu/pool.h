@@ -16,6 +16,11 @@ void rfg_cpu_pool_destroy(struct rfg_cpu_pool **pool);
 void rfg_cpu_pool_forked(struct rfg_cpu_pool *pool);
 int rfg_cpu_pool_threads(const struct rfg_cpu_pool *pool);
 
+/* A worker's own memory for the length of a task: RFG_CPU_SCRATCH bytes, 64 bytes aligned. What is large goes there,
+ * since the caller's thread is a worker, and its stack may be small. */
+#define RFG_CPU_SCRATCH ((size_t)256 << 10)
+void *rfg_cpu_pool_scratch(const struct rfg_cpu_pool *pool, int worker);
+
 /* Calls fn(ctx, task, worker) for task 0..n-1, spread over the threads; returns when all are done. worker is in
  * 0..threads-1 and no two tasks run on one worker at a time. Tasks are handed out dynamically: results must not
  * depend on which worker runs what. */

@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/tempdir.h"
+#include "dispatch/db/db.h"
 #include "ops/cpu/pool.h"
 #include "rfg/rfg.h"
 #include "tests/suite.h"
@@ -198,6 +200,96 @@ START_TEST(child_of_a_busy_parent)
 }
 END_TEST
 
+static struct rfg_tempdir tmp;
+static char user_db[300];
+
+static void make_database(void)
+{
+    struct rfg_db *db;
+    ck_assert(rfg_tempdir_make(&tmp, NULL));
+    snprintf(user_db, sizeof(user_db), "%s/user.db", tmp.path);
+    ck_assert_int_eq(rfg_db_open(&db, user_db, RFG_DB_WRITE), RFG_OK);
+    rfg_db_close(&db);
+}
+
+/* As a thread that makes contexts. */
+static void *keep_opening(void *arg)
+{
+    struct busy *b = arg;
+    while (!atomic_load(&b->stop)) {
+        struct rfg_db *db;
+        if (rfg_db_open(&db, user_db, RFG_DB_READ) == RFG_OK)
+            rfg_db_close(&db);
+        else
+            atomic_store(&b->wrong, true);
+        atomic_fetch_add(&b->calls, 1);
+    }
+    return NULL;
+}
+
+static int make_context(rfg_context *parents)
+{
+    rfg_context *ctx;
+    rfg_context_params p = { .device = "cpu", .user_db = user_db, .cache_dir = "", .threads = 1 };
+    (void)parents;
+    if (rfg_context_create(&ctx, &p) != RFG_OK)
+        return 1;
+    return destroy(ctx) ? 2 : 0;
+}
+
+/* Threads are inside SQLite, whose locks nobody would release. */
+START_TEST(child_of_a_parent_with_databases)
+{
+    make_database();
+    struct busy b = { .ctx = open_context("cpu") };
+    pthread_t thread[3];
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(pthread_create(&thread[i], NULL, keep_opening, &b), 0);
+    while (atomic_load(&b.calls) < 3)
+        usleep(100);
+    for (int i = 0; i < 100; i++)
+        in_child(make_context, b.ctx);
+    atomic_store(&b.stop, true);
+    for (int i = 0; i < 3; i++)
+        pthread_join(thread[i], NULL);
+    ck_assert(!atomic_load(&b.wrong));
+    rfg_context_destroy(&b.ctx);
+    rfg_tempdir_remove(&tmp);
+}
+END_TEST
+
+static void *fork_and_note(void *done)
+{
+    pid_t pid = fork_quietly();
+    if (!pid)
+        _exit(0);
+    atomic_store((atomic_bool *)done, true);
+    (void)wait_for(pid);
+    return NULL;
+}
+
+/* A fork of another thread waits for the database to be closed, one of the thread that has it open doesn't. */
+START_TEST(fork_waits_for_databases)
+{
+    rfg_context *ctx = open_context("cpu");
+    struct rfg_db *db;
+    pthread_t thread;
+    atomic_bool done = false;
+    make_database();
+    ck_assert_int_eq(rfg_db_open(&db, user_db, RFG_DB_WRITE), RFG_OK);
+    (void)fork_and_note(&done);
+    ck_assert(atomic_exchange(&done, false));
+    ck_assert_int_eq(pthread_create(&thread, NULL, fork_and_note, &done), 0);
+    usleep(200000);
+    ck_assert(!atomic_load(&done));
+    rfg_db_close(&db);
+    pthread_join(thread, NULL);
+    ck_assert(atomic_load(&done));
+    rfg_context_destroy(&ctx);
+    rfg_tempdir_remove(&tmp);
+}
+END_TEST
+
 static atomic_int seen;
 
 static void note_worker(void *ctx, int task, int worker)
@@ -269,6 +361,8 @@ int main(void)
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, child, 0, 2 * N_FATES);
     tcase_add_test(tc, child_of_a_busy_parent);
+    tcase_add_test(tc, child_of_a_parent_with_databases);
+    tcase_add_test(tc, fork_waits_for_databases);
     tcase_add_test(tc, workers_are_started_anew);
     tcase_add_test(tc, child_without_the_device);
     return run_suite(s);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Code objects and offload bundles, as the emulator loads and decodes them. */
+ * Code objects and offload bundles, as the emulator loads and decodes them, and as the cache takes them. */
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "dispatch/jit/jit.h"
 #include "emu/code/code.h"
 #include "fuzz.h"
 
@@ -68,6 +69,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         emu_code_free(&code);
     } else
         FUZZ_CHECK(*error && memchr(error, 0, sizeof(error)));
+    static const char *const targets[] = { "gfx942", "gfx1100", "sm_90a" };
+    struct rfg_jit_request req = { .target = targets[turn % 3], .entry = "k", .args = 24, .least_args = 16 };
+    struct rfg_reason why = { "" };
+    FUZZ_CHECK(rfg_code_check(&req, &(struct rfg_blob){ (void *)(uintptr_t)data, size }, &why) || *why.text);
     if (turn / 12 % 8 == 0)
         load_of_unknown_size(data, size);
     return 0;

@@ -64,7 +64,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct rfg_pack *p;
     uint8_t copy[4096];
     size_t n, n_rows, sum = 0;
-    memcpy(copy, data, size < sizeof(copy) ? size : sizeof(copy));
+    if (size > sizeof(copy)) /* libFuzzer without -max_len */
+        return 0;
+    memcpy(copy, data, size);
     if (fuzz_hash(data, size) & 1)
         mend(copy, size);
     const char *path = fuzz_file("fuzz.rfgpack", copy, size);

@@ -4,10 +4,10 @@
 #ifndef RFG_TESTS_JIT_CASE_H
 #define RFG_TESTS_JIT_CASE_H
 
-#include <dirent.h>
 #include <elf.h>
 
 #include "dispatch/jit/jit_internal.h"
+#include "tests/entries.h"
 #include "tests/tempfiles.h"
 
 /* All compilers take it: hipRTC and NVRTC know threadIdx, a bare clang knows only its builtins. */
@@ -22,17 +22,6 @@
     "extern \"C\" __global__ void scale(float *y, const float *x)\n"                                                   \
     "{\n"                                                                                                              \
     "    y[TID] = x[TID] * 2;\n"
-
-static int entries_in(const char *path)
-{
-    int n = 0;
-    DIR *d = opendir(path);
-    for (struct dirent *e; d && (e = readdir(d));)
-        n += e->d_name[0] != '.';
-    if (d)
-        closedir(d);
-    return n;
-}
 
 static const struct {
     const struct rfg_jit_provider *prov;

@@ -361,6 +361,7 @@ static void compile_one(struct work *w, const struct set *set)
     struct rfg_jit_request req;
     struct rfg_kernel kernel;
     struct rfg_blob code = { 0 };
+    struct rfg_reason why;
     char *log = NULL;
     rfg_status st = rfg_variant_request(dev, &set->prob, set->var, set->params, &req, name, &kernel);
     double start = rfg_now();
@@ -372,7 +373,7 @@ static void compile_one(struct work *w, const struct set *set)
     const char *wrong = "does not compile";
     if (st == RFG_OK) {
         r = resources_of(dev, &code, log);
-        wrong = judge(dev, set, &r, log);
+        wrong = rfg_code_check(&req, &code, &why) ? judge(dev, set, &r, log) : why.text;
         if (!wrong && w->margin)
             wrong = judge_guess(w->margin, dev, set, &r, guess);
     }

@@ -391,6 +391,7 @@ END_TEST
 
 /* ---- the machine ------------------------------------------------------------------------------------------------- */
 
+#define WITH_OUTPUT(does) "while [ $# -gt 1 ]; do [ \"$1\" = -o ] && { " does "; }; shift; done; "
 /* What the machine did is no verdict about a kernel. */
 static const struct {
     const char *does, *says;
@@ -404,7 +405,11 @@ static const struct {
     { "echo 'clang: error: unable to execute command: Killed' >&2; exit 1", "Killed", RFG_ERROR_IO },
     { "echo 'sh: fork: Resource temporarily unavailable' >&2; exit 254", "Resource", RFG_ERROR_IO },
     { "exit 0", "out.co", RFG_ERROR_IO },
-    { "while [ $# -gt 1 ]; do [ \"$1\" = -o ] && : > \"$2\"; shift; done; exit 0", "no code object", RFG_ERROR_IO },
+    /* too much */
+    { WITH_OUTPUT("truncate -s 300M \"$2\"") "exit 0", "a file of 314572800 bytes: must be at most", RFG_ERROR_IO },
+    { WITH_OUTPUT("truncate -s 6G \"$2\" || exit 3"), "clang", RFG_ERROR_COMPILE },
+    { "exec yes aaaaaaaaaaaaaaaa", "aaaaaaaaaaaaaaaa", RFG_ERROR_IO },
+    { WITH_OUTPUT(": > \"$2\"") "exit 0", "no code object", RFG_ERROR_IO },
 };
 
 static bool has_clang(void)

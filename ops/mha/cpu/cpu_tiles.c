@@ -24,6 +24,7 @@
 
 struct job {
     const struct mha_args *a;
+    struct rfg_cpu_pool *pool;
     const struct mha_cpu_isa *isa;
     int q_dtype, kv_dtype, size, d, dv; /* size: bytes of an element of k and v */
     bool older_vllm;
@@ -226,14 +227,20 @@ static void one_block(const struct job *j, const struct work_item *u, int h, int
     }
 }
 
+/* A worker's, in the pool. */
+struct scratch {
+    float q[TILE * MAX_D], o[TILE * MAX_D];
+    struct dense dense;
+};
+_Static_assert(sizeof(struct scratch) <= RFG_CPU_SCRATCH, "the pool's memory of a worker");
+
 /* All rows of a work item and the keys from `first` to end - 1. A block is in the first-level cache for all rows but
  * the first few, and then, too, if it was fetched while the one before it was worked on. */
-static void attend(const struct job *j, const struct work_item *u, int64_t first, int64_t end, float *o, float *m,
-                   float *l)
+static void attend(const struct job *j, const struct work_item *u, int64_t first, int64_t end, struct scratch *s,
+                   float *o, float *m, float *l)
 {
     const struct mha_args *a = j->a;
-    float q[TILE * MAX_D] __attribute__((aligned(64)));
-    struct dense dense;
+    float *q = s->q;
     struct rows rows[2];
     int now = 0, n = find_rows(j, u, first, end, &rows[0]);
     struct mha_cpu_block blk = { .kv_dtype = j->kv_dtype, .d = j->d, .dv = j->dv, .cap = a->soft_cap * LOG2E };
@@ -256,20 +263,20 @@ static void attend(const struct job *j, const struct work_item *u, int64_t first
             blk.ahead = last ? (struct mha_cpu_rows){ next->k, next->v, 0, 0 }
                              : (struct mha_cpu_rows){ here->k, here->v, (h + 1) * k, (h + 1) * v };
             if (j->older_vllm)
-                gather(j, n, &blk.at, &dense);
+                gather(j, n, &blk.at, &s->dense);
             one_block(j, u, h, first, &blk, q, o, m, l);
         }
         n = n_next;
     }
 }
 
-static void run_unit(const struct job *j, int64_t n)
+static void run_unit(const struct job *j, int64_t n, struct scratch *s)
 {
-    float o[TILE * MAX_D] __attribute__((aligned(64))), m[TILE], l[TILE];
+    float *o = s->o, m[TILE], l[TILE];
     struct work_item u;
     if (!open_item(j, n, &u))
         return;
-    attend(j, &u, u.first, u.end, o, m, l);
+    attend(j, &u, u.first, u.end, s, o, m, l);
     for (int row = 0; row < u.heads * u.rows; row++)
         finish(j, &u, row / u.rows, row % u.rows, o + row * j->dv, m[row], l[row]);
 }
@@ -278,9 +285,8 @@ static void item_task(void *ctx, int task, int worker)
 {
     const struct job *j = ctx;
     int64_t first = task * j->each, end = first + j->each < j->items ? first + j->each : j->items;
-    (void)worker;
     for (int64_t n = first; n < end; n++)
-        run_unit(j, n);
+        run_unit(j, n, rfg_cpu_pool_scratch(j->pool, worker));
 }
 
 /* The keys of a part: whole blocks. */
@@ -289,12 +295,12 @@ static void part_task(void *ctx, int task, int worker)
     const struct job *j = ctx;
     float *to = (float *)j->a->workspace + (size_t)task * partial(j->dv);
     struct work_item u;
-    (void)worker;
     if (!open_item(j, task / j->parts, &u))
         return;
     int64_t part = task % j->parts, blocks = u.end > u.first ? (u.end - u.first + BLOCK - 1) / BLOCK : 0;
     int64_t first = u.first + blocks * part / j->parts * BLOCK, end = u.first + blocks * (part + 1) / j->parts * BLOCK;
-    attend(j, &u, first, end < u.end ? end : u.end, to + 2 * TILE, to, to + TILE);
+    attend(j, &u, first, end < u.end ? end : u.end, rfg_cpu_pool_scratch(j->pool, worker), to + 2 * TILE, to,
+           to + TILE);
 }
 
 static void combine_task(void *ctx, int task, int worker)
@@ -325,6 +331,7 @@ static void run(const struct mha_cpu_isa *isa, const struct rfg_problem *prob, c
 {
     const struct mha_args *a = kargs;
     struct job j = { .a = a,
+                     .pool = pool,
                      .isa = isa,
                      .q_dtype = prob->dtype[0],
                      .kv_dtype = mha_kv_dtype(prob),
