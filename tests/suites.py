@@ -39,8 +39,8 @@ CORES, MUTANT_SECONDS = 2, 20
 # What uses all cores, or writes where others read, has the machine to itself.
 ALONE = {"install", "compile-gfx90a", "compile-gfx942", "compile-gfx1100", "compile-others", "compile-gfx1030"}
 
-# Not in `./dev test` at all: compiles for minutes; compiles a corpus of kernels in many ways, takes each wait out of it.
-ONLY_SWEPT = {"compile", "emu_correct", "emu_removals"}
+# Not in `./dev test` at all: compiles for minutes; compiles a corpus of kernels in many ways, takes each wait out of it; takes gigabytes.
+ONLY_SWEPT = {"compile", "emu_correct", "emu_removals", "far"}
 # A little of what a sweep below runs whole.
 LESS = {"emu_random": ["RFG_TEST_ARCH=gfx942"], "gemm_random": ["RFG_TEST_RANDOM=120"],
         "emu_elf": ["MALLOC_PERTURB_=0"]}  # meson's would fill the gigabytes that damaged files ask for
@@ -83,6 +83,7 @@ SLOW = {
 # Programs that need one of the emulated ROCm releases; they run on each.
 RELEASES = ["5.7", "6.1", "6.4", "7.0", "7.1"]
 ON_RELEASES = ["rocm", "rocm_blas", "rocm_devices", "rocm_faults", "rocm_program", "rocm_rules"]
+ON_SOME = {"rocm_faults": ["5.7", "7.1"]}  # but for those that are the same code on all: the oldest and the newest
 RELEASE_GPUS = {"5.7": ("MI210", "gfx90a"), "6.1": ("MI300X", "gfx942"), "6.4": ("MI300X", "gfx942"), "7.0": ("MI300X", "gfx942"),
                 "7.1": ("RX7900XTX", "gfx1100")}
 
@@ -132,6 +133,7 @@ SWEPT_OTHERS = {
 
 # More of what ./dev test runs a little of: test, program, part, environment.
 MORE = [
+    ("far-cpu", "far", "gfx942-gemm", "RFG_TEST_DEVICES=cpu"),
     ("emu_isa-avx512", "emu_isa", "gfx90a-rest", "RFG_EMU_HOST=avx512;RFG_TEST_RANDOM=400000"),
     ("emu_isa-avx2", "emu_isa", "gfx942-rest", "RFG_EMU_HOST=avx2;RFG_TEST_RANDOM=400000"),
     ("emu_isa-portable", "emu_isa", "gfx1100-rest", "RFG_EMU_HOST=portable;RFG_TEST_RANDOM=400000"),
@@ -266,7 +268,7 @@ def on_emulated_gpus(ziglang):
 def on_releases(build):
     for release in RELEASES:
         libraries = os.path.join(build, "emulated-rocm", release)
-        for program in ON_RELEASES:
+        for program in (p for p in ON_RELEASES if release in ON_SOME.get(p, RELEASES)):
             yield Test("%s-%s" % (program, release), program, "default",
                        ["EMULATED_ROCM=" + release, "EMULATED_ROCM_DIR=" + libraries, "LD_LIBRARY_PATH=" + libraries])
         gpu, arch = RELEASE_GPUS[release]

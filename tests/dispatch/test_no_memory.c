@@ -168,7 +168,7 @@ static const struct scene {
     int step; /* every so many requests */
 } scenes[] = {
     { "calls", calls, 1 },       { "prepares a file", prepares_a_file, 1 },
-    { "explains", explains, 1 }, { "rows", rows, 23 }, /* SQLite's, most of them */
+    { "explains", explains, 1 }, { "rows", rows, 83 }, /* SQLite's, most of them */
     { "packs", packs, 1 },       { "shapes", shapes, 1 },
     { "expands", expands, 1 },
 };
