@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What enable() does in models of Hugging Face transformers: attention through its attention interface, and by class the modules
 around it: rotary embeddings, attention modules (projections, norms of heads, RoPE, the cache), decoder layers (sums with the norms
-that follow). Seen with transformers 5.24 and 5.4. Nothing here imports transformers before a model of it is given.
+that follow). Seen with transformers 5.24. Nothing here imports transformers before a model of it is given.
 
 The classes below are those whose forwards are as computed here. Other models of transformers have their linear layers, norms and
 attention replaced, and keep their RoPE."""
