@@ -36,6 +36,9 @@ def _enable(model: Any) -> None:
         report = modules.enable(model, ops or None)
     except _rfg.Error as e:
         raise _rfg.Error("RFG_TORCH=%s: %s" % (os.environ["RFG_TORCH"], e)) from None
+    except Exception as e:  # not the program's: its model is as it was
+        print("rfg: RFG_TORCH=%s: %s is left as it is: %s: %s" % (os.environ["RFG_TORCH"], type(model).__name__, type(e).__name__, e), file=sys.stderr)
+        return
     print("rfg: RFG_TORCH=%s: %s\n%s" % (os.environ["RFG_TORCH"], type(model).__name__, report), file=sys.stderr)
 
 

@@ -3,6 +3,7 @@
 against the same weights in fp32, and may not be further from that than the model is without rfg."""
 
 import copy
+import functools
 import io
 import os
 import subprocess
@@ -148,10 +149,14 @@ def test_padding_is_the_models():
 
 def test_masks_of_the_static_form():
     """What goes in place of a mask, as PyTorch's attention would have it, for calls that rfg doesn't take."""
+    at, key = torch.arange(5, 8)[:, None], torch.arange(12)
+    for window in (0, 4):
+        given = model_ops.places(2, 12, 3, 5, "cpu", window)
+        seen = (key <= at) & (key > at - (window or 99))
+        assert model_ops.window_of(given) == window and torch.equal(model_ops.mask_of(given, 2, 3, 12), seen.expand(2, 1, 3, 12))
+        whole = model_ops.mask_of(model_ops.causal(window, "cpu"), 2, 3, 8)
+        assert torch.equal(whole, seen[:, :8].expand(2, 1, 3, 8))
     given = model_ops.places(2, 12, 3, 5, "cpu")
-    at = torch.arange(5, 8)[:, None]
-    assert torch.equal(model_ops.mask_of(given, 2, 3, 12, 0), (torch.arange(12) <= at).expand(2, 1, 3, 12))
-    assert torch.equal(model_ops.mask_of(given, 2, 3, 12, 4), ((torch.arange(12) <= at) & (torch.arange(12) > at - 4)).expand(2, 1, 3, 12))
     model = build("Llama")
     layer = model.model.layers[0].self_attn
     q, k, v = (torch.randn(2, h, n, 64, dtype=BF16) for h, n in ((4, 3), (2, 12), (2, 12)))
@@ -160,6 +165,72 @@ def test_masks_of_the_static_form():
         for function in (hugging_face._sdpa, hugging_face._eager):  # position_bias is none of rfg's
             got = function(layer, q, k, v, given, scaling=0.125, head_mask=torch.ones(4))[0]
             assert (got - want).abs().max() <= 0.03
+
+
+def changed(how):
+    """A model of a known family whose second layer, or its attention, is of a class that does more."""
+    model = build("Llama")
+    layer = model.model.layers[1]
+    kind = type(layer) if how == "layer" else type(layer.self_attn)
+
+    class Changed(kind):
+        @functools.wraps(kind.forward)
+        def forward(self, hidden_states, **kwargs):
+            if how == "mask":  # sees all tokens
+                kwargs["attention_mask"] = torch.zeros(1, 1, 1, 1, dtype=hidden_states.dtype)
+            if how == "drops":
+                kwargs["attention_mask"] = kwargs["attention_mask"] * 0
+            out = super().forward(hidden_states, **kwargs)
+            return out * 1.25 if how == "layer" else (out[0] * 1.25, out[1]) if how == "scale" else out
+
+    Changed.__name__, Changed.__module__ = kind.__name__, kind.__module__
+    (layer if how == "layer" else layer.self_attn).__class__ = Changed
+    return model
+
+
+@pytest.mark.parametrize("how,op", [("scale", "rope"), ("layer", "residual"), ("mask", "rope"), ("drops", "attention")])
+def test_what_computes_something_else_is_kept(how, op):
+    """Of a class with a known name: a forward that does more is compared, and kept."""
+    model = changed(how)
+    if how == "drops":
+        model.set_attn_implementation("eager")
+    want = logits(model)
+    report = rt.enable(model, ["attention"] if how == "drops" else None)
+    at = "model" if op == "attention" else "model.layers.1" if op == "residual" else "model.layers.1.self_attn"
+    assert any("differ" in why or "Error" in why for name, _, why in report.kept if name == at)
+    assert (logits(model) - want).abs().max() <= NEAR * want.abs().max()
+    rt.disable(model)
+    assert torch.equal(logits(model), want)
+
+
+def test_attention_that_rfg_declines_has_its_mask():
+    """Weights are asked for: the model's own attention, with the mask that it would have had."""
+    for attention in ("eager", "sdpa"):
+        model = build("Llama", attn_implementation=attention)
+        call = lambda: model(IDS, output_attentions=attention == "eager", position_bias=None)  # noqa: E731
+        with torch.no_grad():
+            want = call()
+            rt.enable(model, ["attention"])
+            got = call()
+        assert (got.logits - want.logits).abs().max() <= NEAR * want.logits.abs().max()
+        if attention == "eager":
+            assert torch.equal(got.logits, want.logits) and torch.equal(got.attentions[1], want.attentions[1])
+
+
+def test_an_exception_leaves_all_as_it_was(monkeypatch):
+    model = build("Llama")
+    want = logits(model)
+
+    def failing(*_):
+        raise MemoryError("no more")
+
+    monkeypatch.setattr(hugging_face, "_wrong", failing)
+    monkeypatch.setattr(hugging_face.proof, "differs", lambda *_: "so much" if "rfg" in model.config._attn_implementation else "")
+    with pytest.raises(MemoryError, match="no more"):
+        rt.enable(model)
+    assert not any("forward" in vars(m) or modules.SETTINGS in vars(m) for m in model.modules())
+    assert model.config._attn_implementation == "sdpa" and torch.equal(logits(model), want)
+    assert all(p.untyped_storage().nbytes() == p.numel() * 2 for p in model.parameters())
 
 
 @pytest.mark.parametrize("family", ["Llama", "Qwen3", "Gemma3"])

@@ -135,17 +135,113 @@ def test_what_is_left_alone():
     assert rt.disable(m) == 0 and m["patched"](3) == 3
 
 
-def test_gemmas_weight_is_one_more():
-    class GemmaRMSNorm(LlamaRMSNorm):
-        def forward(self, x):
-            return F.rms_norm(x, x.shape[-1:], self.weight + 1, 1e-5)
+class PlusRMSNorm(LlamaRMSNorm):
+    def forward(self, x):
+        return F.rms_norm(x, x.shape[-1:], self.weight + 1, 1e-5)
 
-    m = GemmaRMSNorm(32)
+
+class GemmaRMSNorm(LlamaRMSNorm):
+    """Not what its name says."""
+
+
+@pytest.mark.parametrize("kind,plus", [(PlusRMSNorm, True), (GemmaRMSNorm, False)])
+def test_weights_of_norms_are_found(kind, plus):
+    m = kind(32)
     x = torch.randn(3, 32)
     with torch.no_grad():
         want = m(x)
-        assert len(rt.enable(m).replaced) == 1
-        assert near(m(x), want)
+        assert len(rt.enable(m).replaced) == 1 and vars(m)["_rfg"].plus == plus
+        assert near(m(x), want) and torch.equal(m(x=x), want)  # a call in another form is the module's own
+
+
+class ClampedMLP(MLP):
+    def forward(self, x):
+        return self.down_proj(self.act_fn(self.gate_proj(x).clamp(max=7)) * self.up_proj(x).clamp(-7, 7))
+
+
+class ScaledMLP(MLP):
+    def forward(self, x):
+        return self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x)) * 1.02
+
+
+class DroppingMLP(MLP):
+    def forward(self, x):
+        return F.dropout(super().forward(x), 0.1, self.training)
+
+
+class ShiftingMLP(MLP):
+    """Of a token and the one before it."""
+
+    before = 0.0
+
+    def forward(self, x):
+        x, self.before = x + self.before, x[..., -1:, :]
+        return super().forward(x)
+
+
+class CentredRMSNorm(LlamaRMSNorm):
+    def forward(self, x):
+        return super().forward(x - x.mean(-1, keepdim=True))
+
+
+class FloorRMSNorm(LlamaRMSNorm):
+    def forward(self, x):
+        h = x.float()
+        return self.weight * (h / h.square().mean(-1, keepdim=True).sqrt().clamp(min=self.variance_epsilon)).to(x.dtype)
+
+
+class GatedRMSNorm(LlamaRMSNorm):
+    def forward(self, x, gate=None):
+        return super().forward(x if gate is None else x * F.silu(gate))
+
+
+class SiLUActivation(nn.Module):
+    def forward(self, x):
+        return x * torch.sigmoid(1.702 * x)
+
+
+class ZeroMLP(MLP):
+    def __init__(self, n):
+        super().__init__(n)
+        nn.init.zeros_(self.down_proj.weight)
+
+
+@pytest.mark.parametrize("kind,why", [
+    (ClampedMLP, "rfg's output would differ by"), (ScaledMLP, "rfg's output would differ by"), (DroppingMLP, "rfg's output would differ by"),
+    (ShiftingMLP, "rfg's output would differ"), (CentredRMSNorm, "rfg's output would differ by"), (FloorRMSNorm, "rfg's output would differ by"),
+    (GatedRMSNorm, "its forward takes x, gate"), (SiLUActivation, "rfg's output would differ by"), (ZeroMLP, "what it computes can't be seen"),
+])  # fmt: skip
+@pytest.mark.parametrize("dtype", [torch.float32, BF16])
+def test_what_computes_something_else_is_kept(kind, why, dtype):
+    torch.manual_seed(2)
+    m = (kind(64) if kind is not SiLUActivation else kind()).to(dtype).eval()
+    state = torch.random.get_rng_state()
+    report = rt.enable(m)
+    assert [w for name, _, w in report.kept if name == ""][0].startswith(why) and not any(name == "" for name, _, _ in report.replaced)
+    assert "forward" not in vars(m) and not m.training and torch.equal(torch.random.get_rng_state(), state)
+
+
+def test_an_exception_leaves_all_as_it_was(model, monkeypatch):
+    with torch.no_grad():
+        want = model(IDS)
+    rt.enable(model, ops=["rmsnorm"])
+    join, calls = rt.modules._join, []
+
+    def failing(m, names):
+        calls.append(m)
+        if len(calls) == 2:
+            raise MemoryError("no more")
+        return join(m, names)
+
+    monkeypatch.setattr(rt.modules, "_join", failing)
+    with pytest.raises(MemoryError, match="no more"):
+        rt.enable(model)
+    assert {vars(m)["_rfg"].op for m in model.modules() if "_rfg" in vars(m)} == {"rmsnorm"}
+    assert all(p.untyped_storage().nbytes() == p.numel() * p.element_size() for p in model.parameters())
+    rt.disable(model)
+    assert not any("forward" in vars(m) or "_rfg" in vars(m) or "_apply" in vars(m) for m in model.modules())
+    with torch.no_grad():
+        assert torch.equal(model(IDS), want)
 
 
 def test_autocast_is_pytorchs(model):

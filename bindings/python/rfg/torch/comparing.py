@@ -7,10 +7,11 @@ from collections import defaultdict
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from .._rfg import Error
 from .modules import CALLS, SETTINGS, disable, enable
+from .proof import first
 
 LABELS = {"rope": "attention", "residual": "layer"}  # of modules that are timed with all that is in them
 
@@ -33,17 +34,6 @@ class Comparison(NamedTuple):
             lines.append("%-12s %10.1f %10.1f %7.2fx" % (name, a * 1e6, b * 1e6, a / b))
         lines.append("largest difference %.3g of outputs up to %.3g; argmax the same in %.1f %%" % (self.difference, self.largest, self.same_argmax * 100))
         return "\n".join(lines)
-
-
-def _first(output: Any) -> Tensor:
-    """The tensor that a model's output is about: logits, or the first."""
-    if isinstance(output, Tensor):
-        return output
-    if hasattr(output, "logits"):
-        return output.logits
-    if isinstance(output, dict):
-        return _first(next(iter(output.values())))
-    return _first(output[0])
 
 
 def _synchronise() -> None:
@@ -118,10 +108,10 @@ def compare(
 
     disable(model)
     try:
-        plain = _first(call(copies(1)[0])).float()
+        plain = first(call(copies(1)[0])).float()
         enable(model, ops, most_rows)
         kinds = _kinds(model)
-        ours = _first(call(copies(1)[0])).float()
+        ours = first(call(copies(1)[0])).float()
         after, after_ops = _clock(call, copies(runs)), _clock_ops(kinds, call, copies(runs))
         disable(model)
         before, before_ops = _clock(call, copies(runs)), _clock_ops(kinds, call, copies(runs))

@@ -1,22 +1,25 @@
 # SPDX-License-Identifier: MIT
 """What enable() does in models of Hugging Face transformers: attention through its attention interface, and by class the modules
 around it: rotary embeddings, attention modules (projections, norms of heads, RoPE, the cache), decoder layers (sums with the norms
-that follow). Seen with transformers 5.23. Nothing here imports transformers before a model of it is given.
+that follow). Seen with transformers 5.24. Nothing here imports transformers before a model of it is given.
 
 The classes below are those whose forwards are as computed here. Other models of transformers have their linear layers, norms and
 attention replaced, and keep their RoPE."""
 
+import inspect
 import sys
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 from torch import Tensor, nn
 
-from . import model_ops
-from .modules import SETTINGS, Report, Rule, Settings, direct, few_rows, norm_settings, old, ops_for, plain, plain_linears, untouched
+from .._rfg import Error
+from . import model_ops, proof
+from .modules import SETTINGS, Report, Rule, Settings, direct, few_rows, norm_settings, old, ops_for, plain, plain_linears, untouched, withdraw
 
 HALVES = (torch.bfloat16, torch.float16)
 HEADS = (64, 96, 128, 192, 256)  # D of rfg_op_mha
+CACHES = ("cache", "past_key_values")  # what its argument is called, since transformers 5.24 and before
 FAMILIES = ("Llama", "Qwen2", "Qwen3", "Mistral", "Gemma3")
 IMPLEMENTATIONS = ("sdpa", "eager")  # of attention: those that enable() replaces, by "rfg_sdpa" and "rfg_eager"
 PREFIX = "rfg_"
@@ -55,20 +58,24 @@ def _for_attention(m: Any) -> Settings:
         return "RoPE in %s: rfg has it in bfloat16 and float16" % m.q_proj.weight.dtype
     if len({p.bias is None for p in parts}) != 1:
         return "some of its projections have biases, some have none"
+    takes = set(inspect.signature(type(m).forward).parameters)
+    unknown = takes - {"self", "hidden_states", "position_embeddings", "attention_mask", "cache_position", "kwargs", *CACHES}
+    if unknown or len(takes & set(CACHES)) != 1:
+        return "its forward takes %s" % ", ".join(sorted(unknown or takes))
     norms = [getattr(m, name, None) for name in ("q_norm", "k_norm")]
     found: Dict[str, Any] = {"eps": 1e-6, "plus": False, "norms": norms[0] is not None}
     if norms[0] is not None:
         of_norms = [norm_settings(n) for n in norms]
         if not all(untouched(n) for n in norms) or isinstance(of_norms[0], str) or isinstance(of_norms[1], str):
             return "its norms of heads have hooks, or aren't known"
-        if of_norms[0]["eps"] != of_norms[1]["eps"]:
-            return "its norms of heads have two epsilons"
+        if of_norms[0]["eps"] != of_norms[1]["eps"] or of_norms[0]["plus"] != of_norms[1]["plus"]:
+            return "its norms of heads differ"
         found.update(eps=of_norms[0]["eps"], plus=of_norms[0]["plus"])
     windowed = not type(m).__name__.startswith("Llama")
     window = getattr(m, "sliding_window", getattr(m.config, "sliding_window", None)) if windowed else None
     eager = getattr(sys.modules[type(m).__module__], "eager_attention_forward", None)
     absorbs = ("q_proj", "k_proj", "v_proj", "q_norm", "k_norm")
-    return dict(found, window=window, windowed=windowed, eager=eager, parts=(("q_proj", "k_proj", "v_proj"),), absorbs=absorbs)
+    return dict(found, cache=(takes & set(CACHES)).pop(), window=window, windowed=windowed, eager=eager, parts=(("q_proj", "k_proj", "v_proj"),), absorbs=absorbs)
 
 
 def _static_layer(m: Any, cache: Any, places: Optional[Tensor], like: Tensor, batch: int) -> Any:
@@ -85,6 +92,11 @@ def _static_layer(m: Any, cache: Any, places: Optional[Tensor], like: Tensor, ba
     return layer if same and model_ops.can_append(keys) and model_ops.can_append(values) else None
 
 
+def _known(cache: Any) -> bool:
+    """Is a cache, if there is one, of transformers' own classes, which want keys, values and the layer's number?"""
+    return cache is None or type(cache).__module__ == "transformers.cache_utils"
+
+
 def _projected(m: Any, x: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
     parts = (m.q_proj, m.k_proj, m.v_proj)
     if few_rows(m, x):
@@ -95,25 +107,22 @@ def _projected(m: Any, x: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
     return q.unflatten(-1, (-1, m.head_dim)), k.unflatten(-1, (-1, m.head_dim)), v.unflatten(-1, (-1, m.head_dim))
 
 
-def attention_module(
-    m: Any, hidden_states: Tensor, position_embeddings: Any = None, attention_mask: Optional[Tensor] = None, past_key_values: Any = None,
-    **kwargs: Any
-) -> Tuple[Tensor, Optional[Tensor]]:
-    x, settings = hidden_states, getattr(m, SETTINGS)
-    if position_embeddings is None or x.dtype not in HALVES or not plain(x, m.q_proj.weight) or torch.is_grad_enabled() or m.training:
-        return old(
-            m, hidden_states, position_embeddings=position_embeddings, attention_mask=attention_mask, past_key_values=past_key_values, **kwargs
-        )
-    cos, sin = position_embeddings
+def attention_module(m: Any, hidden_states: Tensor, *args: Any, **kwargs: Any) -> Tuple[Tensor, Optional[Tensor]]:
+    x, settings, rest = hidden_states, getattr(m, SETTINGS), dict(kwargs)
+    angles, mask, cache = (rest.pop(name, None) for name in ("position_embeddings", "attention_mask", settings.cache))
+    theirs = bool(args) or angles is None or any(rest.get(name) is not None for name in CACHES) or not _known(cache)
+    if theirs or x.dtype not in HALVES or not plain(x, m.q_proj.weight) or torch.is_grad_enabled() or m.training:
+        return old(m, hidden_states, *args, **kwargs)
+    cos, sin = angles
     q, k, v = _projected(m, x)
     ops = _ops(x)
-    layer = _static_layer(m, past_key_values, attention_mask, x, x.shape[0])
+    layer = _static_layer(m, cache, mask, x, x.shape[0])
     weights = None
     if layer is not None:
         layer.cumulative_length.add_(x.shape[1])
         norms = (m.q_norm.weight, m.k_norm.weight) if settings.norms else (None, None)
-        q = ops.rotate_append(layer.keys, layer.values, q, k, v, cos, sin, attention_mask, *norms, settings.eps, settings.plus)
-        out = ops.mha_cached(q, layer.keys, layer.values, attention_mask, m.scaling, 0.0, settings.window or 0)
+        q = ops.rotate_append(layer.keys, layer.values, q, k, v, cos, sin, mask, *norms, settings.eps, settings.plus)
+        out = ops.mha_cached(q, layer.keys, layer.values, mask, m.scaling, 0.0, model_ops.window_of(mask))
     else:
         if settings.norms:
             norm = ops_for(x).rmsnorm
@@ -121,14 +130,14 @@ def attention_module(
             k = norm(k.flatten(0, 1), m.k_norm.weight, settings.eps, settings.plus).view(k.shape)
         q, k = (t.transpose(1, 2) for t in ops.rotate(q, k, cos, sin))
         v = v.transpose(1, 2)
-        if past_key_values is not None:
-            k, v = past_key_values.update(k, v, m.layer_idx)
+        if cache is not None:
+            k, v = cache.update(k, v, m.layer_idx)
         from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
         compute = ALL_ATTENTION_FUNCTIONS.get_interface(m.config._attn_implementation, settings.eager)
         if settings.windowed:
-            kwargs["sliding_window"] = settings.window
-        out, weights = compute(m, q, k, v, attention_mask, dropout=0.0, scaling=m.scaling, **kwargs)
+            rest["sliding_window"] = settings.window
+        out, weights = compute(m, q, k, v, mask, dropout=0.0, scaling=m.scaling, **rest)
     return m.o_proj(out.reshape(*x.shape[:-1], -1).contiguous()), weights
 
 
@@ -175,6 +184,8 @@ def _link(model: nn.Module) -> None:
             continue
         norms = [layer.input_layernorm for layer in layers][1:] + [norm]
         for layer, after in zip(layers, norms):
+            if SETTINGS in vars(layer):
+                vars(layer)[SETTINGS].next = None
             mine, its = vars(layer).get(SETTINGS), vars(after).get(SETTINGS) if isinstance(after, nn.Module) else None
             if mine is not None and its is not None and its.op == "rmsnorm" and untouched(after):
                 mine.next = after
@@ -191,27 +202,23 @@ RULES: List[Rule] = [
 
 
 def _takes(config: Any, dtype: Optional[torch.dtype], device: Any) -> bool:
-    if dtype not in HALVES or torch.is_grad_enabled() or torch.is_autocast_enabled(torch.device(device).type):
-        return False
-    return _head_dim(config) in HEADS
+    return config is not None and dtype in HALVES and not torch.is_grad_enabled() and not torch.is_autocast_enabled(torch.device(device).type)
 
 
-def _head_dim(config: Any) -> int:
-    heads = getattr(config, "num_attention_heads", 0)
-    return getattr(config, "head_dim", None) or (config.hidden_size // heads if heads else 0)
-
-
-def _is_plain(mask_function: Any) -> bool:
-    """Is a mask causal, or causal with a sliding window, and nothing else?"""
+def _window(mask_function: Any) -> Optional[int]:
+    """Of a mask that is causal with a sliding window, and nothing else; 0: all keys; None: it is another mask."""
     from transformers.masking_utils import causal_mask_function
 
     if mask_function is causal_mask_function:
-        return True
+        return 0
     if getattr(mask_function, "__qualname__", "") != "and_masks.<locals>.and_mask":
-        return False
+        return None
     parts = mask_function.__closure__[0].cell_contents
-    window = "sliding_window_overlay.<locals>.inner_mask"
-    return len(parts) == 2 and parts[1] is causal_mask_function and getattr(parts[0], "__qualname__", "") == window
+    slides = getattr(parts[0], "__qualname__", "") == "sliding_window_overlay.<locals>.inner_mask"
+    if len(parts) != 2 or parts[1] is not causal_mask_function or not slides:
+        return None
+    window = parts[0].__closure__[0].cell_contents
+    return window if isinstance(window, int) and window > 0 else None
 
 
 def _has_holes(padding: Optional[Tensor], q_offset: Any, q_length: int) -> bool:
@@ -225,37 +232,46 @@ def _has_holes(padding: Optional[Tensor], q_offset: Any, q_length: int) -> bool:
 
 
 def _mask(before: Callable[..., Any], **how: Any) -> Any:
-    """In place of a mask: None where all keys count, as causality has it; places() where a cache isn't full; else the mask."""
-    config, q_offset, q_length = how.get("config"), how.get("q_offset", 0), how["q_length"]
-    taken = config is not None and _takes(config, how.get("dtype"), how.get("device", "cpu")) and _is_plain(how.get("mask_function"))
-    if not taken or _has_holes(how.get("attention_mask"), q_offset, q_length):
+    """In place of a mask: places() where a cache isn't full, causal() where all keys count; else the mask."""
+    q_offset, q_length, kv_offset, device = how.get("q_offset", 0), how["q_length"], how.get("kv_offset", 0), how.get("device", "cpu")
+    taken = _takes(how.get("config"), how.get("dtype"), device)
+    window = _window(how.get("mask_function")) if taken else None
+    if window is None or _has_holes(how.get("attention_mask"), q_offset, q_length):
         return before(**how)
-    kv_offset = how.get("kv_offset", 0)
     if not isinstance(q_offset, Tensor) and kv_offset + how["kv_length"] == q_offset + q_length:
-        return None
+        return model_ops.causal(window, device)
     if isinstance(kv_offset, Tensor) or kv_offset:
         return before(**how)
-    return model_ops.places(how["batch_size"], how["kv_length"], q_length, q_offset, how.get("device", "cpu"))
+    return model_ops.places(how["batch_size"], how["kv_length"], q_length, q_offset, device, window)
+
+
+# What models hand to their attention, and none looks at.
+IGNORED = ("sliding_window", "position_ids", "cache_position", "use_cache", "output_hidden_states", "output_router_logits", "return_dict")
 
 
 def _attend(before: Callable[..., Any], m: Any, q: Tensor, k: Tensor, v: Tensor, mask: Optional[Tensor], **kwargs: Any) -> Any:
-    options = dict(kwargs)
-    scale, dropout, cap = options.pop("scaling", None), options.pop("dropout", 0.0), options.pop("softcap", None)
-    window, causal = options.pop("sliding_window", None), options.pop("is_causal", None)
-    causal = getattr(m, "is_causal", True) if causal is None else causal
-    odd = [name for name in ("s_aux", "position_bias", "cache", "output_attentions", "head_mask") if options.get(name) is not None]
-    given = model_ops.is_places(mask)
-    fits = q.dtype in HALVES and q.dtype == k.dtype == v.dtype and q.shape[-1] == v.shape[-1] and q.shape[-1] in HEADS
-    fits = fits and not torch.is_grad_enabled() and not torch.is_autocast_enabled(q.device.type) and not dropout and not odd
-    if not fits or not (mask is None or given):
-        if given:
-            keep = model_ops.mask_of(mask, q.shape[0], q.shape[2], k.shape[2], window or 0)
-            mask = keep if before.__name__ == "sdpa_attention_forward" else torch.zeros_like(keep, dtype=q.dtype).masked_fill(~keep, -torch.inf)
+    """mask: of _mask(), which says all of it (not the module nor sliding_window, as in transformers); None: as `before` has it."""
+    sdpa = before.__name__ == "sdpa_attention_forward"
+    options = {name: x for name, x in kwargs.items() if x is not None and x is not False and name not in IGNORED}
+    scale, dropout, cap = options.pop("scaling", None), options.pop("dropout", 0.0), 0.0 if sdpa else options.pop("softcap", 0.0)
+    options.pop("is_causal", None)
+    ours = mask is not None and model_ops.is_ours(mask)
+    causal = ours
+    if mask is None and sdpa and q.shape[2] > 1:
+        chosen = kwargs.get("is_causal")
+        causal = bool(getattr(m, "is_causal", True) if chosen is None else chosen)
+    fits = q.dtype in HALVES and q.dtype == k.dtype == v.dtype and q.shape[-1] == k.shape[-1] == v.shape[-1] and q.shape[-1] in HEADS
+    fits = fits and q.shape[0] == k.shape[0] == v.shape[0] and (ours or not causal or q.shape[2] == k.shape[2])
+    fits = fits and not torch.is_grad_enabled() and not torch.is_autocast_enabled(q.device.type) and not dropout and not options
+    if not fits or not (mask is None or ours):
+        if ours:
+            keep = model_ops.mask_of(mask, q.shape[0], q.shape[2], k.shape[2])
+            mask = keep if sdpa else torch.zeros_like(keep, dtype=q.dtype).masked_fill(~keep, torch.finfo(q.dtype).min)
         return before(m, q, k, v, mask, **kwargs)
-    ops = _ops(q)
-    rest = (scale or 0.0, cap or 0.0, (window or 0) if causal else 0)
-    out = ops.mha_cached(q.transpose(1, 2), k, v, mask, *rest) if given else ops.mha_heads(q.transpose(1, 2), k, v, bool(causal), *rest)
-    return out, None
+    ops, window = _ops(q), model_ops.window_of(mask) if ours else 0
+    if ours and model_ops.is_places(mask):
+        return ops.mha_cached(q.transpose(1, 2), k, v, mask, scale or 0.0, cap, window), None
+    return ops.mha_heads(q.transpose(1, 2), k, v, causal, scale or 0.0, cap, window), None
 
 
 def _sdpa_mask(*_: Any, **how: Any) -> Any:
@@ -296,40 +312,110 @@ def _why_not(m: Any, config: Any) -> str:
         return "its attention doesn't go through transformers' attention interface"
     if name not in IMPLEMENTATIONS:
         return "its attention is %s: only sdpa and eager are replaced" % name
-    if _head_dim(config) not in HEADS:
-        return "heads of %d elements: rfg's attention has %s" % (_head_dim(config), ", ".join(map(str, HEADS)))
+    heads = {part.head_dim for part in m.modules() if isinstance(getattr(part, "head_dim", None), int)}
+    if heads and not heads & set(HEADS):
+        return "heads of %s elements: rfg's attention has %s" % (", ".join(map(str, sorted(heads))), ", ".join(map(str, HEADS)))
     dtypes = {p.dtype for p in m.parameters()}
     return "" if dtypes & set(HALVES) else "attention in %s: rfg has bfloat16 and float16" % ", ".join(sorted(map(str, dtypes)))
 
 
-def finish(model: nn.Module, attention: bool, report: Report) -> None:
-    """After the modules: links between layers, attention."""
+# ---- what enable() asks for -----------------------------------------------------------------------------------------------
+
+
+def _models(model: nn.Module) -> List[Tuple[str, Any]]:
     hub = sys.modules.get("transformers")
-    if hub is None:
-        return
-    _link(model)
-    if not any(vars(m).get(SETTINGS) is not None and _is(m, "Attention") for m in model.modules()):
-        for name, m in model.named_modules():
-            if _is(m, "RotaryEmbedding") and vars(m).pop(SETTINGS, None) is not None:
-                del vars(m)["forward"]
-                report.replaced.remove((name, type(m).__name__, "rope"))
-                report.kept.append((name, type(m).__name__, "no attention module that it is for was replaced"))
-    seen = {id(config) for config, _ in vars(model).get(OLD, ())}
-    for name, m in model.named_modules():
+    return [] if hub is None else [(name, m) for name, m in model.named_modules() if isinstance(m, hub.PreTrainedModel)]
+
+
+def rehearsals(model: nn.Module) -> List[proof.Rehearsal]:
+    """Of the models of transformers that a module is or has, not those within others."""
+    found: List[proof.Rehearsal] = []
+    for _, m in _models(model):
+        if not any(m in r.modules for r in found):
+            found.append(proof.Rehearsal(m))
+    return found
+
+
+def unseen(found: List[proof.Rehearsal], m: nn.Module) -> str:
+    """"" or why a module wasn't seen at work."""
+    around = next((r for r in found if m in r.modules), None)
+    return "it can be proven in a whole model only" if around is None else around.covers(m)
+
+
+def _attention(model: nn.Module, found: List[proof.Rehearsal], wanted: bool, report: Report) -> None:
+    seen = {id(config) for _, config, _ in vars(model).get(OLD, ())}
+    for name, m in _models(model):
         config = getattr(m, "config", None)
-        if not isinstance(m, hub.PreTrainedModel) or id(config) in seen or not hasattr(config, "_attn_implementation"):
+        if id(config) in seen or not hasattr(config, "_attn_implementation"):
             continue
         seen.add(id(config))
-        why = _why_not(m, config) if attention else "not asked for"
+        why = (_why_not(m, config) or unseen(found, m)) if wanted else "not asked for"
         if why:
             report.kept.append((name or "model", type(m).__name__, "attention: " + why))
             continue
         _register()
-        vars(model).setdefault(OLD, []).append((config, config._attn_implementation))
+        vars(model).setdefault(OLD, []).append((m, config, config._attn_implementation))
         config._attn_implementation_internal = PREFIX + config._attn_implementation
         report.replaced.append((name or "model", type(m).__name__, "attention"))
 
 
-def undo(model: nn.Module) -> None:
-    for config, name in vars(model).pop(OLD, ()):
+def _keep(model: nn.Module, wrong: nn.Module, why: str, report: Report, attention: bool = False) -> None:
+    """Has a module, or a model's attention, as it was."""
+    if attention:
+        rows = vars(model)[OLD]
+        for row in [row for row in rows if row[0] is wrong]:
+            row[1]._attn_implementation_internal = row[2]
+            rows.remove(row)
+    else:
+        withdraw(wrong)
+    name = next(name for name, m in model.named_modules() if m is wrong) or ("model" if attention else "")
+    for row in [row for row in report.replaced if row[0] == name and (row[2] == "attention") == attention]:
+        report.replaced.remove(row)
+        report.kept.append((name, type(wrong).__name__, ("attention: " if attention else "") + why))
+
+
+def _wrong(model: nn.Module, around: List[nn.Module]) -> List[Tuple[nn.Module, bool]]:
+    """What to give up (attention of a model: True) where the last of these modules differs: the module, or else its attention, or
+    else what is around it, or else all."""
+    replaced = [m for m in around if SETTINGS in vars(m)]
+    if replaced and replaced[-1] is around[-1]:
+        return [(replaced[-1], False)]
+    models = [row[0] for row in vars(model).get(OLD, ())]
+    if any(m in models for m in around):
+        return [(m, True) for m in models if m in around]
+    return [(m, False) for m in replaced[-1:] or model.modules() if SETTINGS in vars(m)]
+
+
+def finish(model: nn.Module, found: List[proof.Rehearsal], attention: bool, report: Report) -> None:
+    """After the modules: links between layers, attention. Then what differs is given up, until nothing does."""
+    _link(model)
+    _attention(model, found, attention, report)
+    for rehearsal in found:
+        faults = [] if rehearsal.why else rehearsal.faults()
+        while faults:
+            wrong: Dict[Tuple[nn.Module, bool], str] = {}
+            for around, why in faults:
+                for one in _wrong(model, around):
+                    wrong.setdefault(one, why)
+            if not wrong:
+                raise Error("enable: %s differs from itself: %s" % (type(rehearsal.model).__name__, faults[0][1]))
+            for (m, of_attention), why in wrong.items():
+                _keep(model, m, why, report, of_attention)
+            _link(model)
+            faults = rehearsal.faults()
+    if not any(vars(m).get(SETTINGS) is not None and _is(m, "Attention") for m in model.modules()):
+        for m in [m for m in model.modules() if SETTINGS in vars(m) and _is(m, "RotaryEmbedding")]:
+            _keep(model, m, "no attention module that it is for was replaced", report)
+
+
+def replaced_attention(model: nn.Module) -> int:
+    """Of how many models."""
+    return len(vars(model).get(OLD, ()))
+
+
+def undo(model: nn.Module, keep: int = 0) -> None:
+    """Attention as it was, but of the first models."""
+    for _, config, name in vars(model).get(OLD, [])[keep:]:
         config._attn_implementation_internal = name
+    if OLD in vars(model):
+        del vars(model)[OLD][keep:]

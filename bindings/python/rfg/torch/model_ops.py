@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Custom operators in the form in which models of transformers have their tensors: heads before positions, cosines and sines
-per token, caches of which a part is filled. transformers.py calls them; the rows are as in custom.py."""
+per token, caches of which a part is filled. hugging_face.py calls them; the rows are as in custom.py."""
 
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -26,14 +26,14 @@ def _count(n: int, device: torch.device) -> Tensor:
 
 def _table(cos: Tensor, sin: Tensor, batch: int) -> Tensor:
     """[T,R] as rfg_op_rope() has it, of cos and sin [B,S,R] whose halves are alike. No copy where they lie side by side, as
-    transformers.py's rotary embedding leaves them: row t is then the last half of cos and the first of sin."""
+    hugging_face.py's rotary embedding leaves them: row t is then the last half of cos and the first of sin."""
     n, half = cos.shape[-1], cos.shape[-1] // 2
     step = cos.element_size()
     beside = sin.data_ptr() == cos.data_ptr() + n * step and cos.stride() == sin.stride() and cos.stride(-2) == 2 * n
     if beside and cos.shape[0] == batch and (batch == 1 or cos.stride(0) == cos.shape[1] * 2 * n):
         return cos.as_strided((batch * cos.shape[1], n), (2 * n, 1), cos.storage_offset() + half)
     table = torch.cat((cos[..., :half], sin[..., :half]), -1)
-    return table.expand(batch, -1, -1).reshape(-1, n)
+    return table.expand(batch, -1, -1).reshape(-1, n).contiguous()  # of one position each: a view with a stride of 0
 
 
 def rotate(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> Tuple[Tensor, Tensor]:
@@ -43,31 +43,46 @@ def rotate(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> Tuple[Tensor, Tens
     return turned[0].view(q.shape), turned[1].view(k.shape)
 
 
-def places(batch: int, keys: int, queries: int, filled: Any, device: torch.device) -> Tensor:
-    """What goes through a model in place of a mask where caches of `keys` places have `filled` keys, a number or a tensor, before
-    `queries` new ones are written: int32 [1,1,1,..], in which are kv_lens [batch] and slots [batch * queries] int64 of
+def causal(window: int, device: torch.device) -> Tensor:
+    """What goes through a model in place of a causal mask of all keys that there are: int32 [1,1+window,1,0]. window: a query sees
+    so many keys, its own included; 0: all. It is no mask, so that what computes with it as with one fails."""
+    return torch.empty(1, 1 + window, 1, 0, dtype=torch.int32, device=device)
+
+
+def places(batch: int, keys: int, queries: int, filled: Any, device: torch.device, window: int = 0) -> Tensor:
+    """The same where caches of `keys` places have `filled` keys, a number or a tensor, before `queries` new ones are written: int32
+    [1,1+window,1,..], alike for all of the second dimension, in which are kv_lens [batch] and slots [batch * queries] int64 of
     rotate_append(), b * keys + position. A token that has no place left has -1."""
     at = torch.arange(queries, device=device) + filled
     slots = torch.where(at < keys, at + torch.arange(0, batch * keys, keys, device=device)[:, None], -1)
     lens = (at[-1:] + 1).to(torch.int32).expand(batch + batch % 2)
     halves = torch.stack((slots, slots >> 32), -1).to(torch.int32)  # inductor can't view() an expanded tensor as another dtype
-    return torch.cat((lens, halves.view(-1))).view(1, 1, 1, -1)
+    return torch.cat((lens, halves.view(-1))).view(1, 1, 1, -1).expand(1, 1 + window, 1, -1)
+
+
+def is_ours(mask: Tensor) -> bool:
+    return mask.dtype == torch.int32 and mask.dim() == 4 and mask.shape[0] == mask.shape[2] == 1
 
 
 def is_places(mask: Optional[Tensor]) -> bool:
-    return mask is not None and mask.dtype == torch.int32 and mask.dim() == 4
+    return mask is not None and is_ours(mask) and mask.shape[3] > 0
+
+
+def window_of(given: Tensor) -> int:
+    return given.shape[1] - 1
 
 
 def kv_lens(given: Tensor, batch: int) -> Tensor:
-    return given.view(-1)[:batch]
+    return given[0, 0, 0, :batch]
 
 
-def mask_of(given: Tensor, batch: int, queries: int, keys: int, window: int) -> Tensor:
+def mask_of(given: Tensor, batch: int, queries: int, keys: int) -> Tensor:
     """The same as a mask [batch,1,queries,keys] of PyTorch's attention."""
-    last = kv_lens(given, batch).view(-1, 1, 1, 1) - 1
+    last = kv_lens(given, batch).view(-1, 1, 1, 1) - 1 if is_places(given) else keys - 1
     at = last - (queries - 1) + torch.arange(queries, device=given.device).view(-1, 1)
-    key = torch.arange(keys, device=given.device)
-    return (key <= at) & (key > at - window) if window else key <= at
+    key, window = torch.arange(keys, device=given.device), window_of(given)
+    mask = (key <= at) & (key > at - window) if window else key <= at
+    return mask.expand(batch, 1, queries, keys)
 
 
 def can_append(cache: Tensor) -> bool:
@@ -88,7 +103,7 @@ def rotate_append(
     """rotate(), after a norm of each head if there is one, with k and v [B,S,Hkv,D] written to the places() of caches
     [B,Hkv,N,D]."""
     b, s = q.shape[:2]
-    slots = given.view(-1)[b + b % 2 :].view(torch.int64)
+    slots = given[0, 0, 0, b + b % 2 :].view(torch.int64)
     turned = ops.rope_append(
         _written(k_cache), _written(v_cache), q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), _table(cos, sin, q.shape[0]),
         _count(b * s, q.device), slots, q_norm=q_norm, k_norm=k_norm, eps=eps, one_plus_weight=one_plus_weight

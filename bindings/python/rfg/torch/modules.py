@@ -6,7 +6,7 @@ A replaced module has two attributes more: its `forward`, a function of this pac
 their own and a model can be pickled; and SETTINGS, what enable() chose for it."""
 
 from collections import defaultdict
-from functools import partial
+from functools import partial, wraps
 from types import SimpleNamespace
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from .._rfg import Error
 from ..context import version
-from . import custom
+from . import custom, proof
 
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 SETTINGS = "_rfg"  # attribute of a replaced module
@@ -62,6 +62,16 @@ def old(m: Any, *args: Any, **kwargs: Any) -> Any:
     return type(m).forward(m, *args, **kwargs)
 
 
+def one_input(forward: Callable[..., Tensor]) -> Callable[..., Any]:
+    """Calls in any other form than with one tensor are the module's own."""
+
+    @wraps(forward)
+    def call(m: Any, *args: Any, **kwargs: Any) -> Any:
+        return old(m, *args, **kwargs) if kwargs or len(args) != 1 else forward(m, args[0])
+
+    return call
+
+
 # ---- forwards ----------------------------------------------------------------------------------------------------------
 
 
@@ -69,6 +79,7 @@ def few_rows(m: Any, x: Tensor) -> bool:
     return bool(x.dim() and x.numel() <= getattr(m, SETTINGS).most_rows * x.shape[-1] and x.stride(-1) == 1)
 
 
+@one_input
 def linear(m: Any, x: Tensor) -> Tensor:
     if not few_rows(m, x) or not plain(x, m.weight):
         return old(m, x)
@@ -85,6 +96,7 @@ class Ahead:
         return Ahead()
 
 
+@one_input
 def rmsnorm(m: Any, x: Tensor) -> Tensor:
     settings = getattr(m, SETTINGS)
     pair, settings.ahead.pair = settings.ahead.pair, None
@@ -95,22 +107,26 @@ def rmsnorm(m: Any, x: Tensor) -> Tensor:
     return ops_for(x).rmsnorm(x, m.weight, torch.finfo(x.dtype).eps if settings.eps is None else settings.eps, settings.plus)
 
 
+@one_input
 def layernorm(m: Any, x: Tensor) -> Tensor:
     if not plain(x, m.weight) or (torch.is_grad_enabled() and (x.requires_grad or (m.weight is not None and m.weight.requires_grad))):
         return old(m, x)  # rfg has no backward
     return ops_for(x).layernorm(x, m.weight, m.bias, m.eps)
 
 
+@one_input
 def embedding(m: Any, ids: Tensor) -> Tensor:
     if ids.dtype not in (torch.int32, torch.int64):
         return old(m, ids)
     return ops_for(ids).embedding(ids, m.weight)
 
 
+@one_input
 def act(m: Any, x: Tensor) -> Tensor:
     return ops_for(x).act(x, getattr(m, SETTINGS).act) if x.dim() and plain(x, None) else old(m, x)
 
 
+@one_input
 def gated(m: Any, x: Tensor) -> Tensor:
     gate, up = m.gate_proj.weight, m.up_proj.weight
     if not few_rows(m, x) or not plain(x, gate) or gate.dtype != up.dtype:
@@ -123,8 +139,22 @@ def gated(m: Any, x: Tensor) -> Tensor:
 Settings = Union[str, Dict[str, Any]]
 
 
+def unproven(m: Any, forward: Callable[..., Any], found: Dict[str, Any], x: Tensor) -> str:
+    """"" or why a module of one input can't have this forward with these settings."""
+    before = vars(m).get(SETTINGS)
+    vars(m)[SETTINGS] = SimpleNamespace(most_rows=x.numel(), **found)
+    try:
+        return proof.prove(m, partial(old, m), partial(forward, m), x)
+    finally:
+        vars(m).pop(SETTINGS)
+        if before is not None:
+            vars(m)[SETTINGS] = before
+
+
 def _for_linear(m: Any) -> Settings:
-    return "its weight's rows aren't contiguous" if m.weight.stride(-1) != 1 else {}
+    if m.weight.stride(-1) != 1:
+        return "its weight's rows aren't contiguous"
+    return unproven(m, linear, {}, proof.values(m.in_features, m.weight)) or {}
 
 
 def norm_settings(m: Any) -> Settings:
@@ -136,11 +166,16 @@ def norm_settings(m: Any) -> Settings:
         return "its weight has %d dimensions" % m.weight.dim()
     if eps is None and shape is None:
         return "its epsilon isn't known"
-    return {"eps": eps, "plus": type(m).__name__.startswith("Gemma"), "ahead": Ahead()}
+    width = m.weight.shape[0] if m.weight is not None else shape[0] if shape else 64
+    x = proof.values(width, next(m.parameters(), torch.ones(1)))
+    found = [{"eps": eps, "plus": plus, "ahead": Ahead()} for plus in (False, True)]  # its weight is w, or 1 + w
+    return next((f for f in found if not unproven(m, rmsnorm, f, x)), None) or unproven(m, rmsnorm, found[0], x)
 
 
 def _for_layernorm(m: Any) -> Settings:
-    return "it normalises over %d dimensions" % len(m.normalized_shape) if len(m.normalized_shape) != 1 else {}
+    if len(m.normalized_shape) != 1:
+        return "it normalises over %d dimensions" % len(m.normalized_shape)
+    return unproven(m, layernorm, {}, proof.values(m.normalized_shape[0], next(m.parameters(), torch.ones(1)))) or {}
 
 
 def _for_embedding(m: Any) -> Settings:
@@ -148,7 +183,8 @@ def _for_embedding(m: Any) -> Settings:
         return "it has max_norm, scale_grad_by_freq or sparse"
     if m.padding_idx is not None and m.weight.requires_grad and m.training:
         return "it is trained with a padding_idx"
-    return {}
+    ids = torch.arange(6, device=m.weight.device).view(2, 3) * (m.num_embeddings // 6)
+    return unproven(m, embedding, {}, ids) or {}
 
 
 def _act_name(m: Any) -> Optional[str]:
@@ -160,7 +196,10 @@ def _act_name(m: Any) -> Optional[str]:
 
 
 def _for_act(m: Any) -> Settings:
-    return "it works in place" if getattr(m, "inplace", False) else {"act": _act_name(m)}
+    if getattr(m, "inplace", False):
+        return "it works in place"
+    found = {"act": _act_name(m)}
+    return unproven(m, act, found, proof.values(64, next(m.parameters(), torch.ones(1)))) or found
 
 
 def untouched(m: Any) -> bool:
@@ -186,9 +225,9 @@ def _for_gated(m: Any) -> Settings:
         return "its activation, %s, isn't rfg's" % type(m.act_fn).__name__
     if m.gate_proj.bias is not None or m.up_proj.bias is not None:
         return "its projections have biases"
-    return plain_linears((m.gate_proj, m.up_proj)) or {
-        "act": name, "parts": (GATED,), "absorbs": ("gate_proj", "up_proj", "act_fn"),
-    }  # fmt: skip
+    found: Dict[str, Any] = {"act": name, "parts": (GATED,), "absorbs": ("gate_proj", "up_proj", "act_fn")}
+    why = plain_linears((m.gate_proj, m.up_proj)) or ("its activation has hooks" if not untouched(m.act_fn) else "")
+    return why or unproven(m, gated, found, proof.values(m.gate_proj.in_features, m.gate_proj.weight)) or found
 
 
 def _is_gated(m: Any) -> bool:
@@ -304,13 +343,30 @@ def enable(model: nn.Module, ops: Optional[Iterable[str]] = None, most_rows: int
     join       weights that have one input (q, k and v; gate and up) are moved next to each other in memory, so that one GEMM
                takes them. They stay parameters of their own, which are views of it until disable()
 
+    Each module is compared with its own forward first, on random values, and a model of transformers on random tokens, with caches
+    and padding (proof.py): hooks of the model run then. What differs is kept, with the reason. What raises leaves all as it was.
     A call that rfg doesn't take (autocast, another dtype of the input, a mask with holes) is computed as before."""
     if not isinstance(model, nn.Module):
         raise Error("enable: model: is a %s: must be a torch.nn.Module" % type(model).__name__)
     wanted = check_ops(ops)
     version()  # a library that can't be loaded is said now, not in the first call
+    before, attention = {m for m in model.modules() if SETTINGS in vars(m)}, _models().replaced_attention(model)
+    try:
+        with proof.aside(model):
+            report = _enable(model, wanted, most_rows, join)
+    except BaseException:
+        for m in model.modules():
+            if m not in before:
+                withdraw(m)
+        _models().undo(model, attention)
+        raise
+    vars(model).setdefault(CALLS, []).append((wanted, most_rows, join))
+    return report
+
+
+def _enable(model: nn.Module, wanted: Sequence[str], most_rows: int, join: bool) -> Report:
     report = Report([], [])
-    rules = all_rules()
+    rules, rehearsals = all_rules(), _models().rehearsals(model)
     for name, m in model.named_modules():
         if SETTINGS in vars(m):
             continue  # enabled before
@@ -321,6 +377,8 @@ def enable(model: nn.Module, ops: Optional[Iterable[str]] = None, most_rows: int
                 report.kept.append((name, kind, "rfg has no operator for it"))
             continue
         found: Settings = "not asked for" if rule.op not in wanted else _why_not(m)
+        if not found and rule in _models().RULES:
+            found = _models().unseen(rehearsals, m)
         if not found:
             found = rule.settings(m)
         if isinstance(found, str):
@@ -332,22 +390,23 @@ def enable(model: nn.Module, ops: Optional[Iterable[str]] = None, most_rows: int
         if joined:
             vars(m)["_apply"] = partial(_apply, m)
         report.replaced.append((name, kind, rule.op))
-    _models().finish(model, "attention" in wanted, report)
-    vars(model).setdefault(CALLS, []).append((wanted, most_rows, join))
+    _models().finish(model, rehearsals, "attention" in wanted, report)
     return report
+
+
+def withdraw(m: nn.Module) -> bool:
+    """Has one module as it was."""
+    settings = vars(m).pop(SETTINGS, None)
+    if settings is not None:
+        del vars(m)["forward"]
+        vars(m).pop("_apply", None)
+        for names in settings.joined:
+            _part(m, names)
+    return settings is not None
 
 
 def disable(model: nn.Module) -> int:
     """Undoes enable(); returns how many modules are as they were again."""
-    n = 0
     _models().undo(model)
     vars(model).pop(CALLS, None)
-    for m in model.modules():
-        settings = vars(m).pop(SETTINGS, None)
-        if settings is not None:
-            del vars(m)["forward"]
-            vars(m).pop("_apply", None)
-            for names in settings.joined:
-                _part(m, names)
-            n += 1
-    return n
+    return sum([withdraw(m) for m in model.modules()])
