@@ -346,10 +346,11 @@ def test_rotate_append_and_cached_attention(batch, n):
     for c, old in zip(caches, before):
         assert torch.equal(c[:, :, :5], old[:, :, :5]) and torch.equal(c[:, :, 8:], old[:, :, 8:])
     for rows in (3, 12):
-        q, given = randn(batch, rows, 4, 64, dtype=BF16), model_ops.places(batch, n, rows, n - 1 - rows, "cpu")
+        q = randn(batch, rows, 4, 64, dtype=BF16)
         wide = [c.repeat_interleave(2, 1).float() for c in caches]
         for window in (0, 4):
-            mask = model_ops.mask_of(given, batch, rows, n, window)
+            given = model_ops.places(batch, n, rows, n - 1 - rows, "cpu", window)
+            mask = model_ops.mask_of(given, batch, rows, n)
             want = F.scaled_dot_product_attention(q.transpose(1, 2).float(), *wide, attn_mask=mask, scale=0.1).transpose(1, 2)
             close(torch.ops.rfg.mha_cached(q, *caches, given, 0.1, 0.0, window).float(), want, ROUNDED[BF16])
 
