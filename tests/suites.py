@@ -316,7 +316,7 @@ SEEN_BY = [
                "moe*", "embedding*", "rope*", "sample*", "argmax*", "prepack*", "xcd", "compile*", "fuzz-problem", "shapes", "programs", "tune", "bench", "verified"]),
     ("asm/*", ["asm", "invariant", "compile*"]),
     ("base/*", ["*"]),
-    ("dispatch/db/*", ["db*", "snapshot", "shapes", "packs", "rfg_db", "rfg_pack", "ladder", "overlap", "tune", "tune_faults", "online", "fleet*", "fuzz-*",
+    ("dispatch/db/*", ["db*", "snapshot", "shapes*", "packs", "rfg_db", "rfg_pack", "ladder", "overlap", "tune", "tune_faults", "online", "fleet*", "fuzz-*",
                        "describe", "settings", "python"]),
     ("dispatch/jit/*", ["jit*", "cache", "trust", "text", "packs", "rfg_pack", "which_rocm", "tune", "fork", "asm", "fuzz-cache_file",
                         "fuzz-pack", "programs", "rocm*", "gemm-gfx942-right_partials", "gemm-gfx1030-right_partials"]),
