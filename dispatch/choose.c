@@ -52,6 +52,7 @@ struct walk {
 struct model_answer {
     bool asked, found;
     struct rfg_choice pick;
+    struct rfg_choice missed; /* better than that, but its code is not in the pack; variant NULL: there is none */
 };
 
 __attribute__((format(printf, 2, 3))) static void tell(const struct walk *w, const char *fmt, ...)
@@ -134,11 +135,16 @@ static bool rank(void *arg, const int *p)
 {
     struct ranking *r = arg;
     double us = r->var->predict(&r->w->ctx->dev, r->w->prob, p);
-    if (us < r->best && has_code(r->w->ctx, r->w->prob, r->var, p)) {
-        r->best = us;
-        *r->out = (struct rfg_choice){ .variant = r->var, .rung = RFG_RUNG_MODEL, .predicted_us = us };
-        memcpy(r->out->params, p, (size_t)r->var->n_params * sizeof(int));
-    }
+    struct rfg_choice *missed = &r->w->model->missed;
+    if (us >= r->best)
+        return true;
+    bool has = has_code(r->w->ctx, r->w->prob, r->var, p);
+    if (!has && missed->variant && us >= missed->predicted_us)
+        return true;
+    struct rfg_choice *to = has ? r->out : missed;
+    r->best = has ? us : r->best;
+    *to = (struct rfg_choice){ .variant = r->var, .rung = RFG_RUNG_MODEL, .predicted_us = us };
+    memcpy(to->params, p, (size_t)r->var->n_params * sizeof(int));
     return true;
 }
 
@@ -292,6 +298,22 @@ static bool by_other_cus(const struct walk *w)
     return false;
 }
 
+/* A pack that has nothing as good for this GPU as what would have been compiled: one warning for each operator. */
+static void warn_of_pack(const struct walk *w, const struct rfg_choice *pick)
+{
+    const struct rfg_choice *missed = &w->model->missed;
+    char text[RFG_PROBLEM_STRLEN], config[RFG_CONFIG_STRLEN];
+    if (!missed->variant || (pick->rung == RFG_RUNG_MODEL && pick->predicted_us <= FASTER * missed->predicted_us) ||
+        !first_warning(w->ctx, w->prob->op))
+        return;
+    rfg_warn(
+        "%s: has no row that serves '%s' on %s with %d CUs, and no code of %s, which the model would take: %s serves "
+        "it, slowly; pack with --arch %s:%d, too (other problems of %s aren't said)",
+        rfg_pack_path(w->ctx->pack), rfg_problem_format(&w->key, text, sizeof(text)), w->ctx->dev.arch,
+        w->ctx->dev.cu_count, rfg_config_format(missed->variant, missed->params, config, sizeof(config)),
+        pick->variant->name, w->ctx->dev.target, w->ctx->dev.cu_count, w->prob->op->name);
+}
+
 static bool by_model(const struct walk *w)
 {
     char config[RFG_CONFIG_STRLEN];
@@ -303,6 +325,7 @@ static bool by_model(const struct walk *w)
     *w->out = *pick;
     tell(w, "rung 4: the model picks %s, %.2f us predicted",
          rfg_config_format(pick->variant, pick->params, config, sizeof(config)), pick->predicted_us);
+    warn_of_pack(w, pick);
     return true;
 }
 
@@ -327,6 +350,7 @@ static bool by_portable(const struct walk *w)
         if (w->out->variant) {
             char config[RFG_CONFIG_STRLEN];
             tell(w, "rung 5: portable variant %s", rfg_config_format(r.var, w->out->params, config, sizeof(config)));
+            warn_of_pack(w, w->out);
             return true;
         }
     }
