@@ -312,7 +312,7 @@ SEEN_BY = [
     ("ops/format*", ["format", "operand*", "conversions", "gemm*", "quantize*", "args", "outputs", "decoder", "compile*"]),
     ("ops/cpu/*", ["act", "norm", "quantize", "embedding", "moe*", "mx_outputs", "pool", "fork", "rope", "sample", "argmax", "invariant"]),
     ("ops/calibrate/*", ["calibrate", "compile*"]),
-    ("ops/*", ["args", "model", "operand*", "outputs", "oracles", "ladder", "ranks", "describe", "asm", "overlap", "gemm*", "experts", "norm*", "act*", "mha*", "quantize*",
+    ("ops/*", ["args", "params", "model", "operand*", "outputs", "oracles", "ladder", "ranks", "describe", "asm", "overlap", "gemm*", "experts", "norm*", "act*", "mha*", "quantize*",
                "moe*", "embedding*", "rope*", "sample*", "argmax*", "prepack*", "xcd", "compile*", "fuzz-problem", "shapes", "programs", "tune", "bench", "verified"]),
     ("asm/*", ["asm", "invariant", "compile*"]),
     ("base/*", ["*"]),

@@ -131,7 +131,10 @@ static inline rfg_tensor rfg_tensor_2d(void *data, rfg_dtype dtype, int64_t rows
  *
  * A caller that was compiled with an older rfg has a smaller size: what it doesn't have counts as zero. One that was
  * compiled with a newer rfg has a larger size: all bytes that this library doesn't know must be zero, so nothing that
- * was asked for goes unnoticed. RFG_<OP>_PARAMS_INIT sets size, and every other member to what NULL stands for.
+ * was asked for goes unnoticed. In every such struct a member of 0 asks for its default, which its line says, and a
+ * member that would have no effect in a call is refused, but for hints (max_seqlen_k, mean_seqlen_k), an order of
+ * filters without filters, sections without axes, and a rope table's members of scalings that weren't asked for.
+ * RFG_<OP>_PARAMS_INIT sets size, and every other member to what NULL stands for.
  * Errors: INVALID_ARGUMENT if size is 0 (not set), no multiple of sizeof(size_t) or above 4096, or if a byte beyond
  * what this library knows is not 0. The struct is read during the call only, and so are the views it points to. */
 
