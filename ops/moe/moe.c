@@ -155,8 +155,8 @@ static rfg_status check(struct moe *m, const rfg_moe_params *params)
     struct rfg_operand oi, ow;
     rfg_status st;
     if ((st = RFG_TAKE_PARAMS(FN, rfg_moe_params, &m->p, params)) ||
-        (st = rfg_check_float_operand(&m->oy, FN, "y", m->y, 2, 2)) ||
-        (st = rfg_check_operand(&m->ox, FN, "x", m->x, 2, 2)) || (st = check_weights(&m->ow1, "w1", m->w1)) ||
+        (st = rfg_check_operand(&m->ox, FN, "x", m->x, 2, 2)) ||
+        (st = rfg_check_float_operand(&m->oy, FN, "y", m->y, 2, 2)) || (st = check_weights(&m->ow1, "w1", m->w1)) ||
         (st = check_weights(&m->ow2, "w2", m->w2)) || (st = rfg_check_operand(&oi, FN, "ids", m->ids, 2, 2)) ||
         (st = rfg_check_operand(&ow, FN, "weights", m->weights, 2, 2)))
         return st;
