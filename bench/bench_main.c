@@ -252,7 +252,8 @@ struct result {
     bool overlap; /* was so launched */
     int rung;
     double p50, p95, p99;
-    double copy_gbps; /* --copy: median, read and written */
+    double copy_gbps;              /* --copy: median, read and written */
+    const struct rfg_shape *shape; /* of the file; NULL: of no line */
     struct rfg_check check;
 };
 
@@ -346,6 +347,10 @@ static void print_result(const struct options *o, const struct rfg_device *dev, 
                               tflops, "floor_us", floor, "floor_by", which, "error_ratio", r->check.max_ratio);
         if (o->copy)
             json_object_set_new(j, "copy_gb_per_s", json_real(r->copy_gbps));
+        if (r->shape && r->shape->us > 0) {
+            json_object_set_new(j, "other_us", json_real(r->shape->us));
+            json_object_set_new(j, "other_on", json_string(r->shape->us_on));
+        }
         if (rfg_problem_overlaps(prob))
             json_object_set_new(j, "overlap", json_boolean(r->overlap));
         json_dumpf(j, stdout, 0);
@@ -357,6 +362,9 @@ static void print_result(const struct options *o, const struct rfg_device *dev, 
         if (o->copy)
             printf("  %7.1f of %6.1f", 100 * gbps / r->copy_gbps, r->copy_gbps);
         printf("  %d %s%s\n", r->rung, r->config, rfg_problem_overlaps(prob) && !r->overlap ? " launched plainly" : "");
+        if (r->shape && r->shape->us > 0)
+            printf("%-44s %9.2f  what the shapes file says of another library%s%s\n", "", r->shape->us,
+                   *r->shape->us_on ? ", on " : "", r->shape->us_on);
     }
     fflush(stdout);
 }
@@ -490,7 +498,7 @@ static int run(struct options *o, rfg_context *const contexts[CONTEXTS], struct 
     for (size_t i = 0; i < o->shapes.n; i++) {
         struct rfg_problem prob = rfg_loads_applied(&o->shapes.v[i].problem);
         rfg_context *ctx = contexts[context_of(o, &prob)];
-        struct result r = { .rung = 0 };
+        struct result r = { .shape = &o->shapes.v[i] };
         char text[RFG_PROBLEM_STRLEN];
         rfg_status st = rfg_context_problem(ctx, &prob, &prob);
         rfg_problem_format(&prob, text, sizeof(text));

@@ -52,6 +52,7 @@ struct walk {
 struct model_answer {
     bool asked, found;
     struct rfg_choice pick;
+    struct rfg_choice missed; /* better than that, but its code is not in the pack; variant NULL: there is none */
 };
 
 __attribute__((format(printf, 2, 3))) static void tell(const struct walk *w, const char *fmt, ...)
@@ -134,11 +135,16 @@ static bool rank(void *arg, const int *p)
 {
     struct ranking *r = arg;
     double us = r->var->predict(&r->w->ctx->dev, r->w->prob, p);
-    if (us < r->best && has_code(r->w->ctx, r->w->prob, r->var, p)) {
-        r->best = us;
-        *r->out = (struct rfg_choice){ .variant = r->var, .rung = RFG_RUNG_MODEL, .predicted_us = us };
-        memcpy(r->out->params, p, (size_t)r->var->n_params * sizeof(int));
-    }
+    struct rfg_choice *missed = &r->w->model->missed;
+    if (us >= r->best)
+        return true;
+    bool has = has_code(r->w->ctx, r->w->prob, r->var, p);
+    if (!has && missed->variant && us >= missed->predicted_us)
+        return true;
+    struct rfg_choice *to = has ? r->out : missed;
+    r->best = has ? us : r->best;
+    *to = (struct rfg_choice){ .variant = r->var, .rung = RFG_RUNG_MODEL, .predicted_us = us };
+    memcpy(to->params, p, (size_t)r->var->n_params * sizeof(int));
     return true;
 }
 
@@ -292,6 +298,22 @@ static bool by_other_cus(const struct walk *w)
     return false;
 }
 
+/* A pack that has nothing as good for this GPU as what would have been compiled: one warning for each operator. */
+static void warn_of_pack(const struct walk *w, const struct rfg_choice *pick)
+{
+    const struct rfg_choice *missed = &w->model->missed;
+    char text[RFG_PROBLEM_STRLEN], config[RFG_CONFIG_STRLEN];
+    if (!missed->variant || (pick->rung == RFG_RUNG_MODEL && pick->predicted_us <= FASTER * missed->predicted_us) ||
+        !first_warning(w->ctx, w->prob->op))
+        return;
+    rfg_warn(
+        "%s: has no row that serves '%s' on %s with %d CUs, and no code of %s, which the model would take: %s serves "
+        "it, slowly; pack with --arch %s:%d, too (other problems of %s aren't said)",
+        rfg_pack_path(w->ctx->pack), rfg_problem_format(&w->key, text, sizeof(text)), w->ctx->dev.arch,
+        w->ctx->dev.cu_count, rfg_config_format(missed->variant, missed->params, config, sizeof(config)),
+        pick->variant->name, w->ctx->dev.target, w->ctx->dev.cu_count, w->prob->op->name);
+}
+
 static bool by_model(const struct walk *w)
 {
     char config[RFG_CONFIG_STRLEN];
@@ -303,6 +325,7 @@ static bool by_model(const struct walk *w)
     *w->out = *pick;
     tell(w, "rung 4: the model picks %s, %.2f us predicted",
          rfg_config_format(pick->variant, pick->params, config, sizeof(config)), pick->predicted_us);
+    warn_of_pack(w, pick);
     return true;
 }
 
@@ -327,6 +350,7 @@ static bool by_portable(const struct walk *w)
         if (w->out->variant) {
             char config[RFG_CONFIG_STRLEN];
             tell(w, "rung 5: portable variant %s", rfg_config_format(r.var, w->out->params, config, sizeof(config)));
+            warn_of_pack(w, w->out);
             return true;
         }
     }
@@ -408,37 +432,25 @@ struct text {
 static void add_line(void *arg, const char *line)
 {
     struct text *t = arg;
-    if (t->at + 1 < t->size) {
-        int n = snprintf(t->buf + t->at, t->size - t->at, "%s\n", line);
-        t->at += n > 0 ? (size_t)n : 0;
-    }
+    size_t at = t->at < t->size ? t->at : t->size - 1;
+    int n = snprintf(t->buf + at, t->size - at, "%s\n", line);
+    t->at += n > 0 ? (size_t)n : 0;
 }
 
-rfg_status rfg_explain(rfg_context *ctx, const char *problem, char *buf, size_t size)
+/* What is said of one problem. */
+static rfg_status explain(rfg_context *ctx, const struct rfg_problem *problem, struct text *t)
 {
-    struct rfg_problem prob;
+    struct rfg_problem prob = *problem;
     struct rfg_reason why;
     struct rfg_choice c;
-    struct text t = { buf, size, 0 };
     char line[RFG_CONFIG_STRLEN + 300], config[RFG_CONFIG_STRLEN];
-    if (!ctx || !buf || !size)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_explain: %s",
-                        !ctx   ? "ctx is NULL: must be a context"
-                        : !buf ? "buf is NULL: must have room for text"
-                               : "size is 0: buf must have room for text");
-    buf[0] = 0;
-    if (rfg_context_forked(ctx))
-        return rfg_fork_refuse(ctx);
-    if (!rfg_problem_parse(&prob, problem, &why))
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_explain: %s", why.text);
-
     rfg_status st = rfg_context_problem(ctx, &prob, &prob);
     if (st != RFG_OK)
         return st;
     prob = rfg_problem_as_called(&prob);
-    st = rfg_choose(ctx, &prob, RFG_RUNG_EXACT, 0, &c, add_line, &t);
+    st = rfg_choose(ctx, &prob, RFG_RUNG_EXACT, 0, &c, add_line, t);
     if (st != RFG_OK) {
-        add_line(&t, rfg_last_error());
+        add_line(t, rfg_last_error());
         return RFG_OK;
     }
     snprintf(line, sizeof(line), "chosen: %s by rung %d on %s (%s, %d CUs)%s",
@@ -447,21 +459,21 @@ rfg_status rfg_explain(rfg_context *ctx, const char *problem, char *buf, size_t 
              !ctx->overlap ? ""
              : c.overlap   ? ", launched with overlap"
                            : ", launched plainly");
-    add_line(&t, line);
+    add_line(t, line);
     if (ctx->pack) {
         snprintf(line, sizeof(line), "code: of the pack %.250s, nothing is compiled", rfg_pack_path(ctx->pack));
-        add_line(&t, line);
+        add_line(t, line);
     }
     if (c.row) {
         snprintf(line, sizeof(line),
                  "row: %.2f us (spread %.2f, %d samples), default %.2f us, vendor %.2f us, error %.3g of %.3g allowed",
                  c.row->median_us, c.row->spread_us, c.row->samples, c.row->default_us, c.row->vendor_us, c.row->error,
                  c.row->error_bound);
-        add_line(&t, line);
+        add_line(t, line);
         snprintf(line, sizeof(line), "row: %s on %s, compiler %s, driver %s, rfg %s, source %.12s",
                  rfg_source_name(c.row->how), *c.row->device ? c.row->device : "an unnamed device", c.row->compiler,
                  c.row->driver, c.row->version, c.row->source_hash);
-        add_line(&t, line);
+        add_line(t, line);
     }
     for (int i = 0; i < prob.op->n_variants; i++) {
         const struct rfg_variant *var = prob.op->variants[i];
@@ -473,7 +485,37 @@ rfg_status rfg_explain(rfg_context *ctx, const char *problem, char *buf, size_t 
         else if (rfg_variant_supports(var, &ctx->dev, &prob, &why))
             rfg_refuse(&why, "could serve it, not chosen");
         snprintf(line, sizeof(line), "%s: %s", var->name, why.text);
-        add_line(&t, line);
+        add_line(t, line);
     }
     return RFG_OK;
+}
+
+rfg_status rfg_explain(rfg_context *ctx, const char *problem, char *buf, size_t size)
+{
+    struct rfg_reason why;
+    struct text t = { buf, size, 0 };
+    struct rfg_problem *probs;
+    char text[RFG_PROBLEM_STRLEN];
+    size_t n;
+    if (!ctx || !buf || !size)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_explain: %s",
+                        !ctx   ? "ctx is NULL: must be a context"
+                        : !buf ? "buf is NULL: must have room for text"
+                               : "size is 0: buf must have room for text");
+    buf[0] = 0;
+    if (rfg_context_forked(ctx))
+        return rfg_fork_refuse(ctx);
+    rfg_status st = rfg_problems_parse(problem, &probs, &n, &why);
+    if (st != RFG_OK)
+        return rfg_fail(st, "rfg_explain: %s", why.text);
+    for (size_t i = 0; i < n && st == RFG_OK; i++) {
+        if (n > 1)
+            add_line(&t, rfg_problem_format(&probs[i], text, sizeof(text)));
+        st = explain(ctx, &probs[i], &t);
+    }
+    free(probs);
+    if (st == RFG_OK && t.at >= size)
+        st = rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_explain: size is %zu: must be at least %zu for all of the text",
+                      size, t.at + 1);
+    return st;
 }

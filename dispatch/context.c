@@ -547,7 +547,8 @@ rfg_status rfg_context_problem(const rfg_context *ctx, const struct rfg_problem 
 /* This thread's, between rfg_describe_begin() and rfg_describe_end(). */
 static _Thread_local struct {
     const rfg_context *ctx; /* NULL: it describes none */
-    char *buf;              /* NULL: nobody asked for the problem */
+    char *buf;              /* NULL: nobody asked for the problems */
+    size_t size;
 } description;
 
 bool rfg_checks_begin(rfg_context *ctx)
@@ -572,6 +573,32 @@ rfg_status rfg_describe_begin(rfg_context *ctx, char *buf, size_t size)
                         "rfg_describe_begin: this thread describes already: rfg_describe_end() must come first");
     *buf = 0;
     description.buf = buf;
+    description.size = size;
+    return RFG_OK;
+}
+
+/* Is it a line of the list already? */
+static bool is_listed(const char *list, const char *problem)
+{
+    size_t len = strlen(problem);
+    for (const char *s = list; (s = strstr(s, problem)); s++)
+        if ((s == list || s[-1] == '\n') && (!s[len] || s[len] == '\n'))
+            return true;
+    return false;
+}
+
+static rfg_status describe_call(const struct rfg_problem *prob)
+{
+    char text[RFG_PROBLEM_STRLEN];
+    if (!description.buf || is_listed(description.buf, rfg_problem_format(prob, text, sizeof(text))))
+        return RFG_OK;
+    size_t at = strlen(description.buf), need = at + (at > 0) + strlen(text) + 1;
+    if (need > description.size)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
+                        "rfg_describe_begin: size is %zu: must be at least %zu for the problems up to \"%s\" "
+                        "(RFG_DESCRIBE_MAX: for any one call's)",
+                        description.size, need, text);
+    snprintf(description.buf + at, description.size - at, "%s%s", at ? "\n" : "", text);
     return RFG_OK;
 }
 
@@ -608,11 +635,8 @@ rfg_status rfg_dispatch(rfg_context *ctx, const struct rfg_problem *prob, void *
         return rfg_stream_refuse_special(prob->op->name, stream);
     if (!ctx->hip && stream && (st = rfg_stream_record(ctx, prob->op->name, stream, &record)) != RFG_OK)
         return st;
-    if (atomic_load_explicit(&ctx->describing, memory_order_relaxed) && description.ctx == ctx) {
-        if (description.buf)
-            rfg_problem_format(prob, description.buf, RFG_PROBLEM_MAX);
-        return RFG_OK;
-    }
+    if (atomic_load_explicit(&ctx->describing, memory_order_relaxed) && description.ctx == ctx)
+        return describe_call(prob);
     if (ctx->hip && (st = rfg_device_enter(ctx, &previous)) != RFG_OK)
         return st;
     uint64_t hash = rfg_problem_hash(prob);

@@ -135,6 +135,8 @@ rfg_status rfg_device_enter(const rfg_context *ctx, int *previous);
 void rfg_device_leave(const rfg_context *ctx, int previous);
 
 void rfg_plan_free_all(rfg_context *ctx);
+/* prepare.c. The problems of a string of lines, each with a range or none; at most RFG_PREPARE_MAX. */
+rfg_status rfg_problems_parse(const char *text, struct rfg_problem **probs, size_t *n, struct rfg_reason *why);
 /* context.c. Makes the plan that op calls of the problem use, if there is none. */
 rfg_status rfg_plan_prepare(rfg_context *ctx, const struct rfg_problem *prob);
 /* The problem's plan is made again, and takes the old one's place if a row of the very problem serves it now. Under

@@ -77,7 +77,7 @@ static rfg_status prepare_all(rfg_context *ctx, const struct rfg_problem *probs,
     return st;
 }
 
-/* ---- a problem string ---------------------------------------------------------------------------------------- */
+/* ---- problem strings ----------------------------------------------------------------------------------------- */
 
 /* "M=1..256" in a string. */
 struct range {
@@ -114,47 +114,74 @@ static bool read_range(const char *problem, const char *dots, struct range *r, s
            rfg_refuse(why, "%.*s: has a second range: only one key may have one", (int)strlen(problem), problem);
 }
 
-/* The problems of a string with a range; NULL with *why (OUT_OF_MEMORY if that is ""). */
-static struct rfg_problem *expand(const char *problem, const struct range *r, struct rfg_reason *why)
+/* Adds the problems of one line, with a range or without. */
+static rfg_status read_problem(const char *line, struct rfg_problem **probs, size_t *n, struct rfg_reason *why)
 {
-    size_t n = (size_t)(r->high - r->low + 1), size = strlen(problem) + 24;
-    struct rfg_problem *probs = calloc(n, sizeof(*probs));
-    char *text = malloc(size);
-    bool ok = probs && text;
-    why->text[0] = 0;
-    for (size_t i = 0; ok && i < n; i++) {
-        snprintf(text, size, "%.*s%" PRId64 "%s", (int)(r->value - problem), problem, r->low + (int64_t)i, r->end);
-        ok = rfg_problem_parse(&probs[i], text, why);
+    struct range r = { 0 };
+    const char *dots = strstr(line, "..");
+    if (dots && !read_range(line, dots, &r, why))
+        return RFG_ERROR_INVALID_ARGUMENT;
+    size_t more = (size_t)(r.high - r.low + 1), size = strlen(line) + 24;
+    if (*n + more > RFG_PREPARE_MAX) {
+        rfg_refuse(why, "'%.80s': more than %d problems: must be at most so many in all", line, RFG_PREPARE_MAX);
+        return RFG_ERROR_INVALID_ARGUMENT;
     }
+    struct rfg_problem *v = realloc(*probs, (*n + more) * sizeof(*v));
+    char *text = v ? malloc(size) : NULL;
+    *probs = v ? v : *probs;
+    bool ok = true;
+    for (size_t i = 0; text && ok && i < more; i++) {
+        if (dots)
+            snprintf(text, size, "%.*s%" PRId64 "%s", (int)(r.value - line), line, r.low + (int64_t)i, r.end);
+        ok = rfg_problem_parse(&v[*n], dots ? text : line, why);
+        *n += ok;
+    }
+    if (!text)
+        rfg_refuse(why, "no memory for %zu problems", *n + more);
+    rfg_status st = !text ? RFG_ERROR_OUT_OF_MEMORY : ok ? RFG_OK : RFG_ERROR_INVALID_ARGUMENT;
     free(text);
-    if (!ok) {
-        free(probs);
-        probs = NULL;
+    return st;
+}
+
+rfg_status rfg_problems_parse(const char *text, struct rfg_problem **probs, size_t *n, struct rfg_reason *why)
+{
+    char *copy = text ? strdup(text) : NULL, *rest = copy, *line;
+    rfg_status st = RFG_OK;
+    *probs = NULL;
+    *n = 0;
+    if (text && !copy) {
+        rfg_refuse(why, "no memory for the problems");
+        return RFG_ERROR_OUT_OF_MEMORY;
     }
-    return probs;
+    while (st == RFG_OK && (line = strsep(&rest, "\r\n")))
+        if (line[strspn(line, " \t\r")])
+            st = read_problem(line, probs, n, why);
+    if (st == RFG_OK && !*n) {
+        struct rfg_problem none;
+        rfg_problem_parse(&none, text, why); /* says what is wrong with nothing */
+        st = RFG_ERROR_INVALID_ARGUMENT;
+    }
+    free(copy);
+    if (st != RFG_OK) {
+        free(*probs);
+        *probs = NULL;
+    }
+    return st;
 }
 
 rfg_status rfg_prepare(rfg_context *ctx, const char *problem)
 {
-    struct rfg_problem prob, *probs;
+    struct rfg_problem *probs;
     struct rfg_reason why;
-    struct range r = { 0 };
+    size_t n;
     if (!ctx)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_prepare: ctx is NULL: must be a context");
     if (rfg_context_forked(ctx))
         return rfg_fork_refuse(ctx);
-    const char *dots = problem ? strstr(problem, "..") : NULL;
-    if (!dots)
-        return rfg_problem_parse(&prob, problem, &why)
-                   ? prepare_all(ctx, &prob, 1)
-                   : rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_prepare: %s", why.text);
-    if (!read_range(problem, dots, &r, &why))
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_prepare: %s", why.text);
-    if (!(probs = expand(problem, &r, &why)))
-        return *why.text ? rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_prepare: %s", why.text)
-                         : rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "rfg_prepare: no memory for %" PRId64 " problems",
-                                    r.high - r.low + 1);
-    rfg_status st = prepare_all(ctx, probs, (size_t)(r.high - r.low + 1));
+    rfg_status st = rfg_problems_parse(problem, &probs, &n, &why);
+    if (st != RFG_OK)
+        return rfg_fail(st, "rfg_prepare: %s", why.text);
+    st = prepare_all(ctx, probs, n);
     free(probs);
     return st;
 }

@@ -11,6 +11,11 @@
 #define GEMM_MAX_SLOTS     32   /* k, of places */
 #define GEMM_MAX_SLOT_ROWS 1024 /* T k: it is for few rows */
 
+/* Up to so many pairs of token and expert rfg_op_moe()'s second product sums over slots, too, on AMD GPUs: a launch
+ * more costs them more than it saves to have the sum on all CUs. (A guess; no such GPU was measured. NVIDIA's launches
+ * overlap.) */
+#define RFG_MOE_FEW_PAIRS 64
+
 /* As rfg_moe_sum_params' and rfg_op_moe_sum()'s of these names; places must be packed. */
 struct rfg_gemm_sum {
     const rfg_tensor *places, *residual, *tokens; /* residual, tokens: or NULL */

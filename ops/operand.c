@@ -2,6 +2,8 @@
 #include "operand.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
 
 #define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, __VA_ARGS__)
 
@@ -127,6 +129,15 @@ rfg_status rfg_check_overlap(const char *fn, const struct rfg_operand *out, cons
     return BAD("%s: %s [%p, %p) overlaps %s [%p, %p): the output may not alias an input%s", fn, out->name,
                (void *)out->begin, (void *)out->end, in->name, (void *)in->begin, (void *)in->end,
                same_is_fine ? " unless they are one: same address, shape, strides and dtype" : "");
+}
+
+void rfg_say_size(struct rfg_sizes_said *said, const char *name, const struct rfg_operand *o, const char *rule)
+{
+    size_t at = strlen(said->sizes), rule_at = strlen(said->rules);
+    if (!o)
+        return;
+    snprintf(said->sizes + at, sizeof(said->sizes) - at, ", %s %" PRId64, name, o->cols);
+    snprintf(said->rules + rule_at, sizeof(said->rules) - rule_at, ", %s", rule);
 }
 
 bool rfg_turn_columns(rfg_tensor *turned, const rfg_tensor *t)

@@ -39,6 +39,13 @@ rfg_status rfg_check_overlap(const char *fn, const struct rfg_operand *out, cons
                              bool same_is_fine);
 bool rfg_operand_same(const struct rfg_operand *a, const struct rfg_operand *b);
 
+/* For a message about sizes that don't fit: those of lists which were given (o NULL: it wasn't), and what they must be.
+ */
+struct rfg_sizes_said {
+    char sizes[120], rules[60];
+};
+void rfg_say_size(struct rfg_sizes_said *said, const char *name, const struct rfg_operand *o, const char *rule);
+
 /* A matrix of more than one row and column that lies by columns (strides 1 and more): *turned is the same by rows, and
  * true is returned. Of others it is a copy. */
 bool rfg_turn_columns(rfg_tensor *turned, const rfg_tensor *t);

@@ -415,6 +415,18 @@ static bool try_out(const struct packing *p, size_t *other)
     return true;
 }
 
+/* For which GPUs it is: those of other CU counts take what of it fits them. */
+static void say_gpus(const struct packing *p)
+{
+    rfg_print(stdout, "%s: for", p->o->out);
+    for (int a = 0, said = 0; a < p->n_archs; a++) {
+        const struct rfg_device *dev = rfg_context_info(p->ctxs[a]);
+        if (!p->products[a])
+            rfg_print(stdout, "%s %s with %d CUs", said++ ? "," : "", dev->target, dev->cu_count);
+    }
+    rfg_print(stdout, " (another count is packed as --arch ARCH:CUS)\n");
+}
+
 static int write_pack(struct packing *p)
 {
     struct rfg_pack_code *codes = calloc(p->n_codes + 1, sizeof(*codes));
@@ -439,6 +451,7 @@ static int write_pack(struct packing *p)
     free(blobs);
     if (st != RFG_OK || !try_out(p, &other))
         return complain(BAD_USAGE);
+    say_gpus(p);
     rfg_print(stdout, "%s: %zu problems on %d arch%s: %zu rows, %zu code objects of %.1f KiB, %.1f KiB in all\n",
               p->o->out, p->n_problems, p->n_named, p->n_named == 1 ? "" : "s", p->n_rows, n, (double)bytes / 1024,
               stat(p->o->out, &sb) == 0 ? (double)sb.st_size / 1024 : 0);

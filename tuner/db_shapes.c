@@ -89,7 +89,10 @@ static void write_field(FILE *f, const char *text)
 static void write_csv(FILE *f, const struct rfg_shapes *s)
 {
     char size[24];
-    fputs("op,dtype,M,N,K,attrs,weight\n", f);
+    bool measured = false;
+    for (size_t i = 0; i < s->n; i++)
+        measured |= s->v[i].us > 0;
+    fprintf(f, "op,dtype,M,N,K,attrs,weight%s\n", measured ? ",us,us_on" : "");
     for (size_t i = 0; i < s->n; i++) {
         struct rfg_row row = { .problem = s->v[i].problem };
         struct rfg_flat flat;
@@ -102,7 +105,10 @@ static void write_csv(FILE *f, const struct rfg_shapes *s)
         }
         fputc(',', f);
         write_field(f, flat.attrs);
-        fprintf(f, ",%.17g\n", s->v[i].weight);
+        fprintf(f, ",%.17g", s->v[i].weight);
+        if (s->v[i].us > 0)
+            fprintf(f, ",%.9g,%s", s->v[i].us, s->v[i].us_on);
+        fputs(measured && !(s->v[i].us > 0) ? ",,\n" : "\n", f);
     }
 }
 

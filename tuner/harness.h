@@ -75,7 +75,7 @@ struct rfg_check {
     int64_t checked;
     bool guard_broken; /* bytes outside the output were written: reported apart from wrong values */
     bool trivial;      /* the expected values are too uniform to prove anything */
-    char message[400]; /* problem string, seed, first bad index, got, expected, bound */
+    char message[RFG_PROBLEM_STRLEN + 400]; /* problem string, seed, first bad index, got, expected, bound */
 };
 rfg_status rfg_case_check(struct rfg_case *c, int set, struct rfg_check *out);
 /* The same pair for many candidates in a row: large inputs, which only a broken candidate changes, are not renewed, and

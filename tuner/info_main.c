@@ -341,7 +341,7 @@ static void print_text(const json_t *info)
 
 /* ---- keys -------------------------------------------------------------------------------------------------------- */
 
-static void print_key(const struct rfg_key *k)
+static void print_key(const struct rfg_op *op, const struct rfg_key *k)
 {
     char values[160];
     if (k->names)
@@ -354,6 +354,9 @@ static void print_key(const struct rfg_key *k)
         printf(" (%s)", k->names[k->def - k->min]);
     else if (k->kind != RFG_KEY_SIZE)
         printf(" (%lld)", (long long)k->def);
+    for (int c = 0; c < 3; c++)
+        if (op->column_key[c] && !strcmp(op->column_key[c], k->name) && strcmp(k->name, (const char[]){ "MNK"[c], 0 }))
+            printf(" (column %c of CSV files)", "MNK"[c]);
     printf("\n      %s\n", k->help);
 }
 
@@ -390,7 +393,7 @@ static void print_keys(const struct rfg_op *op)
                 if (!any)
                     printf(" %s\n", kinds[kind]);
                 any = true;
-                print_key(&op->keys[i]);
+                print_key(op, &op->keys[i]);
             }
     }
     printf("\n");

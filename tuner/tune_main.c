@@ -21,7 +21,7 @@ static const char help[] =
     "Finds the fastest correct variant for each problem and writes it to the tuned database.\n"
     "\n"
     "what to tune (any of, each any number of times):\n"
-    "  --shapes FILE.csv    op,dtype,M,N,K[,attrs][,weight], or AITER's untuned_*.csv\n"
+    "  --shapes FILE.csv    op,dtype,M,N,K[,attrs][,weight], or AITER's tuned or untuned *.csv\n"
     "  --problem TEXT       e.g. \"gemm bf16,bf16->bf16 M=8 N=2112 K=7168\"\n"
     "  --calibrate          first measure what the device's launches, memory and caches take (2 s), for the models "
     "that\n"

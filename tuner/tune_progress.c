@@ -82,7 +82,7 @@ void tune_progress_update(const struct tune *t, const struct tune_shape *s, int 
     static double last;
     double now = rfg_now();
     int at, all, done, failed, jobs;
-    char eta[32] = "?", best[32] = "", compiles[48] = "", line[512];
+    char eta[32] = "?", best[32] = "", compiles[48] = "", line[RFG_PROBLEM_STRLEN + 300];
     struct winsize w = { 0 };
     if (!on_terminal() || now - last < 0.1)
         return;

@@ -196,6 +196,8 @@ struct rfg_shape {
     struct rfg_problem problem;
     double weight;
     int line;
+    double us;      /* what AITER measured; 0: nothing */
+    char us_on[20]; /* on which GPU: gfx942:304, or what of it the file says */
 };
 
 struct rfg_shapes {
@@ -205,8 +207,11 @@ struct rfg_shapes {
 };
 
 /* Reads op,dtype,M,N,K[,attrs][,weight] with libcsv (columns by header name, any order). dtype: "bf16" means
- * in,in->in; "bf16,bf16->f32" (quoted) as in a problem string; attrs: "bias=1 ...". Without an op column, AITER's
- * untuned_*.csv: M,N,K[,bias][,dtype][,outdtype] -> gemm. One number of a line may be a range, 1..256 in column M: a
+ * in,in->in; "bf16,bf16->f32" (quoted) as in a problem string; attrs: "bias=1 ..."; us,us_on: another library's
+ * microseconds, for comparison, and on what. Without an op column AITER's tuned_*.csv and untuned_*.csv
+ * (shapes_aiter.c): M,N,K of a gemm, of the formats that columns, kernelName or the file's name say; B of such: a
+ * grouped one; token,model_dim,...: the problems of a mixture of experts. A column that isn't known is an error. One
+ * number of a line may be a range, 1..256 in column M: a
  * problem for each (at most RFG_PREPARE_MAX). AITER's rows of GPUs that there aren't (gfx942 with 256 CUs) are said in
  * a note. Also understood, by what is in them: lines of RFG_LOG=calls, TunableOp's files, hipBLASLt's log
  * (shapes_logs.c); there strides are kept, other lines passed over, and weight counts how often a problem came.

@@ -15,6 +15,7 @@
 #include "base/util.h"
 #include "db_internal.h"
 #include "dispatch/hip/hip.h"
+#include "shapes_aiter.h"
 #include "shapes_logs.h"
 
 #define MAX_SIZE   2147483647
@@ -30,36 +31,15 @@ enum column {
     C_K,
     C_ATTRS,
     C_WEIGHT,
-    /* AITER's */
-    C_OUTDTYPE,
-    C_SCALED,      /* scaleAB: true is refused */
-    C_PRESHUFFLED, /* bpreshuffle: packed=1 */
-    C_QUANTISED,   /* q_dtype_w, q_dtype_a: a value is refused */
-    C_GFX,         /* gfx, cu_num: what it was tuned on, if there is such a thing */
-    C_CUS,
-    C_IGNORED,
-    C_KEY, /* + index: a column named like a key of the op, e.g. bias */
+    C_US,
+    C_US_ON,
+    C_AITER, /* one of AITER's that isn't ours, too */
+    C_KEY,   /* + index: a column named like a key of the op, e.g. bias */
 };
 
-static const struct {
-    const char *name;
-    enum column column;
-    bool aiter;
-} known[] = {
-    { "op", C_OP, false },
-    { "dtype", C_DTYPE, false },
-    { "M", C_M, false },
-    { "N", C_N, false },
-    { "K", C_K, false },
-    { "attrs", C_ATTRS, false },
-    { "weight", C_WEIGHT, false },
-    { "outdtype", C_OUTDTYPE, true },
-    { "scaleAB", C_SCALED, true },
-    { "bpreshuffle", C_PRESHUFFLED, true },
-    { "q_dtype_w", C_QUANTISED, true },
-    { "q_dtype_a", C_QUANTISED, true },
-    { "gfx", C_GFX, true },
-    { "cu_num", C_CUS, true },
+static const char *const known[] = {
+    [C_OP] = "op",       [C_DTYPE] = "dtype",   [C_M] = "M",   [C_N] = "N",         [C_K] = "K",
+    [C_ATTRS] = "attrs", [C_WEIGHT] = "weight", [C_US] = "us", [C_US_ON] = "us_on",
 };
 #define N_KNOWN (sizeof(known) / sizeof(known[0]))
 
@@ -73,7 +53,9 @@ struct reader {
     int header_line;
     char *name[RFG_CSV_FIELDS];
     enum column column[RFG_CSV_FIELDS];
-    bool aiter;
+    bool aiter, mixture; /* no column op; a column token */
+    unsigned notes;      /* of shapes_aiter.h */
+    char *const *row;    /* the line that is read */
 
     struct slot { /* the problems so far, by hash; open addressing */
         uint64_t hash;
@@ -127,53 +109,69 @@ static rfg_status no_column(const struct reader *r, int line, enum column c)
 {
     return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
                     "%s:%d: column %s is missing from the header: must be op,dtype,M,N[,K][,attrs][,weight] or "
-                    "AITER's M,N,K[,bias][,dtype][,outdtype]",
-                    r->path, line, known[c].name);
+                    "AITER's M,N,K[,bias][,dtype][,outdtype] or token,model_dim,inter_dim,expert,topk,...",
+                    r->path, line, known[c]);
+}
+
+/* Which column is it? False: none. */
+static bool find_column(struct reader *r, const char *name, enum column *column)
+{
+    for (enum column c = C_OP; c <= C_US_ON; c++)
+        if (!strcmp(name, known[c]) && (!r->aiter || c < C_US) && (!r->aiter || c != C_ATTRS)) {
+            *column = c;
+            return true;
+        }
+    *column = r->aiter && rfg_aiter_knows(name) && strcmp(name, "bias") ? C_AITER : C_KEY;
+    return *column == C_AITER || (is_key(name) && !r->mixture);
 }
 
 static rfg_status read_header(struct reader *r, int line, int n, char *const *field)
 {
-    char ignored[300] = "";
     r->aiter = true;
-    for (int i = 0; i < n; i++)
-        r->aiter &= strcmp(field[i], "op") != 0;
     for (int i = 0; i < n; i++) {
-        size_t k = 0;
-        while (k < N_KNOWN && (strcmp(known[k].name, field[i]) || (known[k].aiter && !r->aiter)))
-            k++;
+        r->aiter &= strcmp(field[i], "op") != 0;
+        r->mixture |= !strcmp(field[i], "token");
+    }
+    r->mixture &= r->aiter;
+    for (int i = 0; i < n; i++) {
         for (int j = 0; j < i; j++)
             if (!strcmp(field[i], field[j]))
                 return header_error(r, line, field[i], "is there twice");
-        r->column[i] = k < N_KNOWN ? known[k].column : is_key(field[i]) ? C_KEY : C_IGNORED;
+        if (!find_column(r, field[i], &r->column[i]))
+            return header_error(r, line, field[i],
+                                r->aiter ? "must be one of AITER's files' (there is no column op), or a key of gemm"
+                                         : "must be one of op, dtype, M, N, K, attrs, weight, us, us_on or a key of an "
+                                           "operator");
         if (!(r->name[i] = strdup(field[i])))
             return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "%s: out of memory", r->path);
         r->n_header = i + 1;
         r->header_line = line;
-        if (r->column[i] == C_IGNORED && !r->aiter)
-            return header_error(r, line, field[i],
-                                "must be one of op, dtype, M, N, K, attrs, weight or a key of an operator");
-        size_t at = strlen(ignored);
-        if (r->column[i] == C_IGNORED && at < sizeof(ignored))
-            snprintf(ignored + at, sizeof(ignored) - at, "%s%s", at ? ", " : "", field[i]);
     }
-    for (enum column c = C_M; c <= (r->aiter ? C_K : C_N); c++)
+    for (enum column c = C_M; c <= (r->aiter ? C_K : C_N) && !r->mixture; c++)
         if (!has(r, c))
             return no_column(r, line, c);
     if (!r->aiter && !has(r, C_DTYPE))
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s:%d: column dtype is missing from the header", r->path, line);
-    if (*ignored)
-        rfg_warn("%s: note: columns ignored: %s", r->path, ignored);
     return RFG_OK;
 }
 
 /* ---- a line ------------------------------------------------------------------------------------------------------ */
 
-/* Our name of a dtype that may be spelled as PyTorch does. */
-static const char *dtype_name(const char *text)
+const char *rfg_shapes_dtype(const char *text)
 {
     static const char *const alias[][2] = {
-        { "bfloat16", "bf16" }, { "float16", "f16" }, { "half", "f16" }, { "fp16", "f16" },
-        { "float32", "f32" },   { "float", "f32" },   { "fp32", "f32" },
+        { "bfloat16", "bf16" },
+        { "float16", "f16" },
+        { "half", "f16" },
+        { "fp16", "f16" },
+        { "float32", "f32" },
+        { "float", "f32" },
+        { "fp32", "f32" },
+        { "float8_e4m3fn", "e4m3" },
+        { "float8_e4m3fnuz", "e4m3fnuz" },
+        { "float8_e5m2", "e5m2" },
+        { "int8", "i8" },
+        { "float4_e2m1fn_x2", "e2m1" },
     };
     if (!strncmp(text, "torch.", 6))
         text += 6;
@@ -183,26 +181,23 @@ static const char *dtype_name(const char *text)
     return text;
 }
 
-/* "bf16" -> "bf16,bf16->out" for an op with two inputs; out NULL: the same. A full signature stays as it is. */
-static bool set_dtypes(struct rfg_problem *p, const char *text, const char *out, struct rfg_reason *why)
+/* "bf16" -> "bf16,bf16->bf16" for an op with two inputs. A full signature stays as it is. */
+static bool set_dtypes(struct rfg_problem *p, const char *text, struct rfg_reason *why)
 {
     char all[160];
     size_t at = 0;
     if (strstr(text, "->"))
         return rfg_problem_parse_dtypes(p, text, why);
-    const char *in = dtype_name(text);
-    out = out && *out ? dtype_name(out) : in;
     for (int i = 0; i < p->op->n_in + p->op->n_out && at < sizeof(all); i++)
         at += (size_t)snprintf(all + at, sizeof(all) - at, "%s%.20s",
                                i == 0             ? ""
                                : i == p->op->n_in ? "->"
                                                   : ",",
-                               i < p->op->n_in ? in : out);
+                               rfg_shapes_dtype(text));
     struct rfg_reason full;
     if (rfg_problem_parse_dtypes(p, all, &full))
         return true;
-    return rfg_refuse(why, "'%.40s'%s%.40s: must be bf16, f16 or f32, or a signature such as bf16,bf16->f32", text,
-                      out != in ? " to " : "", out != in ? out : "");
+    return rfg_refuse(why, "'%.40s': must be bf16, f16 or f32, or a signature such as bf16,bf16->f32", text);
 }
 
 static bool parse_size(const char *text, int64_t *out)
@@ -230,7 +225,59 @@ static const char *value(const struct reader *r, enum column c, char *const *fie
     return NULL;
 }
 
-static bool read_row(const struct reader *r, char *const *field, struct rfg_shape *shape, const char **column,
+/* A field of the row by its column's name. */
+static const char *field_named(const void *ctx, const char *column)
+{
+    const struct reader *r = ctx;
+    for (int i = 0; i < r->n_header; i++)
+        if (!strcmp(r->name[i], column))
+            return r->row[i];
+    return NULL;
+}
+
+static struct rfg_aiter_row aiter_row(struct reader *r, char *const *field)
+{
+    r->row = field;
+    return (struct rfg_aiter_row){ r->path, field_named, r };
+}
+
+/* weight; us and us_on, or what AITER measured. */
+static bool read_numbers(struct reader *r, char *const *field, struct rfg_shape *shape, const char **column,
+                         struct rfg_reason *why)
+{
+    struct rfg_aiter_row row = aiter_row(r, field);
+    static const enum column numbers[] = { C_WEIGHT, C_US };
+    double *to[] = { &shape->weight, &shape->us };
+    shape->weight = 1;
+    for (int i = 0; i < 2; i++) {
+        const char *text = value(r, numbers[i], field);
+        char *end;
+        if (!text || !*text)
+            continue;
+        *column = known[numbers[i]];
+        *to[i] = strtod(text, &end);
+        if (*end || !isfinite(*to[i]) || *to[i] <= 0)
+            return rfg_refuse(why, "'%.40s': must be a number above 0", text);
+    }
+    const char *on = value(r, C_US_ON, field);
+    snprintf(shape->us_on, sizeof(shape->us_on), "%s", on ? on : "");
+    if (r->aiter)
+        rfg_aiter_measured(&row, "us", shape);
+    return true;
+}
+
+/* AITER's batch of products of M, N, K: a grouped one of as many experts, of M rows each. */
+static bool set_batch(struct rfg_problem *p, int64_t batch, struct rfg_reason *why)
+{
+    int m = rfg_op_key(p->op, "M");
+    if (p->v[m] * batch > MAX_SIZE)
+        return rfg_refuse(why, "'%" PRId64 "': B times M must be at most %d", batch, MAX_SIZE);
+    p->v[m] *= batch;
+    p->v[rfg_op_key(p->op, "experts")] = batch;
+    return true;
+}
+
+static bool read_row(struct reader *r, char *const *field, struct rfg_shape *shape, const char **column,
                      struct rfg_reason *why)
 {
     struct rfg_problem *p = &shape->problem;
@@ -241,14 +288,17 @@ static bool read_row(const struct reader *r, char *const *field, struct rfg_shap
         return rfg_refuse(why, "'%.40s': no such operator", text);
     rfg_problem_init(p, op);
 
+    struct rfg_aiter_product aiter = { .batch = 0 };
+    struct rfg_aiter_row row = aiter_row(r, field);
+    if (r->aiter && !rfg_aiter_product(&row, &aiter, column, why))
+        return false;
     *column = "dtype";
-    text = value(r, C_DTYPE, field);
-    if (!set_dtypes(p, text ? text : "bf16", value(r, C_OUTDTYPE, field), why))
+    if (!set_dtypes(p, r->aiter ? aiter.dtypes : value(r, C_DTYPE, field), why))
         return false;
 
     for (int i = 0; i < 3; i++) {
         int64_t v;
-        *column = known[C_M + i].name;
+        *column = known[C_M + i];
         text = value(r, C_M + i, field);
         if (!op->column_key[i]) {
             if (text && *text && strcmp(text, "0"))
@@ -261,53 +311,29 @@ static bool read_row(const struct reader *r, char *const *field, struct rfg_shap
     /* Sizes that have no column here may have come in columns named like them: collect all as attributes. */
     char attrs[RFG_PROBLEM_STRLEN];
     text = value(r, C_ATTRS, field);
-    size_t at = (size_t)snprintf(attrs, sizeof(attrs), "%s", text ? text : "");
+    size_t at = (size_t)snprintf(attrs, sizeof(attrs), "%s", r->aiter ? aiter.attrs : text ? text : "");
     for (int i = 0; i < r->n_header && at < sizeof(attrs); i++) {
+        if (r->column[i] != C_KEY || !*field[i])
+            continue;
         *column = r->name[i];
-        switch (r->column[i]) {
-        case C_KEY:
-            if (*field[i] && rfg_op_key(op, r->name[i]) < 0)
-                return rfg_refuse(why, "'%.40s': must be empty: %s has no such key", field[i], op->name);
-            if (*field[i])
-                at += (size_t)snprintf(attrs + at, sizeof(attrs) - at, " %s=%s", r->name[i], flag(field[i]));
-            break;
-        case C_SCALED:
-            if (strcmp(flag(field[i]), "0"))
-                return rfg_refuse(why, "'%.40s': must be false: scaled inputs are not supported", field[i]);
-            break;
-        case C_PRESHUFFLED: /* our packed=1 is the layout of AITER's shuffle_weight(w, (16, 16)) */
-            if (strcmp(flag(field[i]), "0") && strcmp(flag(field[i]), "1"))
-                return rfg_refuse(why, "'%.40s': must be true or false", field[i]);
-            if (!strcmp(flag(field[i]), "1"))
-                at += (size_t)snprintf(attrs + at, sizeof(attrs) - at, " packed=1");
-            break;
-        case C_QUANTISED:
-            if (*field[i])
-                return rfg_refuse(why, "'%.40s': must be empty: quantised tensors are not supported", field[i]);
-            break;
-        default:
-            break;
-        }
+        if (rfg_op_key(op, r->name[i]) < 0)
+            return rfg_refuse(why, "'%.40s': must be empty: %s has no such key", field[i], op->name);
+        at += (size_t)snprintf(attrs + at, sizeof(attrs) - at, " %s=%s", r->name[i], flag(field[i]));
     }
     *column = "attrs";
     if (at >= sizeof(attrs))
         return rfg_refuse(why, "'%.40s...': must be shorter than %zu characters", attrs, sizeof(attrs));
     if (!rfg_problem_set_attrs(p, attrs, why))
         return false;
+    *column = "B";
+    if (aiter.batch && !set_batch(p, aiter.batch, why))
+        return false;
+    r->notes |= aiter.notes;
     *column = "dtype";
     if (!op->valid(p, why))
         return false;
 
-    *column = "weight";
-    shape->weight = 1;
-    text = value(r, C_WEIGHT, field);
-    if (text && *text) {
-        char *end;
-        shape->weight = strtod(text, &end);
-        if (*end || !isfinite(shape->weight) || shape->weight <= 0)
-            return rfg_refuse(why, "'%.40s': must be a number above 0", text);
-    }
-    return true;
+    return read_numbers(r, field, shape, column, why);
 }
 
 /* ---- ranges ------------------------------------------------------------------------------------------------------ */
@@ -350,7 +376,8 @@ static bool find_range(const struct reader *r, char *const *field, struct range 
  */
 static void look_at_gpu(struct reader *r, char *const *field, int line)
 {
-    const char *gfx = value(r, C_GFX, field), *cus = value(r, C_CUS, field);
+    struct rfg_aiter_row row = aiter_row(r, field);
+    const char *gfx = row.field(row.ctx, "gfx"), *cus = row.field(row.ctx, "cu_num");
     int64_t n;
     if (!cus || !*cus || (parse_size(cus, &n) && n <= 65535 && rfg_device_has_cus(gfx ? gfx : "gfx", (int)n)))
         return;
@@ -414,6 +441,8 @@ static rfg_status add(struct reader *r, const struct rfg_shape *shape)
     if (out->n == MAX_SHAPES)
         return leave_out_rest(r, shape->line);
     out->v[out->n++] = *shape;
+    for (char *s = out->v[out->n - 1].us_on; *s; s++) /* it is written to other CSV files */
+        *s = strchr(",\"\\#", *s) || *s < ' ' || *s > '~' ? '_' : *s;
     r->seen[i] = (struct slot){ hash, out->n };
     return RFG_OK;
 }
@@ -449,6 +478,26 @@ static rfg_status add_range(struct reader *r, char *const *field, const struct r
     return st;
 }
 
+/* A line of a mixture of experts: its problems. */
+static rfg_status add_mixture(struct reader *r, char *const *field, const struct rfg_shape *shape)
+{
+    struct rfg_shape pieces[RFG_AITER_PIECES];
+    struct rfg_aiter_row row = aiter_row(r, field);
+    struct rfg_reason why = { "" };
+    const char *column = "";
+    rfg_status st = RFG_OK;
+    struct rfg_shape all = *shape;
+    int n = read_numbers(r, field, &all, &column, &why) ? rfg_aiter_mixture(&row, pieces, &r->notes, &column, &why) : 0;
+    if (!n)
+        refuse(r, shape->line, "column %s: %s", column, why.text);
+    for (int i = 0; i < n && st == RFG_OK; i++) {
+        pieces[i].line = shape->line;
+        pieces[i].weight = all.weight;
+        st = add(r, &pieces[i]);
+    }
+    return st;
+}
+
 static rfg_status read_line(void *ctx, int line, int n, char *const *field, const char *bad)
 {
     struct reader *r = ctx;
@@ -471,8 +520,12 @@ static rfg_status read_line(void *ctx, int line, int n, char *const *field, cons
         refuse(r, line, "%d fields: must be %d, as in the header", n, r->n_header);
     else if (!find_range(r, field, &range, &why))
         refuse(r, line, "%s", why.text);
-    else if (range.field >= 0)
+    else if (r->mixture && range.field < 0)
+        return add_mixture(r, field, &shape);
+    else if (range.field >= 0 && !r->mixture)
         return add_range(r, field, &range, &shape);
+    else if (range.field >= 0)
+        refuse(r, line, "'%.40s': must have no range: a mixture of experts is several problems", field[range.field]);
     else if (!read_row(r, field, &shape, &column, &why))
         refuse(r, line, "column %s: %s", column, why.text);
     else
@@ -555,7 +608,10 @@ rfg_status rfg_shapes_read(const char *path, struct rfg_shapes *out, void (*bad)
     if (r.n_impossible)
         rfg_warn("%s: note: %d rows are of GPUs that there aren't, and match none (the first: %s); taken as shapes",
                  path, r.n_impossible, r.impossible);
-    if (r.n_same && !r.is_log)
+    for (int i = 0; i < RFG_AITER_N_NOTES; i++)
+        if (r.notes >> i & 1)
+            rfg_warn("%s: note: %s", path, rfg_aiter_notes[i]);
+    if (r.n_same && !r.is_log && !r.mixture)
         rfg_warn("%s: note: %d lines repeat a problem, which is taken once (the first: line %d, as line %d)", path,
                  r.n_same, r.first_same_line, r.first_same_as);
     for (int i = 0; i < r.n_header; i++)

@@ -9,6 +9,9 @@
 /* 1: the line is a problem, 0: something else, -1: one that is refused. */
 typedef int (*rfg_shapes_line_fn)(const char *line, struct rfg_problem *p, struct rfg_reason *why);
 
+/* Our name of a dtype that may be spelled as PyTorch does ("torch.float8_e4m3fn"); text itself if there is none. */
+const char *rfg_shapes_dtype(const char *text);
+
 /* Who reads the lines of a text that begins so; NULL: it is no such text, but CSV. */
 rfg_shapes_line_fn rfg_shapes_form(const char *head);
 

@@ -127,8 +127,8 @@ void op_rope_append(struct engine *e, int64_t layer, const struct rows *r)
         rfg_rope_append_params p = { .size = sizeof(p),
                                      .q_norm = c->qk_norm ? &q_norm : NULL,
                                      .k_norm = c->qk_norm ? &k_norm : NULL,
-                                     .eps = c->eps,
-                                     .one_plus_weight = c->gemma };
+                                     .eps = c->qk_norm ? c->eps : 0,
+                                     .one_plus_weight = c->qk_norm && c->gemma };
         if (wanted(e, OP_ROPE))
             CHECK(
                 rfg_op_rope_append(e->ctx, &q, &keys, &values, &q, &k, &v, &angles, &positions, &slots, &p, e->stream));

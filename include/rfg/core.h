@@ -134,7 +134,10 @@ static inline rfg_tensor rfg_tensor_2d(void *data, rfg_dtype dtype, int64_t rows
  *
  * A caller that was compiled with an older rfg has a smaller size: what it doesn't have counts as zero. One that was
  * compiled with a newer rfg has a larger size: all bytes that this library doesn't know must be zero, so nothing that
- * was asked for goes unnoticed. RFG_<OP>_PARAMS_INIT sets size, and every other member to what NULL stands for.
+ * was asked for goes unnoticed. In every such struct a member of 0 asks for its default, which its line says, and a
+ * member that would have no effect in a call is refused, but for hints (max_seqlen_k, mean_seqlen_k), an order of
+ * filters without filters, sections without axes, and a rope table's members of scalings that weren't asked for.
+ * RFG_<OP>_PARAMS_INIT sets size, and every other member to what NULL stands for.
  * Errors: INVALID_ARGUMENT if size is 0 (not set), no multiple of sizeof(size_t) or above 4096, or if a byte beyond
  * what this library knows is not 0. The struct is read during the call only, and so are the views it points to. */
 
@@ -240,39 +243,46 @@ RFG_API RFG_NODISCARD rfg_status rfg_prepare_stream(rfg_context *ctx, rfg_stream
  * of the call, strides and alignment included: rfg_describe_begin() tells it.
  *
  * One key may have a range: M=1..256 in place of M=8 above prepares what each of these M needs; at most 4096 of them
- * (RFG_PREPARE_MAX). Problems share kernels; each kernel is compiled once, on all cores, in worker processes. A range
- * that is refused prepares nothing; one of which a problem fails stops there.
+ * (RFG_PREPARE_MAX). Several problems may be given, one a line, each with a range or none: what rfg_describe_begin()
+ * says of rfg_op_moe(), say; at most RFG_PREPARE_MAX in all. Problems share kernels; each kernel is compiled once, on
+ * all cores, in worker processes. A string that is refused prepares nothing; where a problem fails it stops there.
  * Errors: INVALID_ARGUMENT (the string, with the offending part), UNSUPPORTED, COMPILE, IO, DEVICE, OUT_OF_MEMORY. */
 #define RFG_PREPARE_MAX 4096
 RFG_API RFG_NODISCARD rfg_status rfg_prepare(rfg_context *ctx, const char *problem);
 
 /* The same for every row of a shapes file (header: op,dtype,M,N,K[,attrs][,weight], where one number of a line may be a
- * range; AITER's untuned_*.csv columns are understood). Compiles on all cores, in worker processes. Bad lines are
- * reported and skipped: the call then returns INVALID_ARGUMENT with the first one's file, line, column, value and rule,
- * after preparing the good ones. */
+ * range; AITER's tuned and untuned *.csv are understood: docs/shipping.md). Compiles on all cores, in worker processes.
+ * Bad lines are reported and skipped: the call then returns INVALID_ARGUMENT with the first one's file, line, column,
+ * value and rule, after preparing the good ones. */
 RFG_API RFG_NODISCARD rfg_status rfg_prepare_from_csv(rfg_context *ctx, const char *path);
 
 /* Writes what the dispatcher does with a problem and why, as text of several lines: the rung taken, the variant
- * and its parameters, the tuned row's provenance, and why each other variant was passed over. Always terminates
- * buf (size > 0); returns INVALID_ARGUMENT for a bad string, with buf empty. Compiles and loads nothing. */
+ * and its parameters, the tuned row's provenance, and why each other variant was passed over. Of several problems, one
+ * a line as rfg_prepare() takes them, each line and then what is said of it. Always terminates buf (size > 0); returns
+ * INVALID_ARGUMENT for a bad string, with buf empty, and for a text that has no room, with its beginning in buf and the
+ * size that it takes in the message. Compiles and loads nothing. */
 RFG_API RFG_NODISCARD rfg_status rfg_explain(rfg_context *ctx, const char *problem, char *buf, size_t size);
 
-/* The problem string of a call, without making it. From rfg_describe_begin() to rfg_describe_end() the calling thread's
- * op calls with ctx check their arguments as ever, write their problem to buf, and return: nothing is
- * compiled, launched or written, and device memory isn't looked at. That string is what rfg_prepare(), rfg_explain(),
+/* The problems of calls, without making them. From rfg_describe_begin() to rfg_describe_end() the calling thread's
+ * op calls with ctx check their arguments as ever, add their problems to buf, one a line, and return: nothing is
+ * compiled, launched or written, and device memory isn't looked at. Such a line is what rfg_prepare(), rfg_explain(),
  * shapes files, tuned rows (but for the keys of layout) and the tools know the call by; `rfg-info --keys` lists what
- * its keys mean.
+ * its keys mean. Most calls have one problem; rfg_op_moe() has those of all operators that it is made of, in their
+ * order, and rfg_prepare() of what is in buf prepares all of them.
  *
- *   char problem[RFG_PROBLEM_MAX];
+ *   char problem[RFG_DESCRIBE_MAX];
  *   if (rfg_describe_begin(ctx, problem, sizeof(problem)) != RFG_OK)
  *       die(rfg_last_error());
  *   rfg_status st = rfg_op_gemm(ctx, &y, &x, &w, NULL, stream);
  *   rfg_describe_end(ctx);
  *
- * buf is "" as long as no call has got so far: one that is refused, or has nothing to do (M = 0), writes none. A
- * second call overwrites it. One context a thread at a time.
+ * buf is "" as long as no call has got so far: one that is refused, or has nothing to do (M = 0), adds none. A further
+ * call adds its problems, but those that are there already. Problems are shorter than RFG_PROBLEM_MAX, and those of one
+ * call than RFG_DESCRIBE_MAX in all. A call whose problems have no room is refused (INVALID_ARGUMENT); those before are
+ * kept. One context a thread at a time.
  * Errors: INVALID_ARGUMENT (ctx or buf is NULL, size < RFG_PROBLEM_MAX, the thread describes already). */
-#define RFG_PROBLEM_MAX 256
+#define RFG_PROBLEM_MAX  512
+#define RFG_DESCRIBE_MAX (8 * RFG_PROBLEM_MAX)
 RFG_API RFG_NODISCARD rfg_status rfg_describe_begin(rfg_context *ctx, char *buf, size_t size);
 /* Calls are made again. Without a beginning it does nothing; ctx may be NULL. */
 RFG_API void rfg_describe_end(rfg_context *ctx);

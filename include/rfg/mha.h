@@ -80,7 +80,8 @@ typedef struct rfg_mha_params {
  * window_right=: of a window; cap=: soft_cap, rounded up; sink=1; alibi=1; lse=1; varlen=1: cu_seqlens; page=: keys of
  * a block of the cache; kv=: e4m3, e4m3fnuz, e5m2; scales=: of 8-bit k and v, tensor or head. Of the layout, which
  * tuned rows don't go by: align=: where pointers or strides are multiples of fewer than 16 bytes; form=, lens=: how
- * tests lay k and v out, and draw lengths. invariant=1, overlap=1: as for rfg_op_gemm().
+ * tests lay k and v out, and draw lengths. In columns of shapes files and tuned rows M is B, N is S and K is Hq.
+ * invariant=1, overlap=1: as for rfg_op_gemm().
  *
  * With batch_invariant (rfg_context_params) the bits of a query's out and lse depend on its q, its place, the keys and
  * values that it sees, the params and the layout alone: not on B, on other sequences, on which of its sequence's

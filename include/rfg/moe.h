@@ -23,7 +23,7 @@ typedef struct rfg_moe_route_params {
     size_t size;              /* sizeof(rfg_moe_route_params): see rfg/core.h. All other members may be zero */
     int64_t scoring;          /* enum rfg_moe_scoring */
     const rfg_tensor *bias;   /* [E], f32 or x's dtype, unit stride: added where experts are chosen; NULL: none */
-    int64_t groups;           /* G equal groups of neighbouring experts, from 1 to 32, which divides E; 0: 1 */
+    int64_t groups;           /* G equal groups of neighbouring experts: 1, 2, 4, 8, 16 or 32, which divides E; 0: 1 */
     int64_t topk_groups;      /* only experts of so many groups may be chosen, from 1 to G; 0: G */
     int64_t renormalise;      /* 1: a row's weights are divided by their sum */
     int64_t shared;           /* n: experts behind those of x that every token has, from 0 to 32 */

@@ -12,14 +12,14 @@ extern "C" {
  * differ in it share tuned rows and code objects. */
 typedef struct rfg_norm_params {
     size_t size;            /* sizeof(rfg_norm_params): see rfg/core.h */
-    float eps;              /* >= 0, finite; taken as it is: 0 is 0. RFG_NORM_PARAMS_INIT and NULL params have 1e-6 */
-    int one_plus_weight;    /* not 0: the weight is 1 + w (Gemma) */
+    float eps;              /* above 0, finite; 0: 1e-6. (Who wants none says 1e-30.) */
+    int one_plus_weight;    /* not 0: the weight is 1 + w (Gemma); there must be one */
     const rfg_quant *quant; /* quantised output: see rfg/quant.h; or NULL */
     const rfg_tensor *bias; /* layernorms only; or NULL: 0 */
 } rfg_norm_params;
 #define RFG_NORM_PARAMS_INIT                                                                                           \
     {                                                                                                                  \
-        sizeof(rfg_norm_params), 1e-6f, 0, NULL, NULL                                                                  \
+        sizeof(rfg_norm_params), 0, 0, NULL, NULL                                                                      \
     }
 
 /* Y = X / sqrt(mean(X^2) + eps) * weight, row by row: RMSNorm (Zhang and Sennrich 2019; torch.nn.functional.rms_norm,

@@ -118,13 +118,13 @@ typedef struct rfg_rope_append_params {
     const rfg_rope_params *rope; /* NULL: NeoX, the first R, forward */
     /* Weights of the RMSNorm of each head, [D], q's dtype or f32, both or neither; NULL: no norm. */
     const rfg_tensor *q_norm, *k_norm;
-    float eps;                           /* >= 0, finite; taken as it is. RFG_ROPE_APPEND_PARAMS_INIT has 1e-6 */
-    int32_t one_plus_weight;             /* not 0: weights are 1 + w (Gemma) */
+    float eps;                           /* of the norm: above 0, finite; 0: 1e-6 */
+    int32_t one_plus_weight;             /* of it, not 0: weights are 1 + w (Gemma) */
     const rfg_tensor *k_scale, *v_scale; /* as rfg_kv_append_params has them */
 } rfg_rope_append_params;
 #define RFG_ROPE_APPEND_PARAMS_INIT                                                                                    \
     {                                                                                                                  \
-        sizeof(rfg_rope_append_params), NULL, NULL, NULL, 1e-6f, 0, NULL, NULL                                         \
+        sizeof(rfg_rope_append_params), NULL, NULL, NULL, 0, 0, NULL, NULL                                             \
     }
 
 /* What stands between a layer's QKV projection and its attention, in one launch: q and k are normalised per head (with

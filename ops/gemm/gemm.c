@@ -565,6 +565,14 @@ static rfg_status check_sum(const struct rfg_gemm_sum *sum, struct rfg_operand *
                                              : BAD("tokens has %" PRId64 " elements: must be [1]", tokens->cols);
 }
 
+static rfg_status check_x(const rfg_tensor *x)
+{
+    return rfg_dtype_is_float(x->dtype) || rfg_dtype_is_code(x->dtype) || x->dtype == RFG_E2M1
+               ? RFG_OK
+               : BAD("x is %s: must be bf16, f16 or f32, or e4m3, e4m3fnuz, e5m2, i8 or e2m1",
+                     rfg_dtype_name(x->dtype));
+}
+
 rfg_status rfg_gemm_sum(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x, const rfg_tensor *w,
                         const rfg_gemm_params *params, const struct rfg_gemm_sum *sum, bool *taken, rfg_stream stream)
 {
@@ -584,7 +592,8 @@ rfg_status rfg_gemm_sum(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor 
     int64_t slots = sum ? places.cols : 0;
     const rfg_tensor *bias = p.bias, *w_scale = p.w_scale, *w_zero = p.w_zero, *residual = p.residual;
     bool prepacked = w && w->ndim == 5;
-    if ((st = rfg_check_operand(&oy, FN, "y", y, 2, 2)) || (st = rfg_check_operand(&ox, FN, "x", x, 2, 2)) ||
+    if ((st = rfg_check_operand(&ox, FN, "x", x, 2, 2)) || (st = check_x(x)) ||
+        (st = rfg_check_operand(&oy, FN, "y", y, 2, 2)) ||
         (st = prepacked ? prepack_operand(&ow, FN, "w", w) : rfg_check_operand(&ow, FN, "w", w, 2, 2)) ||
         (bias && (st = rfg_check_float_operand(&ob, FN, "bias", bias, 1, 1))) ||
         (residual && (st = rfg_check_float_operand(& or, FN, "residual", residual, 2, 2))) ||
@@ -597,20 +606,21 @@ rfg_status rfg_gemm_sum(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor 
     int64_t w_cols = prepacked && rfg_dtype_is_4_bits(w->dtype) ? PREPACKED4_COLS(ox.cols) : ox.cols;
     bool fit = y_rows == m && (!sum || places.rows == oy.rows) && ow.rows == w_rows && ow.cols == w_cols &&
                (!bias || ob.cols == ow.rows);
-    if (experts && (!fit || (p.weights && g.weights.cols != m)))
+    if (!fit || (experts && p.weights && g.weights.cols != m)) {
+        struct rfg_sizes_said said = { "", "" };
+        rfg_say_size(&said, "bias", bias ? &ob : NULL, experts ? "[E N]" : "[N]");
+        rfg_say_size(&said, "rows", p.rows ? &g.rows : NULL, "[M]");
+        rfg_say_size(&said, "weights", p.weights ? &g.weights : NULL, "[M]");
+        rfg_say_size(&said, "offsets", experts ? &g.offsets : NULL, "[E+1]");
         return BAD("y is %" PRId64 " x %" PRId64 ", x %" PRId64 " x %" PRId64 ", w %" PRId64 " x %" PRId64
-                   ", bias %" PRId64 ", rows %" PRId64 ", weights %" PRId64 ", of %" PRId64
-                   " experts (offsets): must be %s, [M,K] (with rows any), [E N,K], [E N], [M], [M]",
-                   oy.rows, oy.cols, ox.rows, ox.cols, ow.rows, ow.cols, bias ? ob.cols : ow.rows,
-                   p.rows ? g.rows.cols : m, p.weights ? g.weights.cols : m, experts,
+                   "%s: must be %s, [M,K]%s, %s%s%s",
+                   oy.rows, oy.cols, ox.rows, ox.cols, ow.rows, ow.cols, said.sizes,
                    sum       ? "[M/k,N] (places [M/k,k])"
                    : p.gated ? "[M,N/2] (gated)"
-                             : "[M,N]");
-    if (!fit)
-        return BAD("y is %" PRId64 " x %" PRId64 ", x %" PRId64 " x %" PRId64 ", w %" PRId64 " x %" PRId64
-                   ", bias %" PRId64 ": must be %s, [M,K], [N,K]%s, [N]",
-                   oy.rows, oy.cols, ox.rows, ox.cols, ow.rows, ow.cols, bias ? ob.cols : ow.rows,
-                   p.gated ? "[M,N/2] (gated)" : "[M,N]", w_cols > ox.cols ? " (K padded to a multiple of 128)" : "");
+                             : "[M,N]",
+                   experts ? " (with rows any)" : "", experts ? "[E N,K]" : "[N,K]",
+                   w_cols > ox.cols ? " (K padded to a multiple of 128)" : "", said.rules);
+    }
     if (residual && (or.rows != oy.rows || or.cols != oy.cols || residual->dtype != y->dtype))
         return BAD("residual is %s, %" PRId64 " x %" PRId64 ": must be as y, %s, %" PRId64 " x %" PRId64,
                    rfg_dtype_name(residual->dtype), or.rows, or.cols, rfg_dtype_name(y->dtype), oy.rows, oy.cols);
@@ -631,9 +641,8 @@ rfg_status rfg_gemm_sum(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor 
         return BAD("gated, with a residual: must be one of them");
     struct rfg_problem prob = { .op = &rfg_op_gemm_desc,
                                 .dtype = { (uint8_t)x->dtype, (uint8_t)w->dtype, (uint8_t)y->dtype } };
-    prob.v[GEMM_PREPACKED] = prepacked;
     struct rfg_reason why;
-    prob.v[GEMM_RESIDUAL] = residual != NULL;
+    prob.v[GEMM_PREPACKED] = prepacked, prob.v[GEMM_RESIDUAL] = residual != NULL;
     if (!y_valid(&prob, &why))
         return BAD("%s", why.text);
     if (gemm_y_is_codes(&prob) ? !p.y_scale || oq.cols != 1 : p.y_scale != NULL)
@@ -652,8 +661,6 @@ rfg_status rfg_gemm_sum(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor 
     prob.v[GEMM_W_ZERO] = w_zero ? w_zero->dtype : RFG_DTYPE_NONE;
     bool is_codes = gemm_is_codes(&prob);
     rfg_dtype like = gemm_bias_like(&prob);
-    if (!is_codes && !rfg_dtype_is_float(x->dtype))
-        return BAD("x is %s: must be bf16, f16 or f32, or e4m3, e4m3fnuz, e5m2, i8 or e2m1", rfg_dtype_name(x->dtype));
     if (!is_codes && (p.x_scale || p.x_per || p.w_per))
         return BAD("x_scale is %s, x_per %d, w_per %d: must be NULL, 0 and 0, x is %s", p.x_scale ? "given" : "NULL",
                    (int)p.x_per, (int)p.w_per, rfg_dtype_name(x->dtype));

@@ -266,7 +266,7 @@ void mha_views(const struct rfg_problem *prob, const rfg_tensor *t, struct mha_v
                .v_scale = v[MHA_SCALES] ? scales[1] : NULL,
                .cu_seqlens_q = v[MHA_VARLEN] ? &w[MHA_T_CU_Q] : NULL,
                .cu_seqlens_k = v[MHA_VARLEN] && !paged ? &w[MHA_T_CU_K] : NULL,
-               .max_seqlen_q = (int32_t)v[MHA_SQ],
+               .max_seqlen_q = v[MHA_VARLEN] ? (int32_t)v[MHA_SQ] : 0,
                .max_seqlen_k = (int32_t)v[MHA_S],
                .mean_seqlen_k = v[MHA_LENS] ? 0 : (int32_t)v[MHA_S],
                .block_table = paged ? &w[MHA_T_TABLE] : NULL,

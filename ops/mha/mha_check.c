@@ -222,6 +222,8 @@ static rfg_status check_kind(const struct mha_call *c, struct facts *f)
     if (f->varlen && (p->cu_seqlens_q->ndim != 1 || p->cu_seqlens_q->shape[0] < 1))
         return BAD("%s: cu_seqlens_q has %d dimensions, %" PRId64 " elements: must be a vector of sequences + 1", fn,
                    (int)p->cu_seqlens_q->ndim, p->cu_seqlens_q->shape[0]);
+    if (!f->varlen && p->max_seqlen_q)
+        return BAD("%s: max_seqlen_q is %" PRId32 ": must be 0, cu_seqlens_q is NULL", fn, p->max_seqlen_q);
     if (f->varlen && p->max_seqlen_q < 0)
         return BAD("%s: max_seqlen_q is %" PRId32 ": must be 0 or above", fn, p->max_seqlen_q);
     return RFG_OK;

@@ -23,10 +23,6 @@ RFG_PARAMS_END(rfg_moe_params, rounding);
 
 enum { BLOCK = 128, GROUP = 32 }; /* columns of RFG_GEMM_SCALE_BLOCK and _GROUP */
 
-/* Up to so many pairs the second product's launch sums over slots, too, on AMD GPUs: a launch more costs them more than
- * it saves to have the sum on all CUs. (A guess; no such GPU was measured. NVIDIA's launches overlap.) */
-#define FEW_PAIRS 64
-
 /* A call, and where in the workspace its pieces are. */
 struct moe {
     rfg_moe_params p;
@@ -159,8 +155,8 @@ static rfg_status check(struct moe *m, const rfg_moe_params *params)
     struct rfg_operand oi, ow;
     rfg_status st;
     if ((st = RFG_TAKE_PARAMS(FN, rfg_moe_params, &m->p, params)) ||
-        (st = rfg_check_float_operand(&m->oy, FN, "y", m->y, 2, 2)) ||
-        (st = rfg_check_operand(&m->ox, FN, "x", m->x, 2, 2)) || (st = check_weights(&m->ow1, "w1", m->w1)) ||
+        (st = rfg_check_operand(&m->ox, FN, "x", m->x, 2, 2)) ||
+        (st = rfg_check_float_operand(&m->oy, FN, "y", m->y, 2, 2)) || (st = check_weights(&m->ow1, "w1", m->w1)) ||
         (st = check_weights(&m->ow2, "w2", m->w2)) || (st = rfg_check_operand(&oi, FN, "ids", m->ids, 2, 2)) ||
         (st = rfg_check_operand(&ow, FN, "weights", m->weights, 2, 2)))
         return st;
@@ -302,7 +298,7 @@ static rfg_status multiply_h(rfg_context *ctx, const struct moe *m, const rfg_te
     rfg_gemm_params g = product_params(m, h_scale, false);
     bool summed = false;
     rfg_status st;
-    if (m->pairs <= FEW_PAIRS && (platform == RFG_PLATFORM_AMD || platform == RFG_PLATFORM_EMU)) {
+    if (m->pairs <= RFG_MOE_FEW_PAIRS && (platform == RFG_PLATFORM_AMD || platform == RFG_PLATFORM_EMU)) {
         struct rfg_gemm_sum of = { &m->places, m->p.residual, m->p.tokens };
         st = about("w2, w2_scale, w2_zero, w2_bias, y, residual, tokens",
                    rfg_gemm_sum(ctx, m->y, h, m->w2, &g, &of, &summed, stream));

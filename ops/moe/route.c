@@ -57,7 +57,7 @@ static bool groups_valid(const int64_t *v, bool call, struct rfg_reason *why)
     int64_t groups = v[ROUTE_GROUPS], kept = v[ROUTE_TOP_GROUPS];
     const char *is = call ? " is " : "=", *topk = call ? "topk_groups" : "top_groups";
     if (groups & (groups - 1))
-        return rfg_refuse(why, "groups%s%" PRId64 ": must be a power of two", is, groups);
+        return rfg_refuse(why, "groups%s%" PRId64 ": must be a power of two, from 1 to 32", is, groups);
     if (v[ROUTE_E] % groups)
         return rfg_refuse(why, "groups%s%" PRId64 ": must divide E=%" PRId64, is, groups, v[ROUTE_E]);
     if (kept > groups)
@@ -147,6 +147,8 @@ static rfg_status check_params(const rfg_moe_route_params *p)
         return BAD("shared is %" PRId64 ": must be from 0 to %d", p->shared, ROUTE_MAX_SHARED);
     if (!isfinite(p->scale))
         return BAD("scale is %g: must be finite", (double)p->scale);
+    if (!p->shared && p->shared_weight != 0)
+        return BAD("shared_weight is %g: must be 0, shared is 0", (double)p->shared_weight);
     return isfinite(p->shared_weight) ? RFG_OK : BAD("shared_weight is %g: must be finite", (double)p->shared_weight);
 }
 

@@ -79,7 +79,7 @@ static rfg_status route_call(rfg_context *ctx, const struct rfg_problem *prob, c
                                .shared = v[ROUTE_SHARED],
                                .tokens = v[ROUTE_TOKENS] ? &t[ROUTE_LIMIT] : NULL,
                                .scale = ROUTE_SCALE,
-                               .shared_weight = ROUTE_SHARED_WEIGHT };
+                               .shared_weight = v[ROUTE_SHARED] ? ROUTE_SHARED_WEIGHT : 0 };
     return rfg_op_moe_route(ctx, &t[ROUTE_IDS], &t[ROUTE_WEIGHTS], &t[ROUTE_X], &p, stream);
 }
 

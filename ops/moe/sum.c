@@ -164,6 +164,7 @@ rfg_status rfg_op_moe_sum(rfg_context *ctx, const rfg_tensor *y, const rfg_tenso
     if (!ctx)
         return BAD("ctx is NULL: must be a context");
     if ((st = RFG_TAKE_PARAMS(FN, rfg_moe_sum_params, &p, given)) ||
+        (st = rfg_check_float_operand(&in[X], FN, "x", x, 2, 2)) ||
         (st = rfg_check_float_operand(&oy, FN, "y", y, 2, 2)) || (st = check_inputs(&p, x, places, &oy, in)))
         return st;
     if (oy.rows == 0 || oy.cols == 0)

@@ -195,7 +195,11 @@ static rfg_status run(rfg_context *ctx, struct call *c, const rfg_norm_params *p
     if (ox.cols > MAX_N)
         return BAD("%s: x has %" PRId64 " columns: must be at most %d", c->fn, ox.cols, MAX_N);
     if (!isfinite(c->p.eps) || c->p.eps < 0)
-        return BAD("%s: eps is %g: must be finite and 0 or above", c->fn, (double)c->p.eps);
+        return BAD("%s: eps is %g: must be finite and above 0, or 0: %g", c->fn, (double)c->p.eps,
+                   (double)NORM_DEFAULT_EPS);
+    c->p.eps = c->p.eps > 0 ? c->p.eps : NORM_DEFAULT_EPS;
+    if (c->p.one_plus_weight && !c->weight)
+        return BAD("%s: one_plus_weight is %d: must be 0, weight is NULL", c->fn, c->p.one_plus_weight);
     if (c->p.bias && !norm_is_layer(&prob))
         return BAD("%s: bias is given: must be NULL, only layernorms have one", c->fn);
     if ((adds && ((st = check_residual(& or, c, "residual", c->residual, &ox)) ||

@@ -168,6 +168,9 @@ static rfg_status check_angles(const struct rope_call *c, struct facts *f)
     if (dims == 2 && (p->strides[0] < f->tokens || p->strides[0] > RFG_MAX_STRIDE))
         return BAD("%s: positions has row stride %" PRId64 ": must be at least its %" PRId64 " columns and at most %d",
                    fn, p->strides[0], f->tokens, RFG_MAX_STRIDE);
+    if (dims == 1 && c->rope.mrope_interleaved)
+        return BAD("%s: mrope_interleaved is %d: must be 0, positions has one dimension", fn,
+                   (int)c->rope.mrope_interleaved);
     if (dims == 2 && c->rope.mrope_interleaved && p->shape[0] != 3)
         return BAD("%s: positions has %" PRId64 " axes: with mrope_interleaved must be 3", fn, p->shape[0]);
     return dims == 2 ? check_sections(c, f, p->shape[0]) : RFG_OK;
@@ -185,8 +188,11 @@ static rfg_status check_norm(const struct rope_call *c, struct facts *f)
                                "the heads' elements")) ||
         (st = wk ? rfg_check_dtype(&f->k_norm, c->fn, dtype, "q_norm's dtype, ") : RFG_OK))
         return st;
-    if (wq && (!isfinite(c->p.eps) || c->p.eps < 0))
-        return BAD("%s: eps is %g: must be finite and 0 or above", c->fn, (double)c->p.eps);
+    if (!isfinite(c->p.eps) || c->p.eps < 0)
+        return BAD("%s: eps is %g: must be finite and above 0, or 0: 1e-6", c->fn, (double)c->p.eps);
+    if (!wq && (c->p.eps > 0 || c->p.one_plus_weight))
+        return BAD("%s: eps is %g, one_plus_weight %d: must be 0, q_norm and k_norm are NULL", c->fn, (double)c->p.eps,
+                   (int)c->p.one_plus_weight);
     return RFG_OK;
 }
 
@@ -389,7 +395,7 @@ void rope_fill_args(const struct rope_call *c, struct rope_args *a)
         a->sections[i] = i < a->axes ? c->rope.sections[i] : 0;
     a->q_norm = ap->q_norm ? ap->q_norm->data : NULL;
     a->k_norm = ap->k_norm ? ap->k_norm->data : NULL;
-    a->eps = ap->eps;
+    a->eps = ap->eps > 0 ? ap->eps : 1e-6f;
     a->inverse_d = 1.0f / (float)a->d;
     a->weight_offset = ap->one_plus_weight ? 1.0f : 0.0f;
 }

@@ -284,7 +284,7 @@ void rope_views(const struct rfg_problem *prob, const rfg_tensor *t, struct rope
                .rope = &views->rope,
                .q_norm = v[ROPE_NORM] ? &w[ROPE_T_Q_NORM] : NULL,
                .k_norm = v[ROPE_NORM] ? &w[ROPE_T_K_NORM] : NULL,
-               .eps = ROPE_CASE_EPS,
+               .eps = v[ROPE_NORM] ? ROPE_CASE_EPS : 0,
                .one_plus_weight = v[ROPE_NORM] == ROPE_NORM_1W,
                .k_scale = v[ROPE_SCALES] ? &w[ROPE_T_K_SCALE] : NULL,
                .v_scale = v[ROPE_SCALES] ? &w[ROPE_T_V_SCALE] : NULL },

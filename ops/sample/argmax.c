@@ -59,13 +59,14 @@ rfg_status rfg_op_argmax(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor
     rfg_status st;
     if (!ctx)
         return BAD("ctx is NULL: must be a context");
-    if ((st = rfg_check_operand(&oy, FN, "y", y, 1, 1)) || (st = rfg_check_float_operand(&ox, FN, "x", x, 2, 2)))
+    if ((st = rfg_check_float_operand(&ox, FN, "x", x, 2, 2)) || (st = rfg_check_operand(&oy, FN, "y", y, 1, 1)))
         return st;
     struct rfg_problem prob = { .op = &rfg_op_argmax_desc, .dtype = { (uint8_t)x->dtype, (uint8_t)y->dtype } };
     if (!dtypes_valid(prob.dtype, &why))
         return BAD("%s", why.text);
     if (oy.cols != ox.rows)
-        return BAD("y is %" PRId64 ", x %" PRId64 " x %" PRId64 ": must be [M], [M,V]", oy.cols, ox.rows, ox.cols);
+        return BAD("y has %" PRId64 " elements, x is %" PRId64 " x %" PRId64 ": must be [M], [M,V]", oy.cols, ox.rows,
+                   ox.cols);
     if (ox.cols == 0)
         return BAD("x is %" PRId64 " x 0: must have a column", ox.rows);
     if (ox.rows == 0)

@@ -98,7 +98,8 @@ static rfg_status take(const char *name, const rfg_tensor *t, rfg_dtype dtype, i
     if (t->dtype != dtype)
         return BAD("dtype of %s is %s: must be %s", name, rfg_dtype_name(t->dtype), rfg_dtype_name(dtype));
     if (cols < 0 && o->cols != rows)
-        return BAD("%s is %" PRId64 ": must be %" PRId64 ", a value for each row of logits", name, o->cols, rows);
+        return BAD("%s has %" PRId64 " elements: must have %" PRId64 ", one for each row of logits", name, o->cols,
+                   rows);
     if (cols >= 0 && (o->rows != rows || o->cols != cols))
         return BAD("%s is %" PRId64 " x %" PRId64 ": must be as the logits, %" PRId64 " x %" PRId64, name, o->rows,
                    o->cols, rows, cols);
@@ -116,14 +117,15 @@ rfg_status rfg_op_sample(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor
         return BAD("ctx is NULL: must be a context");
     if ((st = RFG_TAKE_PARAMS(FN, rfg_sample_params, &p, given)))
         return st;
-    if ((st = rfg_check_operand(&oy, FN, "y", y, 1, 1)) ||
-        (st = rfg_check_float_operand(&ol, FN, "logits", logits, 2, 2)))
+    if ((st = rfg_check_float_operand(&ol, FN, "logits", logits, 2, 2)) ||
+        (st = rfg_check_operand(&oy, FN, "y", y, 1, 1)))
         return st;
     struct rfg_problem prob = { .op = &rfg_op_sample_desc, .dtype = { (uint8_t)logits->dtype, (uint8_t)y->dtype } };
     if (!dtypes_valid(prob.dtype, &why))
         return BAD("%s", why.text);
     if (oy.cols != ol.rows)
-        return BAD("y is %" PRId64 ", logits %" PRId64 " x %" PRId64 ": must be [B], [B,V]", oy.cols, ol.rows, ol.cols);
+        return BAD("y has %" PRId64 " elements, logits are %" PRId64 " x %" PRId64 ": must be [B], [B,V]", oy.cols,
+                   ol.rows, ol.cols);
     if (ol.cols < 1 || ol.cols > SAMPLE_MAX_V)
         return BAD("logits are %" PRId64 " x %" PRId64 ": V must be from 1 to %d", ol.rows, ol.cols, SAMPLE_MAX_V);
     if (p.order != RFG_SAMPLE_TOP_K_FIRST && p.order != RFG_SAMPLE_JOINT)

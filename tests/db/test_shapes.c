@@ -252,7 +252,8 @@ static const struct {
     { "M,N,K,scaleAB,bpreshuffle,q_dtype_w,bias\n", "1,16,32,False,2,,0", "shapes.csv:2: column bpreshuffle: '2'" },
     { "M,N,K,scaleAB,bpreshuffle,q_dtype_w,bias\n", "1,16,48,False,True,,0",
       "column dtype: K=48: must be a multiple of 32" },
-    { "M,N,K,scaleAB,bpreshuffle,q_dtype_w,bias\n", "1,2,3,,,torch.float8_e4m3fnuz,0", "column q_dtype_w: 'torch" },
+    { "M,N,K,scaleAB,bpreshuffle,q_dtype_w,bias\n", "1,2,3,,,torch.float64,0",
+      "column q_dtype_w: 'torch.float64': must be" },
     { "M,N,K,scaleAB,bpreshuffle,q_dtype_w,bias\n", "1,2,3,,,,maybe", "shapes.csv:2: column attrs: bias=maybe" },
 };
 
@@ -289,7 +290,11 @@ static const struct {
     { "op,dtype,M,N,K,colour\ngemm,bf16,1,2,3,red\n", "shapes.csv:1: column 'colour': must be one of" },
     { "op,dtype,M,N,K,scaleAB\ngemm,bf16,1,2,3,0\n", "shapes.csv:1: column 'scaleAB': must be one of" },
     { "# x\nop,\"dtype,M,N,K\n", "shapes.csv:2: header: the quotes" },
-    { "gemm,bf16,1,2,3\n", "shapes.csv:1: column M is missing" },
+    { "gemm,bf16,1,2,3\n", "shapes.csv:1: column 'gemm': must be one of AITER's" },
+    { "operator,dtype,M,N,K\nrmsnorm,bf16,1,2,3\n", "shapes.csv:1: column 'operator': must be one of AITER's" },
+    { "M,N,K,colour\n1,2,3,red\n", "shapes.csv:1: column 'colour': must be one of AITER's" },
+    { "M,N,K,Bias\n1,2,3,1\n", "shapes.csv:1: column 'Bias': must be" },
+    { "token,model_dim,bias\n1,2,1\n", "shapes.csv:1: column 'bias': must be" },
 };
 
 START_TEST(unusable_headers)

@@ -200,7 +200,7 @@ END_TEST
 
 static rfg_status act(int rows)
 {
-    static uint16_t x[64], y[64];
+    static uint16_t x[256], y[256];
     rfg_tensor tx = rfg_tensor_2d(x, RFG_BF16, rows, 8, 8), ty = rfg_tensor_2d(y, RFG_BF16, rows, 8, 8);
     return rfg_op_act(ctx, &ty, &tx, NULL, NULL);
 }
@@ -267,7 +267,7 @@ START_TEST(refusals)
     ck_assert_int_eq(rfg_describe_begin(ctx, NULL, sizeof(text)), RFG_ERROR_INVALID_ARGUMENT);
     PRINTS(rfg_last_error(), "buf is NULL");
     ck_assert_int_eq(rfg_describe_begin(ctx, text, sizeof(text) - 1), RFG_ERROR_INVALID_ARGUMENT);
-    PRINTS(rfg_last_error(), "size is 255: must be at least 256");
+    PRINTS(rfg_last_error(), "size is 511: must be at least 512");
     ck_assert_str_eq(text, "before");
     ck_assert_int_eq(rfg_describe_begin(ctx, text, sizeof(text)), RFG_OK);
     ck_assert_int_eq(rfg_op_act(ctx, NULL, NULL, NULL, NULL), RFG_ERROR_INVALID_ARGUMENT);
@@ -278,8 +278,113 @@ START_TEST(refusals)
 }
 END_TEST
 
+static char *explained(const char *problem, size_t size)
+{
+    char *text = malloc(size);
+    ck_assert_msg(rfg_explain(ctx, problem, text, size) == RFG_OK, "%s", rfg_last_error());
+    return text;
+}
+
+/* Several calls make a list, which is prepared and explained as a whole, and is never cut off. */
+START_TEST(lists)
+{
+    char text[RFG_DESCRIBE_MAX], small[RFG_PROBLEM_MAX], line[RFG_PROBLEM_MAX];
+    rfg_stats stats;
+    ck_assert_int_eq(rfg_describe_begin(ctx, text, sizeof(text)), RFG_OK);
+    for (int rows = 1; rows < 4; rows++)
+        ck_assert_int_eq(act(rows), RFG_OK);
+    ck_assert_int_eq(act(1), RFG_OK); /* it is there */
+    rfg_describe_end(ctx);
+    ck_assert_str_eq(text, "act bf16->bf16 M=1 N=8\nact bf16->bf16 M=2 N=8\nact bf16->bf16 M=3 N=8");
+    ck_assert_msg(rfg_prepare(ctx, text) == RFG_OK, "%s", rfg_last_error());
+    rfg_context_stats(ctx, &stats);
+    ck_assert_uint_eq(stats.plans, 3);
+    char *said = explained(text, 65536);
+    PRINTS(said, "act bf16->bf16 M=2 N=8\n");
+    PRINTS(said, "act bf16->bf16 M=3 N=8\n");
+    free(said);
+
+    ck_assert_int_eq(rfg_describe_begin(ctx, small, sizeof(small)), RFG_OK);
+    size_t most = sizeof(small);
+    rfg_status st = RFG_OK;
+    for (int rows = 1; st == RFG_OK; rows++) {
+        ck_assert_int_lt(rows, (int)most);
+        snprintf(line, sizeof(line), "%s", strrchr(small, '\n') ? strrchr(small, '\n') + 1 : small);
+        st = act(rows);
+    }
+    rfg_describe_end(ctx);
+    ck_assert_int_eq(st, RFG_ERROR_INVALID_ARGUMENT);
+    PRINTS(rfg_last_error(), "size is 512: must be at least 5");
+    ck_assert_str_eq(strrchr(small, '\n') + 1, line); /* what was there before is whole */
+}
+END_TEST
+
+static const struct {
+    const char *problems;
+    unsigned plans;
+    const char *says; /* NULL: right */
+} listed[] = {
+    { "act bf16->bf16 M=1..3 N=8\n\nact bf16->bf16 M=7 N=8\n", 4, NULL },
+    { "\r\nact bf16->bf16 M=1..2 N=8\r\nact bf16->bf16 M=2..3 N=8", 3, NULL },
+    { "act bf16->bf16 M=1 N=8\nact bf16->bf16 M=2 Q=8", 0, "Q" },
+    { "act bf16->bf16 M=1..4096 N=8\nact bf16->bf16 M=1 N=9", 0, "must be at most" },
+    { "act bf16->bf16 M=1..2 N=8..9", 0, "second range" },
+    { "\n \n", 0, "no such operator" },
+};
+
+START_TEST(lists_prepared)
+{
+    rfg_stats stats;
+    rfg_status st = rfg_prepare(ctx, listed[_i].problems);
+    ck_assert_msg(st == (listed[_i].says ? RFG_ERROR_INVALID_ARGUMENT : RFG_OK), "%s", rfg_last_error());
+    if (listed[_i].says)
+        PRINTS(rfg_last_error(), listed[_i].says);
+    rfg_context_stats(ctx, &stats);
+    ck_assert_uint_eq(stats.plans, listed[_i].plans);
+}
+END_TEST
+
+/* A text that has no room is said to have none, with the size that it takes. */
+START_TEST(explained_whole)
+{
+    const char *problem = "gemm bf16,bf16->bf16 M=1 N=1 K=1";
+    char *all = explained(problem, 65536), *text = malloc(65536), need[40];
+    size_t size = strlen(all) + 1;
+    ck_assert_int_eq(rfg_explain(ctx, problem, text, size), RFG_OK);
+    ck_assert_str_eq(text, all);
+    ck_assert_int_eq(rfg_explain(ctx, problem, text, size - 1), RFG_ERROR_INVALID_ARGUMENT);
+    ck_assert_int_eq(strncmp(text, all, size - 2), 0);
+    snprintf(need, sizeof(need), "must be at least %zu ", size);
+    PRINTS(rfg_last_error(), need);
+    free(text);
+    free(all);
+}
+END_TEST
+
 /* ---- keys ---------------------------------------------------------------------------------------------------------
  */
+
+/* No problem has more characters than are promised, whatever its keys. */
+START_TEST(longest_problems)
+{
+    for (int n = 0; rfg_ops[n]; n++) {
+        const struct rfg_op *op = rfg_ops[n];
+        char dtypes[200], one[60];
+        size_t longest = strlen(op->name) + 1 + 10 * (size_t)(op->n_in + op->n_out); /* "e4m3fnuz->" */
+        for (int k = 0; k < op->n_keys; k++) {
+            const struct rfg_key *key = &op->keys[k];
+            size_t most = 0;
+            for (const char *s = key->names || key->formats ? rfg_key_values(key, "\n", dtypes, sizeof(dtypes)) : NULL;
+                 s; s = (s = strchr(s, '\n')) ? s + 1 : NULL)
+                most = strcspn(s, "\n") > most ? strcspn(s, "\n") : most;
+            if (!most)
+                most = (size_t)snprintf(one, sizeof(one), "%lld", (long long)key->max);
+            longest += strlen(key->name) + 2 + most;
+        }
+        ck_assert_msg(longest < RFG_PROBLEM_MAX, "%s: %zu characters", op->name, longest);
+    }
+}
+END_TEST
 
 START_TEST(all_keys_are_listed)
 {
@@ -307,6 +412,11 @@ START_TEST(all_keys_are_listed)
     PRINTS(err, "no such operator: must be one of gemm, ");
     ck_assert_int_eq(run_program("rfg-info", "--keys"), 0);
     PRINTS(out, "add_layernorm x->q\n");
+    ck_assert_int_eq(run_program("rfg-info", "--keys mha"), 0); /* what columns N and K are is no matter of course */
+    PRINTS(out, "\n  S=0.. (column N of CSV files)\n");
+    PRINTS(out, "(column K of CSV files)\n");
+    ck_assert_int_eq(run_program("rfg-info", "--keys gemm"), 0);
+    ck_assert_ptr_null(strstr(out, "(column"));
 }
 END_TEST
 
@@ -322,6 +432,10 @@ int main(void)
     tcase_add_test(tc, only_this_thread_and_context);
     tcase_add_test(tc, destroyed_between);
     tcase_add_test(tc, refusals);
+    tcase_add_test(tc, lists);
+    tcase_add_loop_test(tc, lists_prepared, 0, sizeof(listed) / sizeof(listed[0]));
+    tcase_add_test(tc, explained_whole);
+    tcase_add_test(tc, longest_problems);
     tcase_add_test(tc, all_keys_are_listed);
     suite_add_tcase(s, tc);
     return run_suite(s);

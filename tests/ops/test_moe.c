@@ -2,8 +2,7 @@
  *
  * rfg_op_moe, on the cpu and on the devices of $RFG_TEST_DEVICES: whole mixtures of experts against sums in double
  * precision; one captured graph with several loads; the same bits every time, and where few tokens are summed by the
- * second product's launch, as apart; and what it refuses. What its operators
- * make of special values, strides and sizes their own tests say. */
+ * second product's launch, as apart; and what it refuses. Its operators' own tests have special values and strides. */
 #include <check.h>
 #include <inttypes.h>
 #include <math.h>
@@ -424,8 +423,7 @@ START_TEST(right_mixtures)
         new_call(&c, &forms[i], ctx, op_seed() + (uint64_t)i);
         float *before = zeroed(c.y.bytes), *first = zeroed(c.y.bytes);
         for (int again = 0; again < 2; again++) {
-            memset(c.y.host, 0x5a, c.y.bytes);
-            memcpy(before, c.y.host, c.y.bytes);
+            memcpy(before, memset(c.y.host, 0x5a, c.y.bytes), c.y.bytes);
             upload(ctx, &c.y);
             ck_assert(rfg_device_memset(ctx, c.p.workspace, again ? 0xff : 0x7f, c.p.workspace_bytes, NULL) == RFG_OK);
             run(&c, ctx, NULL);
@@ -472,8 +470,7 @@ START_TEST(graph_of_any_load)
         *(int32_t *)c.tokens.host = loads[i];
         for (int k = 0; k < n_tokens * n_slots; k++)
             ((int32_t *)c.ids.host)[k] = i == 2 ? 3 : (int32_t)(rfg_random(&seed) % 4);
-        memset(c.y.host, 0x5a, c.y.bytes);
-        memcpy(before, c.y.host, c.y.bytes);
+        memcpy(before, memset(c.y.host, 0x5a, c.y.bytes), c.y.bytes);
         upload(ctx, &c.y);
         upload(ctx, &c.ids);
         upload(ctx, &c.tokens);
@@ -692,8 +689,7 @@ START_TEST(random_problems)
         new_call(&c, &f, ctx, rfg_random(&seed));
         reroute(&c, ctx, BELOW(12), rfg_random(&seed));
         float *before = zeroed(c.y.bytes);
-        memset(c.y.host, 0x5a, c.y.bytes);
-        memcpy(before, c.y.host, c.y.bytes);
+        memcpy(before, memset(c.y.host, 0x5a, c.y.bytes), c.y.bytes);
         upload(ctx, &c.y);
         run(&c, ctx, NULL);
         download(ctx, &c.y);
@@ -773,8 +769,31 @@ START_TEST(workspace_of_padded)
 }
 END_TEST
 
+/* One string prepares all that a mixture is made of: afterwards its call plans nothing. */
+START_TEST(prepared_whole)
+{
+    for (int i = 0; i < COUNT(forms); i++) {
+        rfg_context *ctx = op_context(op_device(_i));
+        rfg_stats before, after;
+        char problems[RFG_DESCRIBE_MAX];
+        struct call c;
+        new_call(&c, &forms[i], ctx, 3);
+        ck_assert_msg(rfg_describe_begin(ctx, problems, sizeof(problems)) == RFG_OK, "%s", rfg_last_error());
+        run(&c, ctx, NULL);
+        rfg_describe_end(ctx);
+        ck_assert_msg(rfg_prepare(ctx, problems) == RFG_OK, "%s: %s", forms[i].what, rfg_last_error());
+        rfg_context_stats(ctx, &before);
+        run(&c, ctx, NULL);
+        rfg_context_stats(ctx, &after);
+        ck_assert_msg(after.plans == before.plans, "%s: not all of it is in\n%s", forms[i].what, problems);
+        end_call(&c, ctx);
+        rfg_context_destroy(&ctx);
+    }
+}
+END_TEST
+
 int main(void)
 {
-    return op_main("moe", OP_TESTS(right_mixtures, graph_of_any_load, summed_as_apart, invariant_sums),
+    return op_main("moe", OP_TESTS(right_mixtures, prepared_whole, graph_of_any_load, summed_as_apart, invariant_sums),
                    OP_TESTS(wrong_mx, workspace_of_padded, random_problems));
 }

@@ -156,7 +156,7 @@ START_TEST(large_mean)
         ck_assert_int_eq(hip->hipMemcpyHtoD((hipDeviceptr_t)dx, x, bytes), hipSuccess);
     }
     rfg_tensor tx = rfg_tensor_2d(dx, RFG_F32, 2, 3000, 3000), ty = rfg_tensor_2d(dy, RFG_F32, 2, 3000, 3000);
-    rfg_norm_params p = { .size = sizeof(p), .eps = 0 };
+    rfg_norm_params p = { .size = sizeof(p), .eps = 1e-30f };
     ck_assert_msg(rfg_op_layernorm(ctx, &ty, &tx, NULL, &p, NULL) == RFG_OK, "%s", rfg_last_error());
     if (hip) {
         ck_assert_int_eq(hip->hipDeviceSynchronize(), hipSuccess);
@@ -301,7 +301,7 @@ START_TEST(nan_of_f32)
 }
 END_TEST
 
-/* eps is the call's: 0 and 1 on a row of one value; rows of [T,H,N] views of unequal strides. */
+/* eps is the call's: next to none, and 12, on a row of one value; rows of [T,H,N] views of unequal strides. */
 START_TEST(arguments)
 {
     rfg_context *ctx = op_context("cpu");
@@ -310,7 +310,7 @@ START_TEST(arguments)
         x[i] = 2;
     rfg_tensor tx = { x, RFG_F32, 3, { 2, 3, 2 }, { 12, 3, 1 } }, ty = { y, RFG_F32, 3, { 2, 3, 2 }, { 6, 2, 1 } };
     rfg_tensor tw = rfg_tensor_1d(w, RFG_F32, 2);
-    rfg_norm_params p = { .size = sizeof(p), .eps = 0 };
+    rfg_norm_params p = { .size = sizeof(p), .eps = 1e-30f };
     ck_assert_msg(rfg_op_rmsnorm(ctx, &ty, &tx, &tw, &p, NULL) == RFG_OK, "%s", rfg_last_error());
     for (int i = 0; i < 12; i++)
         ck_assert(y[i] == (i % 2 ? -3.0f : 1.0f));
@@ -389,7 +389,7 @@ START_TEST(refusals)
     fresh();
 
     g.p.eps = -1;
-    refused(WORDS("eps is -1", "0 or above"));
+    refused(WORDS("eps is -1", "above 0, or 0: 1e-06"));
     g.p.eps = INFINITY;
     refused(WORDS("eps is inf", "finite"));
     g.tw = rfg_tensor_1d(g.w, RFG_BF16, 127);

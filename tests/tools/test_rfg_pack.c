@@ -277,6 +277,43 @@ START_TEST(a_librarys_row_goes_along)
 }
 END_TEST
 
+static char warned[1500];
+
+static void hear_warning(void *user, rfg_log_topic topic, const char *line)
+{
+    (void)user;
+    if (topic == RFG_LOG_WARNING)
+        snprintf(warned, sizeof(warned), "%s", line);
+}
+
+/* A pack says for which CU counts it is, and a GPU of another one that has nothing good in it says so, once. */
+START_TEST(a_partition_without_rows)
+{
+    static const char *const archs[] = { "emu:gfx942:4", "emu:gfx942:4,emu:gfx942:2" };
+    const char *asked[] = { "gemm bf16,bf16->bf16 M=512 N=2048 K=1024", "gemm bf16,bf16->bf16 M=640 N=2048 K=1024" };
+    for (int own = 0; own < 2; own++) {
+        write_text("s.csv", own ? "op,dtype,M,N,K\ngemm,bf16,512,2048,1024\ngemm,bf16,640,2048,1024\n"
+                                : "op,dtype,M,N,K\ngemm,bf16,1,64,64\n");
+        ck_assert_msg(run("pack --arch %s --shapes s.csv --db none.db -o m.rfgpack", archs[own]) == 0, "%s", err);
+        PRINTS(out,
+               own ? "m.rfgpack: for gfx942 with 4 CUs, gfx942 with 2 CUs (" : "m.rfgpack: for gfx942 with 4 CUs (");
+        for (int i = 0; i < 2; i++) {
+            *warned = 0;
+            rfg_set_log_callback(hear_warning, NULL, 0);
+            if (!i)
+                ck_assert_msg(open_engine("emu:gfx942:2", "m.rfgpack") == RFG_OK, "%s", rfg_last_error());
+            ck_assert_msg(rfg_prepare(ctx, asked[i]) == RFG_OK, "%s", rfg_last_error());
+            rfg_set_log_callback(NULL, NULL, 0);
+            ck_assert_msg((*warned != 0) == (!own && !i), "%s, pack for %s: '%s'", asked[i], archs[own], warned);
+            if (*warned)
+                PRINTS(warned, "m.rfgpack: has no row that serves 'gemm bf16,bf16->bf16 M=512 N=2048 K=1024' on "
+                               "emu-gfx942 with 2 CUs, and no code of gemm_tile");
+        }
+        rfg_context_destroy(&ctx);
+    }
+}
+END_TEST
+
 /* As a context goes on to the next variant, so does the packing. */
 START_TEST(what_a_compiler_refuses_is_passed_over)
 {
@@ -364,6 +401,7 @@ int main(void)
     tcase_add_test(tc, engines_refuse_what_is_not_for_them);
     tcase_add_test(tc, looking_into_a_pack);
     tcase_add_test(tc, a_librarys_row_goes_along);
+    tcase_add_test(tc, a_partition_without_rows);
     tcase_add_test(tc, what_a_compiler_refuses_is_passed_over);
     tcase_add_test(tc, for_overlapping_launches);
     tcase_add_test(tc, bad_usage);

@@ -31,9 +31,19 @@ class Quant(NamedTuple):
     rounding: str = "exact"
 
 
+def _shape(op: str, name: str, tensor: Any, least: int = 1) -> Tuple[int, ...]:
+    """A tensor's shape, for an output that is made like it; what is no tensor, or has too few dimensions, is said by name."""
+    shape = getattr(tensor, "shape", None)
+    if shape is None:
+        raise _rfg.Error("%s: %s is %s: must be a tensor" % (op, name, "None" if tensor is None else "a " + type(tensor).__name__))
+    if len(shape) < least:
+        raise _rfg.Error("%s: %s has %d dimensions: must have at least %d" % (op, name, len(shape), least))
+    return tuple(shape)
+
+
 def new_quant(like: Tensor, kind: str, dtype: Any, shape: Optional[Tuple[int, ...]] = None, rounding: Optional[str] = None) -> Quant:
     """A Quant of new tensors for an output of like's shape (or of another), kind "token", "group" or "mx" (rounding: "up" if None)."""
-    shape = tuple(like.shape if shape is None else shape)
+    shape = _shape("new_quant", "like", like) if shape is None else tuple(shape)
     rows = 1
     for n in shape[:-1]:
         rows *= n
@@ -64,9 +74,9 @@ def gemm(
     w of i4 or e2m1 (a rfg.view(); rfg.weights makes it) with x of bf16 or f16: w_scale [N,K/group] (i4: bf16, f16, f32; e2m1: e8m0),
     w_zero [N,K/group] i8 (i4 only)."""
     if out is None:
-        shape = w.shape
+        shape = _shape("gemm", "w", w)
         n = shape[0] if len(shape) != 5 else shape[0] * 16
-        out = empty(x, (x.shape[0], n // 2 if act else n), dtype)
+        out = empty(x, (_shape("gemm", "x", x)[0], n // 2 if act else n), dtype)
     plain = bias is None and w_scale is None and residual is None and act is None and x_scale is None and w_zero is None and y_scale is None
     if plain and not fast_accum:
         _rfg.gemm(out, x, w, stream=stream, ctx=ctx)
@@ -92,9 +102,11 @@ def grouped_gemm(
     written. rows [M] i32: row i of Y is made of row rows[i] of x; None: of row i. weights [M] f32: rows are multiplied by them, before an
     act. bias [E,N], w_scale and w_zero are the experts' one after the other. The rest: as for gemm()."""
     if out is None:
-        experts = offsets.shape[0] - 1
-        n = w.shape[1] if len(w.shape) == 3 else w.shape[0] * (16 if len(w.shape) == 5 else 1) // max(experts, 1)
-        out = empty(x, ((x if rows is None else rows).shape[0], n // 2 if act else n), dtype)
+        experts = _shape("grouped_gemm", "offsets", offsets)[0] - 1
+        shape = _shape("grouped_gemm", "w", w)
+        n = shape[1] if len(shape) == 3 else shape[0] * (16 if len(shape) == 5 else 1) // max(experts, 1)
+        m = _shape("grouped_gemm", "x", x)[0] if rows is None else _shape("grouped_gemm", "rows", rows)[0]
+        out = empty(x, (m, n // 2 if act else n), dtype)
     _rfg.gemm(
         out, x, w, bias=bias, w_scale=w_scale, gated=act is not None, act=act or "silu", x_scale=x_scale, x_per=x_per, w_per=w_per,
         fast_accum=fast_accum, w_zero=w_zero, gate_halves=gate_halves, offsets=offsets, rows=rows, weights=weights, limit=limit,
@@ -111,7 +123,7 @@ def gemm_prepack(
     Of i4 or e2m1 [N/16, ceil(K/128), 4, 16, 32]; and, with groups, its w_scale or w_zero [N,K/group] as [N/16, K/group + pad, 16]:
     where K isn't a multiple of 128 groups are padded to those of the next one."""
     if out is None:
-        n, k = src.shape
+        n, k = _shape("gemm_prepack", "src", src, 2)[:2]
         chunk = 32 if src.dtype in ("i4", "e2m1") else 8
         out = empty(src, (n // 16, k + pad, 16) if groups else (n // 16, -(-k // (4 * chunk)), 4, 16, chunk))
     _rfg.gemm_prepack(out, src, stream=stream, ctx=ctx)
@@ -125,7 +137,7 @@ def act(
 
     With quant the quantised output is written; the plain one too if there is an out, which may be x; else None is returned."""
     if out is None and quant is None:
-        out = empty(x, tuple(x.shape))
+        out = empty(x, _shape("act", "x", x))
     _rfg.act(out, x, act=act, quant=quant, stream=stream, ctx=ctx)
     return out
 
@@ -139,7 +151,8 @@ def act_and_mul(
     act: silu, gelu, gelu_tanh, relu, relu2, swigluoai (alpha, limit), none; interleaved: a row of x is a0 b0 a1 b1 ...
     quant: as for act()."""
     if out is None and quant is None:
-        out = empty(x, tuple(x.shape[:-1]) + (x.shape[-1] // 2,))
+        shape = _shape("act_and_mul", "x", x)
+        out = empty(x, (*shape[:-1], shape[-1] // 2))
     _rfg.act_and_mul(out, x, act=act, interleaved=interleaved, alpha=alpha, limit=limit, quant=quant, stream=stream, ctx=ctx)
     return out
 
@@ -151,7 +164,7 @@ def rmsnorm(
     """rfg_op_rmsnorm: Y = X / sqrt(mean(X^2) + eps) * weight, row by row. x [M,N] (or [N], [T,H,N]); weight [N], x's dtype or
     f32, None: 1; one_plus_weight: the weight is 1 + w (Gemma). out may be x. quant: as for act()."""
     if out is None and quant is None:
-        out = empty(x, tuple(x.shape))
+        out = empty(x, _shape("rmsnorm", "x", x))
     _rfg.rmsnorm(out, x, weight, eps=eps, one_plus_weight=one_plus_weight, quant=quant, stream=stream, ctx=ctx)
     return out
 
@@ -163,7 +176,7 @@ def layernorm(
     """rfg_op_layernorm: Y = (X - mean(X)) / sqrt(var(X) + eps) * weight + bias, row by row. All else as for rmsnorm().
     (torch.nn.LayerNorm's eps is 1e-5.)"""
     if out is None and quant is None:
-        out = empty(x, tuple(x.shape))
+        out = empty(x, _shape("layernorm", "x", x))
     _rfg.layernorm(out, x, weight, eps=eps, one_plus_weight=one_plus_weight, quant=quant, bias=bias, stream=stream, ctx=ctx)
     return out
 
@@ -176,9 +189,9 @@ def add_rmsnorm(
     """rfg_op_add_rmsnorm: residual_out = X + residual, Y = rmsnorm(residual_out) (fused_add_rms_norm of vLLM and AITER).
     residual: x's dtype or f32. out may be x, residual_out may be residual: in place. Returns (out, residual_out)."""
     if out is None and quant is None:
-        out = empty(x, tuple(x.shape))
+        out = empty(x, _shape("add_rmsnorm", "x", x))
     if residual_out is None:
-        residual_out = empty(residual, tuple(residual.shape))
+        residual_out = empty(residual, _shape("add_rmsnorm", "residual", residual))
     _rfg.add_rmsnorm(
         out, residual_out, x, residual, weight, eps=eps, one_plus_weight=one_plus_weight, quant=quant, stream=stream, ctx=ctx
     )
@@ -192,9 +205,9 @@ def add_layernorm(
 ) -> Tuple[Tensor, Tensor]:
     """rfg_op_add_layernorm: the same with layernorm(). Returns (out, residual_out)."""
     if out is None and quant is None:
-        out = empty(x, tuple(x.shape))
+        out = empty(x, _shape("add_layernorm", "x", x))
     if residual_out is None:
-        residual_out = empty(residual, tuple(residual.shape))
+        residual_out = empty(residual, _shape("add_layernorm", "residual", residual))
     options: Dict[str, Any] = dict(eps=eps, one_plus_weight=one_plus_weight, quant=quant, bias=bias)
     _rfg.add_layernorm(out, residual_out, x, residual, weight, **options, stream=stream, ctx=ctx)
     return out, residual_out
@@ -207,7 +220,7 @@ def embedding(
     """rfg_op_embedding: Y[m] = scale table[ids[m] - first], zeros for ids that aren't the table's. ids [M] i32 or i64,
     table [V,N]; scale 0: 1; first: the id of the table's first row (vocabulary-parallel ranks)."""
     if out is None:
-        out = empty(table, (ids.shape[0], table.shape[1]), dtype)
+        out = empty(table, (_shape("embedding", "ids", ids)[0], _shape("embedding", "table", table, 2)[1]), dtype)
     _rfg.embedding(out, ids, table, scale=scale, first=first, stream=stream, ctx=ctx)
     return out
 
@@ -219,7 +232,7 @@ def dequantize(
     """rfg_op_dequantize: Y[m,n] = Q[m,n] scale[m / group_rows, n / group_cols]. q [M,N] e4m3, e4m3fnuz, e5m2, i8; scale [R,C] f32 or
     e8m0, row- or column-major; groups of 0: all rows, all columns. dtype: of a new out, bf16, f16 or f32."""
     if out is None:
-        out = empty(q, tuple(q.shape), dtype)
+        out = empty(q, _shape("dequantize", "q", q), dtype)
     _rfg.dequantize(out, q, scale, group_rows=group_rows, group_cols=group_cols, stream=stream, ctx=ctx)
     return out
 
@@ -237,10 +250,10 @@ def quantize(
     the one to take. rounding: exact, up, down, even, ceil; reciprocal: flags, 1: of max, 2: of the scale; smooth [N], f32 or x's dtype: factors of
     x's columns (SmoothQuant); the rest as in C, 0: none."""
     if out is None:
-        out = empty(x, tuple(x.shape), dtype)
+        out = empty(x, _shape("quantize", "x", x), dtype)
     if scale is None:
-        rows = x.shape[0] if group_rows else 1
-        scale = empty(x, (rows, -(-x.shape[1] // group_cols) if group_cols else 1), scale_dtype)
+        rows = _shape("quantize", "x", x)[0] if group_rows else 1
+        scale = empty(x, (rows, -(-_shape("quantize", "x", x, 2)[1] // group_cols) if group_cols else 1), scale_dtype)
     _rfg.quantize(
         out, scale, x, group_rows=group_rows, group_cols=group_cols, scale_given=scale_given, rounding=rounding, reciprocal=reciprocal,
         max=max, floor_amax=floor_amax, floor_scale=floor_scale, zero_scale=zero_scale, smooth=smooth, stream=stream, ctx=ctx
@@ -281,8 +294,9 @@ def mha(
     [B,Hq,Sq] f32; k_scale, v_scale: of 8-bit k and v. cu_seqlens_q, cu_seqlens_k [B+1] int32 and max_seqlen_q: ragged batches
     without a batch dimension. block_table, kv_lens: k and v are a paged cache."""
     if out is None:
-        dv = v.shape[-1] if len(v.shape) != 4 or len(k.shape) != 5 else v.shape[2]
-        out = empty(q, tuple(q.shape[:-1]) + (dv,))
+        v_shape = _shape("mha", "v", v)
+        dv = v_shape[-1] if len(v_shape) != 4 or len(_shape("mha", "k", k)) != 5 else v_shape[2]
+        out = empty(q, _shape("mha", "q", q)[:-1] + (dv,))
     has_window, left, right = _window(window)
     _rfg.mha(
         out, q, k, v,
@@ -307,8 +321,9 @@ def mha_decode(
     block_table [B,n] int32; None: block b is all of sequence b. kv_lens [B] int32. mean_seqlen_k: about how many keys a
     sequence has, 0: not known. The rest as for mha()."""
     if out is None:
-        dv = v.shape[-1] if len(k.shape) != 5 else v.shape[2]
-        out = empty(q, tuple(q.shape[:-1]) + (dv,))
+        v_shape = _shape("mha_decode", "v", v, 3)
+        dv = v_shape[-1] if len(_shape("mha_decode", "k", k)) != 5 else v_shape[2]
+        out = empty(q, _shape("mha_decode", "q", q)[:-1] + (dv,))
     has_window, left, right = _window(window)
     _rfg.mha_decode(
         out, q, k, v,
@@ -326,8 +341,8 @@ def rope(
 ) -> Tuple[Tensor, Tensor]:
     """rfg_op_rope: q [T,Hq,D] and k [T,Hkv,D] rotated by their positions [T] (or [A,T], sections); cos_sin [maxpos,R] is
     rope_table()'s. k may be None. q_out may be q, k_out k: in place. Returns (q_out, k_out)."""
-    q_out = empty(q, tuple(q.shape)) if q_out is None and q is not None else q_out
-    k_out = empty(k, tuple(k.shape)) if k_out is None and k is not None else k_out
+    q_out = empty(q, _shape("rope", "q", q)) if q_out is None and q is not None else q_out
+    k_out = empty(k, _shape("rope", "k", k)) if k_out is None and k is not None else k_out
     options: Dict[str, Any] = dict(gptj=gptj, last=last, backward=backward, mrope_interleaved=mrope_interleaved, sections=sections)
     _rfg.rope(q_out, k_out, q, k, cos_sin, positions, **options, stream=stream, ctx=ctx)
     return q_out, k_out
@@ -349,9 +364,11 @@ def rope_append(
     v_scale: Optional[Tensor] = None, stream: Any = None, ctx: Ctx = None
 ) -> Tensor:
     """rfg_op_rope_append: rope() of q and k, and kv_append() of k and v, in one launch; with q_norm and k_norm [D] an RMSNorm of
-    each head before. rope: a dict of rope()'s options, {"gptj": True}. Returns q_out."""
-    q_out = empty(q, tuple(q.shape)) if q_out is None else q_out
-    options: Dict[str, Any] = dict(rope=rope, q_norm=q_norm, k_norm=k_norm, eps=eps, one_plus_weight=one_plus_weight)
+    each head before, to which eps and one_plus_weight belong. rope: a dict of rope()'s options, {"gptj": True}. Returns q_out."""
+    q_out = empty(q, _shape("rope_append", "q", q)) if q_out is None else q_out
+    options: Dict[str, Any] = dict(rope=rope, q_norm=q_norm, k_norm=k_norm)
+    if q_norm is not None or k_norm is not None:
+        options.update(eps=eps, one_plus_weight=one_plus_weight)
     _rfg.rope_append(
         q_out, k_cache, v_cache, q, k, v, cos_sin, positions, slots, **options, k_scale=k_scale, v_scale=v_scale, stream=stream, ctx=ctx
     )
@@ -393,10 +410,11 @@ def moe_align(
     tokens count. places: True for a new tensor, or False; rows, offsets, block_experts, count, weights_out: tensors in place of new ones."""
     if format not in MOE_FORMATS:
         raise _rfg.Error("moe_align: format: '%s': must be one of %s" % (format, ", ".join(MOE_FORMATS)))
-    pairs, pads = ids.shape[0] * ids.shape[1], format in ("vllm", "aiter", "contiguous")
+    t, k = _shape("moe_align", "ids", ids, 2)[:2]
+    pairs, pads = t * k, format in ("vllm", "aiter", "contiguous")
     most = pairs + min(experts, pairs) * (block - 1)
     if rows is None:
-        rows = empty(ids, (experts, ids.shape[0]) if format == "masked" else (most // block * block if block > 0 else pairs,), "i32")
+        rows = empty(ids, (experts, t) if format == "masked" else (most // block * block if block > 0 else pairs,), "i32")
     if offsets is None and format == "plain":
         offsets = empty(ids, (experts + 1,), "i32")
     if block_experts is None and pads:
@@ -406,7 +424,7 @@ def moe_align(
     if weights_out is None and weights is not None:
         weights_out = empty(ids, tuple(rows.shape), "f32")
     if places is True or places is False:
-        places = empty(ids, tuple(ids.shape), "i32") if places else None
+        places = empty(ids, (t, k), "i32") if places else None
     _rfg.moe_align(
         rows, ids, format=MOE_FORMATS.index(format), block=block, experts=experts, offsets=offsets, block_experts=block_experts, count=count,
         weights_out=weights_out, places=places, weights=weights, expert_map=expert_map, tokens=tokens, stream=stream, ctx=ctx
@@ -437,7 +455,7 @@ def moe(
     expert_map, tokens: as of moe_align(). residual [T,H], out's dtype; may be out. experts: E where w1 hasn't three dimensions.
     workspace: an i8 tensor of moe_workspace_bytes() + 255; None: a new one."""
     if out is None:
-        out = empty(x, tuple(x.shape), dtype)
+        out = empty(x, _shape("moe", "x", x), dtype)
     members = dict(
         act=act, gate_halves=gate_halves, limit=limit, alpha=alpha, weights_first=weights_first, fast_accum=fast_accum, x_per=x_per,
         w_per=w_per, w1_bias=w1_bias, w2_bias=w2_bias, w1_scale=w1_scale, w2_scale=w2_scale, w1_zero=w1_zero, w2_zero=w2_zero,
@@ -460,7 +478,7 @@ def moe_sum(
     x [R,N] bf16, f16, f32; places [T,k] i32, of moe_align(): one that is no row of x counts as not there; weights [T,k] f32; residual
     [T,N], out's dtype, may be out; tokens [1] i32: rows of out from there on are not written. dtype: of a new out, x's if None."""
     if out is None:
-        out = empty(x, (places.shape[0], x.shape[1]), dtype)
+        out = empty(x, (_shape("moe_sum", "places", places)[0], _shape("moe_sum", "x", x, 2)[1]), dtype)
     _rfg.moe_sum(out, x, places, weights=weights, residual=residual, tokens=tokens, stream=stream, ctx=ctx)
     return out
 
@@ -480,12 +498,12 @@ def moe_route(
     scale: times this. shared: so many experts E, E+1, ... with shared_weight, in each row's last slots. tokens [1] i32: how many rows count."""
     if scoring not in MOE_SCORINGS:
         raise _rfg.Error("moe_route: scoring: '%s': must be one of %s" % (scoring, ", ".join(MOE_SCORINGS)))
-    shape = (x.shape[0], top + shared)
+    shape = (_shape("moe_route", "x", x)[0], top + shared)
     ids = empty(x, shape, "i32") if ids is None else ids
     weights = empty(x, shape, "f32") if weights is None else weights
     _rfg.moe_route(
         ids, weights, x, scoring=MOE_SCORINGS.index(scoring), bias=bias, groups=groups, topk_groups=topk_groups,
-        renormalise=int(renormalise), shared=shared, tokens=tokens, scale=scale, shared_weight=shared_weight, stream=stream, ctx=ctx
+        renormalise=int(renormalise), shared=shared, tokens=tokens, scale=scale, shared_weight=shared_weight if shared else 0.0, stream=stream, ctx=ctx
     )
     return ids, weights
 
@@ -493,7 +511,7 @@ def moe_route(
 def argmax(x: Tensor, *, out: Optional[Tensor] = None, dtype: Any = "i64", stream: Any = None, ctx: Ctx = None) -> Tensor:
     """rfg_op_argmax: Y[m] = the column of the largest element of row m of X [M,V]; of equal ones the first. dtype: i32 or i64."""
     if out is None:
-        out = empty(x, (x.shape[0],), dtype)
+        out = empty(x, (_shape("argmax", "x", x)[0],), dtype)
     _rfg.argmax(out, x, stream=stream, ctx=ctx)
     return out
 
@@ -509,7 +527,7 @@ def sample(
     Of each row, [B] f32: temperature, top_p, min_p, repetition, frequency, presence; i32: top_k. Of each token, [B,V]: bias f32,
     counts i32, prompt i8. joint: top-p is of all tokens, not of what top-k left (RFG_SAMPLE_JOINT). dtype: i32 or i64."""
     if out is None:
-        out = empty(logits, (logits.shape[0],), dtype)
+        out = empty(logits, (_shape("sample", "logits", logits)[0],), dtype)
     _rfg.sample(
         out, logits, seed, offset, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, repetition=repetition,
         frequency=frequency, presence=presence, bias=bias, counts=counts, prompt=prompt, order=int(joint), stream=stream, ctx=ctx

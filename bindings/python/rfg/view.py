@@ -122,4 +122,8 @@ def empty(like: Any, shape: Tuple[int, ...], dtype: Optional[Any] = None) -> Any
         name = like.dtype
     if name in _HELD_AS:
         return View(numpy.empty(_held(shape, name), _HELD_AS[name]), name)
-    return numpy.empty(shape, like.dtype if dtype is None else _OF_NUMPY.get(name or "", dtype))
+    try:
+        return numpy.empty(shape, like.dtype if dtype is None else _OF_NUMPY.get(name or "", dtype))
+    except (AttributeError, TypeError) as e:
+        what = "a " + type(like).__name__ if dtype is None else repr(dtype)
+        raise _rfg.Error("dtype: no array can be made like %s: %s" % (what, e)) from None

@@ -288,7 +288,7 @@ static PyObject *context_explain(PyObject *self, PyObject *problem)
     return result;
 }
 
-static _Thread_local char described[RFG_PROBLEM_MAX];
+static _Thread_local char described[RFG_DESCRIBE_MAX];
 
 static PyObject *context_describe_begin(PyObject *self, PyObject *none)
 {

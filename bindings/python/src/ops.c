@@ -488,11 +488,13 @@ static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyOb
     rfg_stream stream;
     if (op->params)
         memcpy(s.params, op->params->init, op->params->size);
-    for (int i = 0; i < o->tensors; i++)
+    for (int n = 0; n < o->tensors; n++) { /* inputs first: outputs may have been made like them, wrong ones too */
+        int i = (n + o->outputs) % o->tensors;
         if (args[i] == Py_None)
             t[i] = NULL;
         else if (!(t[i] = rfgpy_view(&s.views, args[i], o->names[i], i < o->outputs)))
             goto end;
+    }
     for (Py_ssize_t i = 0; i < n_names; i++)
         if (!keyword(o, &s, PyTuple_GET_ITEM(names, i), args[nargs + i], &given_stream, &given_ctx))
             goto end;

@@ -88,7 +88,7 @@ try:
     rfg.rmsnorm(x, weight.host, out=y)
     raise SystemExit("host memory was taken")
 except rfg.Error as e:
-    assert str(e) == "rmsnorm: weight is on cpu, y on amd:0: all tensors of a call must be on one device", e
+    assert str(e) == "rmsnorm: weight is on cpu, x on amd:0: all tensors of a call must be on one device", e
 with rfg.Context("amd:0", variants="rmsnorm_portable") as ctx:
     rfg.rmsnorm(x, weight, out=y, ctx=ctx)
     assert np.abs(y.read() - want).max() < 1e-4 and ctx.stats().calls == 1

@@ -56,11 +56,51 @@ def test_dtypes():
     assert "must be 2 for bf16" in refused(rfg.view, X, "bf16")[0]
 
 
+FLOATS = [np.ones((4, 64)), np.ones((4, 64), np.int64), np.ones((4, 64), np.int32), np.ones((4, 64), np.complex64), np.ones((4, 64), bool)]
+NONE = [[[1.0] * 64], None, np.float32(1), 7, "x"]
+FUNCTIONS = {
+    "gemm": lambda x: rfg.gemm(x, np.ones((32, 64), np.float32)),
+    "gated": lambda x: rfg.gemm(x, np.ones((32, 64), np.float32), act="silu"),
+    "grouped_gemm": lambda x: rfg.grouped_gemm(x, np.ones((1, 32, 64), np.float32), np.array([0, 4], np.int32)),
+    "act": rfg.act,
+    "act_and_mul": rfg.act_and_mul,
+    "rmsnorm": rfg.rmsnorm,
+    "layernorm": rfg.layernorm,
+    "add_rmsnorm": lambda x: rfg.add_rmsnorm(x, np.ones((4, 64), np.float32)),
+    "moe_route": lambda x: rfg.moe_route(x, 2),
+    "argmax": rfg.argmax,
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("x", FLOATS + NONE, ids=str)
+def test_a_wrong_x_is_said_of_x(name, x):
+    """Not of an output that is made like it, and not as an AttributeError."""
+    text = refused(FUNCTIONS[name], x)[0]
+    assert " x " in text.split(": ", 1)[1].join("  ") or " x: " in text, text
+
+
+def test_wrong_others():
+    f = np.ones((4, 64), np.float32)
+    assert "gemm: w is a list: must be a tensor" == refused(rfg.gemm, f, [1.0])[0]
+    assert "w has 0 dimensions" in refused(rfg.gemm, f, np.float32(1))[0]
+    assert "src is None" in refused(rfg.gemm_prepack, None)[0]
+    assert "src has 1 dimensions: must have at least 2" in refused(rfg.gemm_prepack, f[0])[0]
+    assert "residual is None" in refused(rfg.add_rmsnorm, f, None)[0]
+    assert refused(rfg.embedding, [1], f)[0] == "embedding: ids is a list: must be a tensor"
+    assert refused(rfg.embedding, np.ones(2, np.int32), [1])[0] == "embedding: table is a list: must be a tensor"
+    assert "logits is a int" in refused(rfg.sample, 3, f, f)[0]
+    text = refused(rfg.gemm, f, np.ones((32, 60), np.float32))[0]
+    assert "bias" not in text and "x 4 x 64, w 32 x 60: must be [M,N], [M,K], [N,K]" in text, text
+    text = refused(rfg.gemm, f, np.ones((32, 64), np.float32), np.ones(31, np.float32))[0]
+    assert "bias 31: must be [M,N], [M,K], [N,K], [N]" in text, text
+
+
 def test_devices():
     text, _ = refused(rfg.gemm, X, Elsewhere("cuda:1", (5, 8)))
-    assert text == "gemm: w is on nvidia:1, y on cpu: all tensors of a call must be on one device"
+    assert text == "gemm: w is on nvidia:1, x on cpu: all tensors of a call must be on one device"
     gpu = [Elsewhere("cuda:%d" % n, s) for n, s in ((0, (3, 5)), (1, (3, 8)), (0, (5, 8)))]
-    assert refused(_rfg.gemm, *gpu)[0] == "gemm: x is on nvidia:1, y on nvidia:0: all tensors of a call must be on one device"
+    assert refused(_rfg.gemm, *gpu)[0] == "gemm: w is on nvidia:0, x on nvidia:1: all tensors of a call must be on one device"
     assert "doesn't know: must be cpu, CUDA or ROCm" in refused(rfg.gemm, X, Elsewhere("xpu:0", (5, 8)))[0]
     same = [Elsewhere("cuda:7", s) for s in ((3, 5), (3, 8), (5, 8))]
     text, status = refused(_rfg.gemm, *same)
