@@ -57,7 +57,7 @@ NOT_ASAN = {
     "emu_counters": "the same", "emu_hip": "the same", "emu_random": "the same kernels as emu_mutated", "emu_twins": "compiles a corpus; the same",
     "emu_isa": "one instruction after another in loops; emu_mutated runs kernels by the same handlers",
     "gemm_random": "products at random: gemm, gemm_codes and gemm_mx run the same kernels of cpu",
-    "no_memory": "brings a malloc of its own",
+    "no_memory": "brings a malloc of its own", "stack": "measures stacks, which ASan widens", "emu_memory": "measures memory, which ASan widens",
     "invariant": "the same kernels as gemm's", "mha_invariant": "the same kernels as mha's", "mha_variants": "the same kernels as mha's",
     "mx_outputs": "the same kernels as norm's and act's",
     "jit_workers": "waits for processes; the compilers' workers run in jit and programs",
