@@ -490,37 +490,6 @@ static rfg_status set_aside(struct rfg_db *db)
     return st;
 }
 
-/* ---- fork() ---- */
-
-/* SQLite has locks of its own, which nobody releases in a child if another thread of the parent held them. */
-static pthread_mutex_t users_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t users_left = PTHREAD_COND_INITIALIZER;
-static int users;              /* open databases */
-static _Thread_local int mine; /* those that this thread opened: a fork doesn't wait for them */
-
-static void count_user(int more)
-{
-    pthread_mutex_lock(&users_lock);
-    users += more;
-    mine += more;
-    pthread_cond_broadcast(&users_left);
-    pthread_mutex_unlock(&users_lock);
-}
-
-void rfg_db_before_fork(void)
-{
-    pthread_mutex_lock(&users_lock);
-    while (users > mine)
-        pthread_cond_wait(&users_left, &users_lock);
-}
-
-void rfg_db_after_fork(bool child)
-{
-    if (child) /* whoever waited on it is the parent's */
-        pthread_cond_init(&users_left, NULL);
-    pthread_mutex_unlock(&users_lock);
-}
-
 rfg_status rfg_db_open(struct rfg_db **out, const char *path, enum rfg_db_mode mode)
 {
     *out = NULL;
@@ -531,7 +500,7 @@ rfg_status rfg_db_open(struct rfg_db **out, const char *path, enum rfg_db_mode m
         free(db);
         return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "%s: out of memory", path);
     }
-    count_user(1);
+    rfg_db_watch(db);
     db->mode = mode;
     db->claims = -1;
     start_patience(db);
@@ -591,10 +560,10 @@ void rfg_db_close(struct rfg_db **db)
     if ((*db)->claims >= 0)
         close((*db)->claims); /* after SQLite's: closing any descriptor drops its locks on the file */
     pthread_mutex_destroy(&(*db)->lock);
+    rfg_db_unwatch(*db);
     free((*db)->path);
     free(*db);
     *db = NULL;
-    count_user(-1);
 }
 
 const char *rfg_db_path(const struct rfg_db *db)

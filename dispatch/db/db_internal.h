@@ -24,8 +24,13 @@ struct rfg_db {
     double stop_at;       /* what SQLite runs now */
     int claims;           /* a descriptor of the file, on whose claims are locks; -1: none yet */
     pthread_mutex_t lock; /* recursive: a callback of rfg_db_each() may write to the same database */
+    struct rfg_db *next;  /* of those that are open (fork()) */
+    pthread_t opener;
 };
 
+/* db_fork.c. An open one, from its beginning to its end. */
+void rfg_db_watch(struct rfg_db *db);
+void rfg_db_unwatch(struct rfg_db *db);
 /* The thread's error from the connection's: "PATH: what: why". */
 rfg_status rfg_db_fail(const struct rfg_db *db, const char *what);
 rfg_status rfg_db_begin(struct rfg_db *db);

@@ -15,10 +15,10 @@
 #include "base/util.h"
 #include "db_internal.h"
 #include "dispatch/hip/hip.h"
+#include "ops/operand.h"
 #include "shapes_aiter.h"
 #include "shapes_logs.h"
 
-#define MAX_SIZE   2147483647
 #define MAX_SHAPES 65536 /* problems of one file, and */
 #define MAX_LINES  1000000
 #define MOST_BAD   10 /* lines that are told one by one */
@@ -205,7 +205,7 @@ static bool parse_size(const char *text, int64_t *out)
     char *end;
     errno = 0;
     long long v = strtoll(text, &end, 10);
-    if (*text < '0' || *text > '9' || *end || errno || v < 1 || v > MAX_SIZE)
+    if (*text < '0' || *text > '9' || *end || errno || v < 1 || v > RFG_MAX_SIZE)
         return false;
     *out = v;
     return true;
@@ -270,8 +270,8 @@ static bool read_numbers(struct reader *r, char *const *field, struct rfg_shape 
 static bool set_batch(struct rfg_problem *p, int64_t batch, struct rfg_reason *why)
 {
     int m = rfg_op_key(p->op, "M");
-    if (p->v[m] * batch > MAX_SIZE)
-        return rfg_refuse(why, "'%" PRId64 "': B times M must be at most %d", batch, MAX_SIZE);
+    if (p->v[m] * batch > RFG_MAX_SIZE)
+        return rfg_refuse(why, "'%" PRId64 "': B times M must be at most %d", batch, RFG_MAX_SIZE);
     p->v[m] *= batch;
     p->v[rfg_op_key(p->op, "experts")] = batch;
     return true;
@@ -304,7 +304,7 @@ static bool read_row(struct reader *r, char *const *field, struct rfg_shape *sha
             if (text && *text && strcmp(text, "0"))
                 return rfg_refuse(why, "'%.40s': must be empty: %s has no such size", text, op->name);
         } else if (!parse_size(text, &v) || !rfg_problem_set(p, op->column_key[i], text, NULL)) {
-            return rfg_refuse(why, "'%.40s': must be a whole number from 1 to %d", text, MAX_SIZE);
+            return rfg_refuse(why, "'%.40s': must be a whole number from 1 to %d", text, RFG_MAX_SIZE);
         }
     }
 

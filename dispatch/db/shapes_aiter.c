@@ -12,9 +12,8 @@
 
 #include "dispatch/hip/hip.h"
 #include "ops/gemm_sum.h"
+#include "ops/operand.h"
 #include "shapes_logs.h"
-
-#define MAX_SIZE 2147483647
 
 const char *const rfg_aiter_notes[RFG_AITER_N_NOTES] = {
     "fp8 is taken as e4m3 where no column says of which GPU the rows are (gfx: gfx942 has e4m3fnuz) or q_dtype_w does",
@@ -354,9 +353,9 @@ static bool read_mixture(const struct rfg_aiter_row *row, struct mixture *m, con
                          struct rfg_reason *why)
 {
     int gated, first;
-    if (!read_size(row, (*column = "token", column), MAX_SIZE, &m->t, why) ||
-        !read_size(row, (*column = "model_dim", column), MAX_SIZE, &m->h, why) ||
-        !read_size(row, (*column = "inter_dim", column), MAX_SIZE / 2, &m->i, why) ||
+    if (!read_size(row, (*column = "token", column), RFG_MAX_SIZE, &m->t, why) ||
+        !read_size(row, (*column = "model_dim", column), RFG_MAX_SIZE, &m->h, why) ||
+        !read_size(row, (*column = "inter_dim", column), RFG_MAX_SIZE / 2, &m->i, why) ||
         !read_size(row, (*column = "expert", column), 1024, &m->e, why) ||
         !read_size(row, (*column = "topk", column), 32, &m->k, why) || !read_formats(row, m, column, why) ||
         !read_boolean(row, (*column = "use_g1u1", column), &gated, why) ||
@@ -364,8 +363,8 @@ static bool read_mixture(const struct rfg_aiter_row *row, struct mixture *m, con
         return false;
     m->weights_first = first;
     *column = "token";
-    if (m->t * m->k > MAX_SIZE)
-        return rfg_refuse(why, "'%.40s': token times topk must be at most %d", field(row, "token"), MAX_SIZE);
+    if (m->t * m->k > RFG_MAX_SIZE)
+        return rfg_refuse(why, "'%.40s': token times topk must be at most %d", field(row, "token"), RFG_MAX_SIZE);
     *column = "use_g1u1";
     return gated || rfg_refuse(why, "'%.40s': must be 1: rfg's experts are gated", field(row, "use_g1u1"));
 }

@@ -12,21 +12,11 @@
 #include "dispatch/db/db.h"
 #include "rfg/rfg.h"
 #include "tests/suite.h"
+#include "tests/tempfiles.h"
 
 #define COUNT(a) (int)(sizeof(a) / sizeof((a)[0]))
 
-static char dir[40], path[140], said[700], warned[2000];
-
-static void setup(void)
-{
-    strcpy(dir, "/tmp/rfg-aiter-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-}
-
-static void teardown(void)
-{
-    ck_assert_int_eq(rmdir(dir), 0);
-}
+static char said[700], warned[2000];
 
 static void hear(void *ctx, const char *message)
 {
@@ -44,16 +34,11 @@ static void hear_warning(void *user, rfg_log_topic topic, const char *line)
 
 static void read_file(const char *name, const char *text, struct rfg_shapes *s)
 {
-    snprintf(path, sizeof(path), "%s/%s", dir, name);
-    FILE *f = fopen(path, "w");
-    ck_assert_ptr_nonnull(f);
-    fputs(text, f);
-    fclose(f);
+    const char *path = put_file(name, text);
     *said = *warned = 0;
     rfg_set_log_callback(hear_warning, NULL, 0);
     rfg_status st = rfg_shapes_read(path, s, hear, NULL);
     rfg_set_log_callback(NULL, NULL, 0);
-    unlink(path);
     ck_assert_msg(st == RFG_OK, "%s: %s", name, rfg_last_error());
 }
 

@@ -28,7 +28,6 @@ static struct rfg_tempdir tmp;
 static const struct rfg_jit_provider *real; /* that the damaging one asks */
 static const char *target, *other_target;
 static void (*damage)(struct rfg_blob *code); /* NULL: none */
-static int compiled;
 
 /* ---- the damages --------------------------------------------------------------------------------------------------
  */
@@ -150,13 +149,25 @@ static bool has_target(const char *t)
     return target && !strcmp(t, target);
 }
 
+/* What the compiler makes of GOOD, asked once. */
+static void good(struct rfg_blob *code)
+{
+    static struct rfg_blob made; /* of a test, which has one target and a process of its own */
+    if (!made.data)
+        compiles_source(GOOD, "scale", target, &made);
+    code->data = malloc(made.size);
+    ck_assert_ptr_nonnull(code->data);
+    memcpy(code->data, made.data, code->size = made.size);
+}
+
 static rfg_status compile(const struct rfg_jit_request *req, struct rfg_blob *code, char **log)
 {
-    rfg_status st = real->compile(req, code, log);
-    compiled++;
-    if (st == RFG_OK && damage)
+    (void)req;
+    *log = NULL;
+    good(code);
+    if (damage)
         damage(code);
-    return st;
+    return RFG_OK;
 }
 
 static const char *const no_options[] = { NULL };
@@ -170,7 +181,6 @@ static void setup(void)
     rfg_jit_extra_provider = &damaging;
     damage = NULL;
     target = NULL;
-    compiled = 0;
 }
 
 static void teardown(void)
@@ -255,7 +265,7 @@ START_TEST(damaged_code_of_the_disk_is_compiled_anew)
         struct rfg_blob bad = { 0 };
         struct rfg_cache_stats s;
         int dir = rfg_disk_open(tmp.path, target, &why);
-        compiles_source(GOOD, "scale", target, &bad);
+        good(&bad);
         damages[d].fn(&bad);
         ck_assert_uint_gt(rfg_disk_write(dir, key, &bad), 0);
         rfg_blob_free(&bad);
