@@ -7,10 +7,11 @@
 
 /* A test case for tests that take long: tests/suites.py names its tag in SLOW, and `./dev test` leaves it to a sweep.
  */
-static inline TCase *slow_case(Suite *s, const char *name, const char *tag)
+static inline TCase *slow_case(Suite *s, const char *name, const char *tag, void (*setup)(void), void (*teardown)(void))
 {
     TCase *tc = tcase_create(name);
     tcase_set_timeout(tc, 600);
+    tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_tags(tc, tag);
     suite_add_tcase(s, tc);
     return tc;

@@ -745,7 +745,7 @@ int main(void)
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, locks_are_waited_for_once, 0, 2);
     tcase_add_loop_test(tc, locks_are_waited_for, 0, 2);
-    tcase_add_loop_test(slow_case(s, "locks", "endless_work_is_ended"), endless_work_is_ended, 0, 2);
+    tcase_add_loop_test(slow_case(s, "locks", "endless_work_is_ended", setup, teardown), endless_work_is_ended, 0, 2);
     suite_add_tcase(s, tc);
 
     tc = tcase_create("many");

@@ -631,8 +631,8 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, program_teardown);
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, every_call_fails_once, 0, (int)(sizeof(scenes) / sizeof(scenes[0])));
-    tcase_add_loop_test(slow_case(su, "faulty", "every_call_fails_from_one_on"), every_call_fails_from_one_on, 0,
-                        (int)(sizeof(scenes) / sizeof(scenes[0])));
+    tcase_add_loop_test(slow_case(su, "faulty", "every_call_fails_from_one_on", setup, program_teardown),
+                        every_call_fails_from_one_on, 0, (int)(sizeof(scenes) / sizeof(scenes[0])));
     tcase_add_test(tc, fake_is_strict);
     tcase_add_test(tc, not_ready_under_capture);
     tcase_add_loop_test(tc, threads_load_a_module_once, 0, 2);

@@ -566,8 +566,8 @@ int main(void)
     tcase_add_test(tc, expansion_errors_name_the_place);
     tcase_add_loop_test(tc, compiles, 0, N_COMPILERS);
     tcase_add_loop_test(tc, syntax_error_gives_the_log, 0, N_COMPILERS);
-    tcase_add_loop_test(slow_case(s, "jit", "unknown_formats_are_refused"), unknown_formats_are_refused, 0,
-                        (int)(sizeof(formats) / sizeof(formats[0])));
+    tcase_add_loop_test(slow_case(s, "jit", "unknown_formats_are_refused", setup, teardown),
+                        unknown_formats_are_refused, 0, (int)(sizeof(formats) / sizeof(formats[0])));
     tcase_add_loop_test(tc, unlisted_target_is_refused, 0, 4);
     tcase_add_test(tc, provider_choice);
     tcase_add_test(tc, missing_compilers_say_so);

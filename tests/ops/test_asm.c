@@ -599,11 +599,13 @@ int main(void)
     tcase_add_test(tc, bad_manifests);
     tcase_add_test(tc, only_where_it_was_written_for);
     tcase_add_test(tc, the_model_ranks_it);
-    tcase_add_loop_test(slow_case(s, "asm", "llvm_mc_takes_every_set"), llvm_mc_takes_every_set, 0, N_ARCHS);
+    tcase_add_loop_test(slow_case(s, "asm", "llvm_mc_takes_every_set", setup, teardown), llvm_mc_takes_every_set, 0,
+                        N_ARCHS);
     tcase_add_loop_test(tc, cached_as_any_code_object, 0, N_ARCHS);
     tcase_add_test(tc, assemblers_agree);
     tcase_add_loop_test(tc, bad_assembly, 0, N_ARCHS);
-    tcase_add_loop_test(slow_case(s, "asm", "every_way_through_the_ring"), every_way_through_the_ring, 0, N_ARCHS);
+    tcase_add_loop_test(slow_case(s, "asm", "every_way_through_the_ring", setup, teardown), every_way_through_the_ring,
+                        0, N_ARCHS);
     tcase_add_loop_test(tc, sets_are_right, 0, N_ARCHS);
     tcase_add_loop_test(tc, same_bits_in_any_schedule, 0, N_ARCHS);
     suite_add_tcase(s, tc);

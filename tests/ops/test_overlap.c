@@ -547,7 +547,7 @@ int main(void)
     tcase_add_test(tc, databases_and_text_keep_them_apart);
     tcase_add_test(tc, tunes_for_overlap);
     tcase_add_test(tc, tunes_the_misses_of_overlapping_contexts);
-    tcase_add_test(slow_case(s, "overlap", "benches_with_overlap"), benches_with_overlap);
+    tcase_add_test(slow_case(s, "overlap", "benches_with_overlap", setup, program_teardown), benches_with_overlap);
     tcase_add_test(tc, plans_with_less_lds_take_nothing_from_others);
     int rc = run_suite(s);
     char cmd[300];

@@ -152,7 +152,8 @@ int main(void)
     tcase_set_timeout(emu, 120);
     tcase_add_checked_fixture(emu, program_setup, program_teardown);
     if (emu_is_there())
-        tcase_add_loop_test(slow_case(s, "emu", "fetched"), fetched, 0, sizeof(saved) / sizeof(saved[0]));
+        tcase_add_loop_test(slow_case(s, "emu", "fetched", program_setup, program_teardown), fetched, 0,
+                            sizeof(saved) / sizeof(saved[0]));
     suite_add_tcase(s, emu); /* empty without the emulator's LLVM */
     return run_suite(s);
 }

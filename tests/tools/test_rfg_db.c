@@ -639,7 +639,8 @@ int main(void)
     tcase_add_test(tc, hostile_text);
     tcase_add_loop_test(tc, wrong_usage, 0, (int)(sizeof(wrong) / sizeof(wrong[0])));
     tcase_add_test(tc, help);
-    tcase_add_test(slow_case(s, "rfg-db", "system_databases_verify"), system_databases_verify);
+    tcase_add_test(slow_case(s, "rfg-db", "system_databases_verify", program_setup, program_teardown),
+                   system_databases_verify);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }
