@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -249,7 +250,7 @@ static bool is_trusted(const char *path, const char *beside, struct rfg_reason *
 bool rfg_program_trusted(const char *path, struct rfg_reason *why)
 {
     struct stat st;
-    if (stat(path, &st) || !S_ISREG(st.st_mode) || access(path, X_OK))
+    if (stat(path, &st) || !S_ISREG(st.st_mode) || !rfg_access(path, X_OK))
         return rfg_refuse(why, "%.120s: no program that can be run", path);
     char *file = rfg_module_path();
     bool ok = is_trusted(path, file, why);
@@ -267,12 +268,12 @@ bool rfg_find_program(const char *name, char *path, size_t size)
     const char *dirs = rfg_privileged() ? SYSTEM_PATH : rfg_env("PATH");
     if (strchr(name, '/')) {
         snprintf(path, size, "%s", name);
-        return access(path, X_OK) == 0;
+        return rfg_access(path, X_OK);
     }
     for (size_t len; dirs && *dirs; dirs += len + (dirs[len] == ':')) {
         len = strcspn(dirs, ":");
         int n = snprintf(path, size, "%.*s/%s", (int)len, dirs, name);
-        if (*dirs == '/' && n > 0 && (size_t)n < size && access(path, X_OK) == 0)
+        if (*dirs == '/' && n > 0 && (size_t)n < size && rfg_access(path, X_OK))
             return true;
     }
     return false;
@@ -282,7 +283,7 @@ bool rfg_find_program(const char *name, char *path, size_t size)
 static char *startable(char *path)
 {
     struct rfg_reason why;
-    if (path && access(path, X_OK) == 0) {
+    if (path && rfg_access(path, X_OK)) {
         if (rfg_program_trusted(path, &why))
             return path;
         rfg_warn("%s: it is not used", why.text);
@@ -330,4 +331,36 @@ char **rfg_program_env(char *const *set)
             env[used++] = from[i];
     memcpy(env + used, set, (more + 1) * sizeof(*env));
     return env;
+}
+
+/* The value of env's NAME=; NULL: it isn't there. */
+static const char *value_in(char *const *env, const char *name)
+{
+    size_t len = strlen(name);
+    for (; *env; env++)
+        if (!strncmp(*env, name, len) && (*env)[len] == '=')
+            return *env + len + 1;
+    return NULL;
+}
+
+int rfg_spawn(pid_t *pid, const char *program, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attr,
+              const char *const *argv, char *const *env)
+{
+    char path[512], ids[2][40], tmp[PATH_MAX + 8];
+    const char *dir = value_in(env, "TMPDIR"), *all[64];
+    bool same = getuid() == geteuid() && getgid() == getegid();
+    if (same || !rfg_find_program("setpriv", path, sizeof(path)))
+        return posix_spawn(pid, program, actions, attr, (char *const *)(uintptr_t)argv, env);
+    snprintf(ids[0], sizeof(ids[0]), "--reuid=%lu", (unsigned long)geteuid());
+    snprintf(ids[1], sizeof(ids[1]), "--regid=%lu", (unsigned long)getegid());
+    snprintf(tmp, sizeof(tmp), "TMPDIR=%s", dir ? dir : "/tmp"); /* setpriv itself is started without it */
+    const char *const before[] = { path, ids[0], ids[1], "--keep-groups", "env", tmp, program };
+    size_t n = sizeof(before) / sizeof(before[0]), more = 0;
+    while (argv[more])
+        more++;
+    if (n + more >= sizeof(all) / sizeof(all[0]))
+        return E2BIG;
+    memcpy(all, before, sizeof(before));
+    memcpy(all + n, argv + 1, more * sizeof(*argv)); /* and NULL */
+    return posix_spawn(pid, path, actions, attr, (char *const *)(uintptr_t)all, env);
 }

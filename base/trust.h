@@ -5,6 +5,7 @@
 #ifndef RFG_DISPATCH_TRUST_H
 #define RFG_DISPATCH_TRUST_H
 
+#include <spawn.h>
 #include <stdbool.h>
 
 #include "error.h"
@@ -45,5 +46,11 @@ char *rfg_program_path(const char *program);
 /* The environment of a program that we start: ours, with `set` ("NAME=value", NULL-terminated) in place of what had
  * these names; only PATH and `set` where ours isn't to be believed. malloc'ed, but for its strings; NULL: no memory. */
 char **rfg_program_env(char *const *set);
+
+/* posix_spawn(3). In a set-uid program the child's real user is our effective one, by setpriv
+ * where there is one (Debian: util-linux). Else the dynamic linker would take TMPDIR from it, and what it asks by
+ * access(2) would be answered for the caller: clang finds that it may not write its output. */
+int rfg_spawn(pid_t *pid, const char *program, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attr,
+              const char *const *argv, char *const *env);
 
 #endif

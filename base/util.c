@@ -2,6 +2,7 @@
 #include "util.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
@@ -42,6 +43,11 @@ bool rfg_mkdirs(const char *path)
     }
     free(copy);
     return ok;
+}
+
+bool rfg_access(const char *path, int mode)
+{
+    return faccessat(AT_FDCWD, path, mode, AT_EACCESS) == 0;
 }
 
 char *rfg_absolute(const char *path)

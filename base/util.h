@@ -17,6 +17,10 @@ __attribute__((format(printf, 1, 2))) char *rfg_asprintf(const char *fmt, ...);
 /* mkdir -p; what is made is the user's alone (0700). */
 bool rfg_mkdirs(const char *path);
 
+/* access(2) for the user whose rights we have, who need not be the one who started the program; or false, with errno.
+ */
+bool rfg_access(const char *path, int mode);
+
 /* The path from the root on, links and all; malloc'ed. */
 char *rfg_absolute(const char *path);
 

@@ -175,7 +175,7 @@ static int spawn(rfg_context *ctx, int log)
     posix_spawnattr_setpgroup(&attr, 0); /* Ctrl-C is for the engine, with which the tuner ends */
     posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
     pid_t pid;
-    int err = env ? posix_spawn(&pid, o->program, &files, &attr, (char *const *)(uintptr_t)argv, env) : ENOMEM;
+    int err = env ? rfg_spawn(&pid, o->program, &files, &attr, argv, env) : ENOMEM;
     posix_spawnattr_destroy(&attr);
     posix_spawn_file_actions_destroy(&files);
     for (int i = 0; i < RFG_ROCM_COUNT; i++)

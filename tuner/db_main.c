@@ -198,7 +198,7 @@ static int import_system(const struct options *o, const struct rfg_row *rows, si
 {
     struct rfg_db *db = NULL;
     struct rfg_tempdir dir;
-    if (access(o->db, F_OK) == 0 && rfg_db_open(&db, o->db, RFG_DB_READ) != RFG_OK) {
+    if (rfg_access(o->db, F_OK) && rfg_db_open(&db, o->db, RFG_DB_READ) != RFG_OK) {
         fprintf(stderr, "rfg-db: %s; it is not replaced: only a tuned database is\n", rfg_last_error());
         return BAD_USAGE;
     }
@@ -353,7 +353,7 @@ static int cmd_verify(const struct options *o)
 {
     struct verify v = { .path = o->argv[0] };
     struct rfg_db *db;
-    if (access(v.path, R_OK)) {
+    if (!rfg_access(v.path, R_OK)) {
         fprintf(stderr, "rfg-db: %s: cannot read: %s\n", v.path, strerror(errno));
         return BAD_USAGE;
     }
@@ -444,10 +444,10 @@ static int cmd_path(const struct options *o)
     char *dir = rfg_db_system_dir();
     const char *env = rfg_env("RFG_SYSTEM_DB");
     rfg_print(stdout, "user    %s%s\n", user && *user ? user : "none: neither RFG_DB nor XDG_DATA_HOME nor HOME is set",
-              user && *user && access(user, F_OK) ? " (not there yet)" : "");
+              user && *user && !rfg_access(user, F_OK) ? " (not there yet)" : "");
     free(user);
     if (!dir && env)
-        rfg_print(stdout, "system  %s (RFG_SYSTEM_DB)%s\n", env, access(env, F_OK) ? " (missing)" : "");
+        rfg_print(stdout, "system  %s (RFG_SYSTEM_DB)%s\n", env, !rfg_access(env, F_OK) ? " (missing)" : "");
     if (dir) {
         struct dirent **names;
         int found = 0, n = scandir(dir, &names, NULL, alphasort);

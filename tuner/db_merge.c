@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/util.h"
 #include "db_exit.h"
 #include "db_merge.h"
 #include "output.h"
@@ -93,7 +94,7 @@ int rfg_db_merge(const char *const *paths, int n_paths, const char *out, bool ne
         const char *path = i < 0 ? out : paths[i];
         struct rfg_row *rows;
         size_t more;
-        if (i < 0 && access(path, F_OK))
+        if (i < 0 && !rfg_access(path, F_OK))
             continue;
         size_t len = strlen(path);
         bool text = i >= 0 && len > 4 && !strcmp(path + len - 4, ".csv");

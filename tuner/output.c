@@ -41,7 +41,7 @@ bool rfg_output_check(const char *program, const char *option, const char *path)
         return true;
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) /* opening a pipe would wait for a reader */
         return S_ISDIR(st.st_mode) ? complain(program, option, path, EISDIR)
-                                   : access(path, W_OK) == 0 || complain(program, option, path, errno);
+                                   : rfg_access(path, W_OK) || complain(program, option, path, errno);
     int made = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     int fd = made < 0 && errno == EEXIST ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666) : made;
     if (fd < 0)

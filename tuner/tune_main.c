@@ -484,7 +484,7 @@ static void private_cache(struct rfg_tempdir *own)
 {
     struct rfg_reason why = { "there is no home" };
     char *dir = rfg_cache_default_dir();
-    bool usable = dir && rfg_cache_usable(dir, true, &why) && access(dir, W_OK) == 0;
+    bool usable = dir && rfg_cache_usable(dir, true, &why) && rfg_access(dir, W_OK);
     if (!usable)
         rfg_warn("code cache %s: %s; this run takes one of its own", dir ? dir : "",
                  *why.text ? why.text : strerror(EACCES));
@@ -536,7 +536,7 @@ static bool open_database(struct tune *t)
         fprintf(stderr, "rfg-tune: no database: give --db, or set $RFG_DB or $HOME\n");
     else if (t->opt.online_ms && !tune_online_begin(t, path))
         ok = false;
-    else if (!t->opt.dry_run || access(path, F_OK) == 0) {
+    else if (!t->opt.dry_run || rfg_access(path, F_OK)) {
         ok = rfg_db_open(&t->db, path, t->opt.dry_run ? RFG_DB_READ : RFG_DB_WRITE) == RFG_OK;
         if (!ok)
             fprintf(stderr, "rfg-tune: %s\n", rfg_last_error());

@@ -358,7 +358,7 @@ static rfg_status open_read(struct rfg_db *db)
     rfg_status st = open_checked(db, "?mode=ro");
     int rc = sqlite3_errcode(db->h) & 0xff;
     /* A file in WAL mode needs its index beside it, which can't be made in a read-only directory. */
-    if (st != RFG_OK && (rc == SQLITE_CANTOPEN || rc == SQLITE_READONLY) && access(db->path, R_OK) == 0) {
+    if (st != RFG_OK && (rc == SQLITE_CANTOPEN || rc == SQLITE_READONLY) && rfg_access(db->path, R_OK)) {
         disconnect(db, false);
         st = open_checked(db, "?mode=ro&immutable=1");
     }
@@ -436,7 +436,7 @@ static bool rename_new(const char *from, const char *to)
         return true;
     if (errno != EINVAL && errno != ENOSYS)
         return false;
-    return access(to, F_OK) && rename(from, to) == 0; /* a file system without it; we hold the directory's lock */
+    return !rfg_access(to, F_OK) && rename(from, to) == 0; /* a file system without it; we hold the directory's lock */
 }
 
 /* Moves the damaged file and its log to PATH.corrupt-N. Two processes that both saw the damage must not move twice:
@@ -468,7 +468,7 @@ static rfg_status set_aside(struct rfg_db *db)
             taken = false;
             for (int i = 0; i < 4; i++) {
                 snprintf(to, sizeof(to), "%s.corrupt-%d%s", db->path, n, suffix[i]);
-                taken |= access(to, F_OK) == 0;
+                taken |= rfg_access(to, F_OK);
             }
             for (int i = 0; i < 4 && !taken; i++) {
                 snprintf(from, sizeof(from), "%s%s", db->path, suffix[i]);
@@ -653,10 +653,10 @@ char *rfg_db_user_path(void)
         return strdup(env);
     char *dir = rfg_xdg_dir("XDG_DATA_HOME", ".local/share");
     char *path = dir ? rfg_asprintf("%s/user" V_SUFFIX, dir) : calloc(1, 1);
-    bool missing = path && *path && access(path, F_OK) && errno == ENOENT;
+    bool missing = path && *path && !rfg_access(path, F_OK) && errno == ENOENT;
     for (int v = RFG_DB_SCHEMA - 1; missing && v > 0; v--) {
         char *older = rfg_asprintf("%s/user-v%d.db", dir, v);
-        if (!older || access(older, F_OK)) {
+        if (!older || !rfg_access(older, F_OK)) {
             free(older);
             continue;
         }
@@ -714,7 +714,7 @@ char *rfg_db_system_path(const char *arch, int cu_count)
     for (int any = 0; any < 2; any++) {
         int cus = any ? nearest_cus(dir, arch, cu_count) : cu_count;
         char *path = cus < 0 ? NULL : rfg_asprintf("%s/%s_%d" V_SUFFIX, dir, arch, cus);
-        if (path && access(path, F_OK) == 0) {
+        if (path && rfg_access(path, F_OK)) {
             free(dir);
             return path;
         }

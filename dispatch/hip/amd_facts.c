@@ -99,7 +99,7 @@ static void say_gpus(struct list *l, struct rfg_platform_fact *f)
 static bool driver_is_loaded(struct list *l)
 {
     char *path = rfg_asprintf("%s/sys/class/kfd", l->root);
-    bool ok = path && access(path, F_OK) == 0;
+    bool ok = path && rfg_access(path, F_OK);
     free(path);
     return ok;
 }

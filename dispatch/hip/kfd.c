@@ -86,7 +86,7 @@ bool rfg_kfd_find(struct rfg_kfd *out, const char *arch, const int pci[3])
     *out = (struct rfg_kfd){ 0 };
     for (int node = 0; node < MOST; node++) {
         char *dir = rfg_asprintf("%s/nodes/%d", topology, node);
-        bool there = dir && access(dir, F_OK) == 0;
+        bool there = dir && rfg_access(dir, F_OK);
         free(dir);
         if (!there)
             return false;

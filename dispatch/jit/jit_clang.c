@@ -119,7 +119,7 @@ static bool has_linker(struct clang *c)
     const char *dir = strstr(c->targets, label);
     if (dir)
         snprintf(path, sizeof(path), "%.*s/lld", line_length(dir + strlen(label), 500), dir + strlen(label));
-    return access(path, X_OK) == 0 || in_path("lld") ||
+    return rfg_access(path, X_OK) || in_path("lld") ||
            rfg_refuse(&c->why, "%s has no lld beside it (Debian: apt-get install lld-19)", c->path);
 }
 

@@ -44,7 +44,7 @@ bool rfg_jit_sources_there(struct rfg_reason *why)
     bool found = !dir;
     for (const struct rfg_embedded *e = rfg_embedded; !found && e->name; e++) {
         char *path = rfg_asprintf("%s/%s", dir, e->name);
-        found = path && access(path, R_OK) == 0;
+        found = path && rfg_access(path, R_OK);
         free(path);
     }
     return found || rfg_refuse(why, "RFG_KERNEL_DIR=%.90s: must have kernel sources, as ops/ has them", dir);

@@ -201,7 +201,7 @@ bool rfg_jit_run(const char *const *argv, const char *tmpdir, char **output, str
     /* It runs in /, where nobody can have put anything: python -m takes modules from its current directory first. */
     posix_spawn_file_actions_addchdir_np(&actions, "/");
     char *program = rfg_find_program(argv[0], path, sizeof(path)) ? rfg_absolute(path) : NULL;
-    int err = !env ? ENOMEM : !program ? ENOENT : posix_spawn(&pid, program, &actions, &attr, (char *const *)argv, env);
+    int err = !env ? ENOMEM : !program ? ENOENT : rfg_spawn(&pid, program, &actions, &attr, argv, env);
     int status = 0;
     free(program);
     posix_spawnattr_destroy(&attr);

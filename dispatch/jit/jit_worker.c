@@ -162,7 +162,7 @@ char *rfg_jit_worker_program(void)
 {
     const char *env = rfg_env("RFG_COMPILE_WORKER");
     if (env) {
-        char *path = access(env, X_OK) == 0 ? strdup(env) : NULL; /* the user's own word: no more is asked */
+        char *path = rfg_access(env, X_OK) ? strdup(env) : NULL; /* the user's own word: no more is asked */
         if (!path)
             rfg_warn("RFG_COMPILE_WORKER=%s: not an executable; kernels are compiled in this process", env);
         return path;
@@ -261,8 +261,8 @@ static bool start(struct rfg_jit_pool *p, struct worker *w, struct rfg_reason *w
     posix_spawnattr_setsigdefault(&attr, &defaults);
     posix_spawnattr_setpgroup(&attr, 0); /* Ctrl-C is for the program that we serve */
     posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-    char *const argv[] = { p->program, (char *)"--worker", NULL };
-    int err = env ? posix_spawn(&w->pid, p->program, &actions, &attr, argv, env) : ENOMEM;
+    const char *const argv[] = { p->program, "--worker", NULL };
+    int err = env ? rfg_spawn(&w->pid, p->program, &actions, &attr, argv, env) : ENOMEM;
     posix_spawnattr_destroy(&attr);
     posix_spawn_file_actions_destroy(&actions);
     free(env);
