@@ -171,12 +171,12 @@ void rfg_context_calibrate(rfg_context *ctx, const struct rfg_calibration *c)
 }
 
 /* What was measured of this very device, rather than the table's word for its kind. */
-static void calibrate(rfg_context *ctx)
+static void calibrate(rfg_context *ctx, struct rfg_db *user)
 {
     struct rfg_calibration c;
     /* An emulator pretends to be a device that is as fast as the table says. */
     if ((!ctx->platform || ctx->platform->hardware) &&
-        rfg_device_calibration(&ctx->dev, ctx->product, ctx->driver, ctx->user_db, &c) == 1)
+        rfg_device_calibration(&ctx->dev, ctx->product, ctx->driver, user, &c))
         rfg_context_calibrate(ctx, &c);
 }
 
@@ -197,11 +197,12 @@ static rfg_status open_pack(rfg_context *ctx, const char *path)
 
 static void open_databases(rfg_context *ctx, const rfg_context_params *p)
 {
-    calibrate(ctx);
+    struct rfg_db *user = rfg_db_open_to_read(ctx->user_db, true);
+    calibrate(ctx, user);
     char *system_db = p->system_db ? strdup(p->system_db) : rfg_db_system_path(ctx->dev.arch, ctx->dev.cu_count);
     ctx->cache = rfg_cache_open(p->cache_dir, 0);
-    ctx->snap = rfg_snapshot_load(ctx->user_db ? ctx->user_db : "", system_db ? system_db : "", ctx->dev.arch,
-                                  rfg_context_named(ctx));
+    ctx->snap = rfg_snapshot_load(user, system_db, ctx->dev.arch, rfg_context_named(ctx));
+    rfg_db_close(&user);
     free(system_db);
 }
 

@@ -66,7 +66,9 @@ static json_t *numbers_json(struct rfg_device *d, bool hardware, const char *pro
 {
     char *path = rfg_db_user_path();
     struct rfg_calibration c;
-    bool measured = hardware && rfg_device_calibration(d, product, driver, path, &c) == 1;
+    struct rfg_db *db = hardware ? rfg_db_open_to_read(path, true) : NULL;
+    bool measured = rfg_device_calibration(d, product, driver, db, &c);
+    rfg_db_close(&db);
     if (measured)
         rfg_device_calibrate(d, &c);
     json_t *o = json_pack("{s:f, s:f, s:f, s:f, s:f, s:s}", "mem_gbps", d->mem_gbps, "cache_gbps", d->cache_gbps,
@@ -173,13 +175,13 @@ static bool can_write(const char *path)
     char *p = strdup(path);
     bool ok = false;
     while (p && *p) {
-        if (access(p, F_OK) == 0) {
-            ok = access(p, W_OK) == 0;
+        if (rfg_access(p, F_OK)) {
+            ok = rfg_access(p, W_OK);
             break;
         }
         char *slash = strrchr(p, '/');
         if (!slash) {
-            ok = access(".", W_OK) == 0;
+            ok = rfg_access(".", W_OK);
             break;
         }
         if (slash == p)
@@ -196,7 +198,7 @@ static bool can_write(const char *path)
 static json_t *path_json(char *path)
 {
     json_t *o = path && *path ? json_pack("{s:o, s:b, s:b}", "path", rfg_json_text(path), "exists",
-                                          access(path, F_OK) == 0, "writable", can_write(path))
+                                          rfg_access(path, F_OK), "writable", can_write(path))
                               : json_pack("{s:s, s:b, s:b}", "path", "", "exists", 0, "writable", 0);
     free(path);
     return o;

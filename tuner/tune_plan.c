@@ -44,8 +44,7 @@ static int prepare_overlap(struct tune *t)
         return TUNE_EXIT_USAGE;
     }
     char *system = rfg_db_system_path(t->dev.arch, t->dev.cu_count);
-    t->rows = rfg_snapshot_load(t->db ? rfg_db_path(t->db) : "", system ? system : "", t->dev.arch,
-                                t->ctx ? rfg_context_named(t->ctx) : "");
+    t->rows = rfg_snapshot_load(t->db, system, t->dev.arch, t->ctx ? rfg_context_named(t->ctx) : "");
     free(system);
     return -1;
 }

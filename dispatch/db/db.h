@@ -62,6 +62,10 @@ enum rfg_db_mode {
  * SQLite's header and our application id; it never overwrites or deletes. Older schemas are migrated in one
  * transaction; RFG_DB_READ reads them as they are. */
 rfg_status rfg_db_open(struct rfg_db **db, const char *path, enum rfg_db_mode mode);
+/* For one who goes on without: NULL, and a warning where the file can't be read. None: no path, and no file if it may
+ * be missing (a user's before the first tuning). All reads at a context's creation are of one, so a lock is waited for
+ * once. */
+struct rfg_db *rfg_db_open_to_read(const char *path, bool may_be_missing);
 void rfg_db_close(struct rfg_db **db);
 /* Around fork(): waits until no other thread has a database open, and keeps it so. */
 void rfg_db_before_fork(void);
@@ -148,9 +152,9 @@ rfg_status rfg_db_put_calibration(struct rfg_db *db, const char *arch, int cu_co
 /* 1 found, 0 not there, -1 error. */
 int rfg_db_get_calibration(struct rfg_db *db, const char *arch, int cu_count, const char *device, const char *driver,
                            struct rfg_calibration *out);
-/* The same out of the file at path, for contexts and rfg-info: no file is no calibration, errors are warnings. */
-int rfg_device_calibration(const struct rfg_device *dev, const char *product, const char *driver, const char *path,
-                           struct rfg_calibration *out);
+/* The same for contexts and rfg-info: no database (NULL) is no calibration, errors are warnings. */
+bool rfg_device_calibration(const struct rfg_device *dev, const char *product, const char *driver, struct rfg_db *db,
+                            struct rfg_calibration *out);
 void rfg_device_calibrate(struct rfg_device *dev, const struct rfg_calibration *c);
 
 /* The text form kept in tuned_configs/: CSV with a header, one line a row, every column of struct rfg_row. */
@@ -167,9 +171,9 @@ rfg_status rfg_db_import_csv(struct rfg_db *db, const char *path, bool keep_how,
  * CUs); rows that are only predicted or provisional come after all of these. */
 struct rfg_snapshot;
 
-/* Never fails but for memory: a file that can't be read is a warning. device: the product's name; "": not known, and no
- * row is nearer than another. */
-struct rfg_snapshot *rfg_snapshot_load(const char *user_path, const char *system_path, const char *arch,
+/* user: of rfg_db_open_to_read(), or NULL. Never fails but for memory: a file that can't be read is a warning. device:
+ * the product's name; "": not known, and no row is nearer than another. */
+struct rfg_snapshot *rfg_snapshot_load(struct rfg_db *user, const char *system_path, const char *arch,
                                        const char *device);
 /* Of these rows, those of the arch. NULL: no memory. */
 struct rfg_snapshot *rfg_snapshot_of(const struct rfg_row *rows, size_t n, const char *arch, const char *device);

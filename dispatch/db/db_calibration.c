@@ -8,7 +8,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "base/util.h"
@@ -130,16 +129,12 @@ void rfg_device_calibrate(struct rfg_device *dev, const struct rfg_calibration *
     dev->calibrated = true;
 }
 
-int rfg_device_calibration(const struct rfg_device *dev, const char *product, const char *driver, const char *path,
-                           struct rfg_calibration *out)
+bool rfg_device_calibration(const struct rfg_device *dev, const char *product, const char *driver, struct rfg_db *db,
+                            struct rfg_calibration *out)
 {
-    struct rfg_db *db;
     *out = (struct rfg_calibration){ 0 };
-    if (!path || !*path || access(path, F_OK) || rfg_db_open(&db, path, RFG_DB_READ) != RFG_OK)
-        return 0; /* whoever looks for rows there will say what is wrong with the file */
-    int found = rfg_db_get_calibration(db, dev->arch, dev->cu_count, product, driver, out);
+    int found = db ? rfg_db_get_calibration(db, dev->arch, dev->cu_count, product, driver, out) : 0;
     if (found < 0)
         rfg_warn("%s", rfg_last_error());
-    rfg_db_close(&db);
-    return found;
+    return found == 1;
 }

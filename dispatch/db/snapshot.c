@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/util.h"
 #include "db_internal.h"
 
 /* Rows with all keys but M equal: sorted[first .. first + n), by CU count, then M. */
@@ -51,8 +52,18 @@ static struct rfg_problem without_m(const struct rfg_problem *p)
 
 /* ---- loading ----------------------------------------------------------------------------------------------------- */
 
+#define WITHOUT_ROWS "going on without its tuned rows"
+
+struct rfg_db *rfg_db_open_to_read(const char *path, bool may_be_missing)
+{
+    struct rfg_db *db = NULL;
+    if (path && *path && !(may_be_missing && !rfg_access(path, F_OK) && errno == ENOENT) &&
+        rfg_db_open(&db, path, RFG_DB_READ) != RFG_OK)
+        rfg_warn("%s: " WITHOUT_ROWS, rfg_last_error());
+    return db;
+}
+
 struct bad_rows {
-    const char *path;
     size_t n;
     char first[200];
 };
@@ -65,19 +76,17 @@ static void on_bad(void *ctx, const struct rfg_row *row, const char *why)
         snprintf(b->first, sizeof(b->first), "%s", why);
 }
 
-static void read_file(const char *path, const char *arch, bool may_be_missing, struct rfg_row **rows, size_t *n)
+static void read_rows(struct rfg_db *db, const char *arch, struct rfg_row **rows, size_t *n)
 {
-    struct rfg_db *db;
-    struct bad_rows bad = { .path = path };
+    struct bad_rows bad = { 0 };
     *rows = NULL;
     *n = 0;
-    if (!path || !*path || (may_be_missing && access(path, F_OK) && errno == ENOENT))
+    if (!db)
         return;
-    if (rfg_db_open(&db, path, RFG_DB_READ) != RFG_OK || rfg_db_all(db, arch, rows, n, on_bad, &bad) != RFG_OK)
-        rfg_warn("%s: going on without its tuned rows", rfg_last_error());
+    if (rfg_db_all(db, arch, rows, n, on_bad, &bad) != RFG_OK)
+        rfg_warn("%s: " WITHOUT_ROWS, rfg_last_error());
     else if (bad.n)
-        rfg_warn("%s: %zu rows skipped, the first because of %s", path, bad.n, bad.first);
-    rfg_db_close(&db);
+        rfg_warn("%s: %zu rows skipped, the first because of %s", rfg_db_path(db), bad.n, bad.first);
 }
 
 /* Total order of (problem without M, cu_count, M); 0 for rows of the same key. */
@@ -187,7 +196,7 @@ static bool build(struct rfg_snapshot *s, const struct rfg_row *system, const ch
     return true;
 }
 
-struct rfg_snapshot *rfg_snapshot_load(const char *user_path, const char *system_path, const char *arch,
+struct rfg_snapshot *rfg_snapshot_load(struct rfg_db *user_db, const char *system_path, const char *arch,
                                        const char *device)
 {
     struct rfg_row *user, *system;
@@ -195,8 +204,10 @@ struct rfg_snapshot *rfg_snapshot_load(const char *user_path, const char *system
     struct rfg_snapshot *s = calloc(1, sizeof(*s));
     if (!s)
         return NULL;
-    read_file(user_path, arch, true, &user, &n_user); /* there is none before the first tuning */
-    read_file(system_path, arch, false, &system, &n_system);
+    struct rfg_db *system_db = rfg_db_open_to_read(system_path, false);
+    read_rows(user_db, arch, &user, &n_user);
+    read_rows(system_db, arch, &system, &n_system);
+    rfg_db_close(&system_db);
     s->n = n_user + n_system;
     s->rows = malloc((s->n + 1) * sizeof(*s->rows));
     if (s->rows) {

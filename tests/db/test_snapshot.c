@@ -86,13 +86,21 @@ static char *order(const struct rfg_snapshot *s, int m, int cus, bool others, ch
     return buf;
 }
 
+static struct rfg_snapshot *load(const char *user_path, const char *system_path, const char *arch, const char *device)
+{
+    struct rfg_db *db = rfg_db_open_to_read(user_path, true);
+    struct rfg_snapshot *s = rfg_snapshot_load(db, system_path, arch, device);
+    rfg_db_close(&db);
+    return s;
+}
+
 START_TEST(exact_rows)
 {
     struct rfg_row rows[] = { make(1, 32, "a", 4, 1, RFG_SOURCE_MEASURED), make(2, 32, "a", 4, 2, RFG_SOURCE_MEASURED),
                               make(1, 32, "a", 8, 3, RFG_SOURCE_MEASURED),
                               make(1, 32, "b", 4, 4, RFG_SOURCE_MEASURED) };
     put(user, rows, 4);
-    struct rfg_snapshot *s = rfg_snapshot_load(user, "", "a", "");
+    struct rfg_snapshot *s = load(user, "", "a", "");
     ck_assert_uint_eq(rfg_snapshot_rows(s), 3);
     ck_assert_double_eq(exact(s, 1, 32, 4), 1);
     ck_assert_double_eq(exact(s, 2, 32, 4), 2);
@@ -117,7 +125,7 @@ START_TEST(nearest_m)
                               make(9, 32, "a", 5, 1, RFG_SOURCE_MEASURED) };
     char buf[500];
     put(user, rows, 5);
-    struct rfg_snapshot *s = rfg_snapshot_load(user, "", "a", "");
+    struct rfg_snapshot *s = load(user, "", "a", "");
     ck_assert_str_eq(order(s, 8, 4, false, buf), "4 16 64 "); /* 8/4 = 16/8: the smaller */
     ck_assert_str_eq(order(s, 9, 4, false, buf), "16 4 64 ");
     ck_assert_str_eq(order(s, 7, 4, false, buf), "4 16 64 ");
@@ -140,7 +148,7 @@ START_TEST(other_cu_counts)
     };
     char buf[500];
     put(user, rows, 7);
-    struct rfg_snapshot *s = rfg_snapshot_load(user, "", "a", "");
+    struct rfg_snapshot *s = load(user, "", "a", "");
     ck_assert_str_eq(order(s, 8, 100, true, buf), "96:8 96:4 96:16 104:8 304:8 "); /* 96 and 104 tie: the smaller */
     ck_assert_str_eq(order(s, 15, 101, true, buf), "100:8 104:8 96:16 96:8 96:4 304:8 ");
     ck_assert_str_eq(order(s, 8, 1000, true, buf), "304:8 104:8 100:8 96:8 96:4 96:16 ");
@@ -163,7 +171,7 @@ START_TEST(who_wins)
                    y[] = { make(1, 32, "a", 4, 2, t[_i].system), make(2, 32, "a", 4, 3, t[_i].system) };
     put(user, &u, 1);
     put(sys, y, 2);
-    struct rfg_snapshot *s = rfg_snapshot_load(user, sys, "a", "");
+    struct rfg_snapshot *s = load(user, sys, "a", "");
     ck_assert_uint_eq(rfg_snapshot_rows(s), 2);
     ck_assert_double_eq(exact(s, 1, 32, 4), t[_i].expect);
     ck_assert_double_eq(exact(s, 2, 32, 4), 3);
@@ -194,13 +202,13 @@ START_TEST(siblings)
     strcpy(y.device, t[_i].system);
     put(user, &u, 1);
     put(sys, &y, 1);
-    struct rfg_snapshot *s = rfg_snapshot_load(user, sys, "a", t[_i].device);
+    struct rfg_snapshot *s = load(user, sys, "a", t[_i].device);
     ck_assert_uint_eq(rfg_snapshot_rows(s), 1);
     ck_assert_double_eq(exact(s, 1, 32, 4), t[_i].expect);
     rfg_snapshot_free(&s);
     /* In one file they lie beside each other. */
     put(user, &y, 1);
-    s = rfg_snapshot_load(user, "", "a", t[_i].device);
+    s = load(user, "", "a", t[_i].device);
     ck_assert_double_eq(exact(s, 1, 32, 4), *t[_i].device && _i != 8 ? t[_i].expect : exact(s, 1, 32, 4));
     int names = (*u.device != 0) + (*y.device && strcmp(y.device, u.device));
     ck_assert_ptr_null(rfg_snapshot_device(s, 4, names));
@@ -225,21 +233,21 @@ START_TEST(unreadable_files_are_a_warning)
     struct rfg_row r = make(1, 32, "a", 4, 1, RFG_SOURCE_MEASURED);
     snprintf(log, sizeof(log), "%s/log", dir);
     ck_assert_ptr_nonnull(freopen(log, "w", stderr));
-    struct rfg_snapshot *s = rfg_snapshot_load(user, "", "a", ""); /* none before the first tuning: nothing to say */
+    struct rfg_snapshot *s = load(user, "", "a", ""); /* none before the first tuning: nothing to say */
     ck_assert_uint_eq(rfg_snapshot_rows(s), 0);
     ck_assert_double_eq(exact(s, 1, 32, 4), -1);
     rfg_snapshot_free(&s);
     ck_assert_int_eq(warnings(log), 0);
 
     put(user, &r, 1);
-    s = rfg_snapshot_load(user, sys, "a", "");
+    s = load(user, sys, "a", "");
     ck_assert_double_eq(exact(s, 1, 32, 4), 1);
     rfg_snapshot_free(&s);
     ck_assert_int_eq(warnings(log), 1); /* a system file that was named but isn't there */
 
     snprintf(cmd, sizeof(cmd), "head -c 9000 /dev/urandom > %s; cp %s %s.before", sys, sys, sys);
     ck_assert_int_eq(system(cmd), 0);
-    s = rfg_snapshot_load(user, sys, "a", "");
+    s = load(user, sys, "a", "");
     ck_assert_double_eq(exact(s, 1, 32, 4), 1);
     rfg_snapshot_free(&s);
     ck_assert_int_eq(warnings(log), 2);
@@ -310,7 +318,7 @@ START_TEST(as_a_plain_search_says)
     unsigned x = 7;
     make_many();
     put(user, many, n_many);
-    struct rfg_snapshot *s = rfg_snapshot_load(user, "", "a", "");
+    struct rfg_snapshot *s = load(user, "", "a", "");
     ck_assert_uint_eq(rfg_snapshot_rows(s), n_many);
     for (size_t i = 0; i < n_many; i++)
         ck_assert_double_eq(exact(s, (int)many[i].problem.v[GEMM_M], (int)many[i].problem.v[GEMM_N], many[i].cu_count),
@@ -344,7 +352,7 @@ START_TEST(readers_share_it)
     void *failed;
     make_many();
     put(user, many, n_many);
-    shared = rfg_snapshot_load(user, "", "a", "");
+    shared = load(user, "", "a", "");
     for (int i = 0; i < 8; i++)
         pthread_create(&t[i], NULL, reader, dir);
     for (int i = 0; i < 8; i++) {

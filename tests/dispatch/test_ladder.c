@@ -604,6 +604,22 @@ START_TEST(locked_databases_cost_no_time)
 }
 END_TEST
 
+/* A lock that nobody lets go of costs a context's creation its patience of 2 s once, however much is read there. */
+START_TEST(locked_databases_are_waited_for_once)
+{
+    put_row(user_db, P8, 0, 5);
+    sqlite3 *h;
+    ck_assert_int_eq(sqlite3_open(user_db, &h), SQLITE_OK);
+    ck_assert_int_eq(sqlite3_exec(h, "pragma journal_mode=delete; begin exclusive", NULL, NULL, NULL), SQLITE_OK);
+    double before = rfg_now();
+    rfg_context *ctx = open_ctx(NULL);
+    ck_assert_double_lt(rfg_now() - before, 3.5);
+    ck_assert_int_eq(sqlite3_exec(h, "rollback", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(h);
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
 /* Many rows that can't be used make a few messages. */
 START_TEST(a_few_warnings_of_many_rows)
 {
@@ -744,6 +760,7 @@ int main(void)
     tcase_add_loop_test(tc, unreadable_databases_cost_only_speed, 0, 4);
     tcase_add_test(tc, misses_are_recorded);
     tcase_add_test(tc, locked_databases_cost_no_time);
+    tcase_add_test(tc, locked_databases_are_waited_for_once);
     tcase_add_test(tc, a_few_warnings_of_many_rows);
     tcase_add_test(tc, no_misses_no_file);
     tcase_add_test(tc, preparing);

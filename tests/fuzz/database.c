@@ -46,7 +46,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     (void)rfg_db_failed(db, &p, "sm_90", 132, "gemm_portable{tile_m=16}", "abc", what, sizeof(what));
     rfg_db_close(&db);
     free(rows);
-    struct rfg_snapshot *snap = rfg_snapshot_load(path, "", "sm_90", "");
+    db = rfg_db_open_to_read(path, false);
+    struct rfg_snapshot *snap = rfg_snapshot_load(db, "", "sm_90", "");
+    rfg_db_close(&db);
     FUZZ_CHECK(snap);
     const struct rfg_row *found = rfg_snapshot_exact(snap, &p, 132);
     if (found)
