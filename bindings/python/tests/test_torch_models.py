@@ -304,7 +304,8 @@ def test_copies_are_models_of_their_own():
     with torch.no_grad():
         for p in model.parameters():
             p.zero_()
-    assert torch.equal(logits(other, caches(other, 32)), logits(rt_enabled("Gemma3"), caches(other, 32)))
+    want = logits(rt_enabled("Gemma3"), caches(other, 32))  # the copy's weights are apart: it rounds in other places
+    assert (logits(other, caches(other, 32)) - want).abs().max() <= NEAR * want.abs().max()
     file = io.BytesIO()
     torch.save(other, file)
     file.seek(0)
@@ -330,7 +331,7 @@ def test_weights_are_joined():
     assert joined() == [True, True]
     model.to(torch.float32).to(BF16)
     assert joined() == [True, True]
-    assert all(torch.equal(t, state[name]) for name, t in model.state_dict().items())
+    assert all(torch.equal(t, state[name]) and t.is_contiguous() for name, t in model.state_dict().items())
     model.load_state_dict(state)
     assert joined() == [True, True] and torch.equal(logits(model), want)
     layer.self_attn.k_proj.weight.data = layer.self_attn.k_proj.weight.clone()  # by others: right all the same

@@ -308,6 +308,14 @@ def _apply(m: Any, function: Callable[..., Any], recurse: bool = True) -> Any:
     return m
 
 
+def _save(m: Any, destination: Any, prefix: str, keep_vars: bool) -> None:
+    """Of torch.nn.Module: state_dict() goes through it. Files of safetensors, and save_pretrained(), take no rows that are apart."""
+    type(m)._save_to_state_dict(m, destination, prefix, keep_vars)
+    for name in ("weight", "bias"):
+        if destination.get(prefix + name) is not None:
+            destination[prefix + name] = destination[prefix + name].contiguous()
+
+
 # ---- the switch -----------------------------------------------------------------------------------------------------------
 
 
@@ -389,6 +397,8 @@ def _enable(model: nn.Module, wanted: Sequence[str], most_rows: int, join: bool)
         vars(m)["forward"] = partial(rule.forward, m)
         if joined:
             vars(m)["_apply"] = partial(_apply, m)
+        for part in [getattr(m, name) for names in joined if names == GATED for name in names]:
+            vars(part)["_save_to_state_dict"] = partial(_save, part)
         report.replaced.append((name, kind, rule.op))
     _models().finish(model, rehearsals, "attention" in wanted, report)
     return report
@@ -402,6 +412,8 @@ def withdraw(m: nn.Module) -> bool:
         vars(m).pop("_apply", None)
         for names in settings.joined:
             _part(m, names)
+            for name in names:
+                vars(getattr(m, name)).pop("_save_to_state_dict", None)
     return settings is not None
 
 
