@@ -447,6 +447,9 @@ def arithmetic(src):
             yield "arithmetic", src.t[i].start, src.t[i].end, other[src.s(i)]
 
 
+SIGNLESS = re.compile(r"f?abs[fl]?$|l?labs$")
+
+
 def swapped(src):
     tighter = {"-": "-+*/%", "/": "*/%", "%": "*/%", "<<": "-+*/%<<>>"}
     for i in src.inside:
@@ -454,7 +457,8 @@ def swapped(src):
         if op in tighter and src.binary(i):
             a, b = src.left(i), src.right(i)
             if a > 0 and b > 0 and src.of(a, i - 1) != src.of(i + 1, b) and not (src.s(a - 1) in tighter[op] and src.binary(a - 1)) \
-                    and not (src.s(b + 1) in "*/%-+"[:3 if op == "-" else 5 if op == "<<" else 0] and src.binary(b + 1)):
+                    and not (src.s(b + 1) in "*/%-+"[:3 if op == "-" else 5 if op == "<<" else 0] and src.binary(b + 1)) \
+                    and not (op == "-" and SIGNLESS.match(src.s(a - 2)) and src.s(a - 1) == "(" and src.s(b + 1) == ")"):
                 yield "swapped", src.t[a].start, src.t[b].end, src.of(i + 1, b) + src.text[src.t[i - 1].end:src.t[i + 1].start] + src.of(a, i - 1)
         if op != "(" or src.t[i - 1].kind != "id" or src.s(i - 1) in WORDS or src.match[i] < 0 or UNORDERED.match(src.s(i - 1)) or not src.touches(i):
             continue

@@ -80,14 +80,14 @@ int f(int a)
 }
 int h(int a)
 {
-    return x - a - b + (1 << (int)n);
+    return x - a - b + (1 << (int)n) * fabs(x - y);
 }
 """, [
         ('swapped', 'g(b, a, p);'),
         ('swapped', 'g(s->n, s->m);'),
         ('swapped', 'return f(b) - a + a * b / c - 1;'),
-        ('swapped', 'return a - x - b + (1 << (int)n);'),
-        ('swapped', 'return x - a - b + ((int)n << 1);'),
+        ('swapped', 'return a - x - b + (1 << (int)n) * fabs(x - y);'),
+        ('swapped', 'return x - a - b + ((int)n << 1) * fabs(x - y);'),
     ]),
     ('arithmetic', 'ops/a.c', """int f(int a, int *p)
 {
