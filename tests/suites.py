@@ -45,13 +45,14 @@ ONLY_SWEPT = {"compile", "emu_correct", "emu_removals", "far"}
 LESS = {"emu_random": ["RFG_TEST_ARCH=gfx942"], "gemm_random": ["RFG_TEST_RANDOM=120"],
         "emu_elf": ["MALLOC_PERTURB_=0"]}  # meson's would fill the gigabytes that damaged files ask for
 
-# Run under ThreadSanitizer.
-THREADED = {"ladder", "cache", "db_files", "snapshot", "pool", "cpu_gemm", "gemm", "prepack", "act", "norm", "mha", "mha_variants", "faulty",
-            "emu_front"}
+# Run under ThreadSanitizer: tests, and cases of tests of which the rest would run the same threads again.
+THREADED = {"ladder", "cache", "db_files", "snapshot", "pool", "cpu_gemm", "act", "emu_front"}
+THREADED_CASES = [("gemm", "many_threads_one_context"), ("norm", "right_shapes"), ("mha", "right_prefill"), ("mha", "right_decode"), ("faulty", "threads")]
 
 # Not run under AddressSanitizer, and why.
 NOT_ASAN = {
     "asm": "assembles and emulates; what it links runs in emu_rules and jit",
+    "format": "converts every number there is, on the stack; the harness converts some", "fleet": "waits for processes; rfg-tune runs in tune",
     "bench": "times; the harness and programs run the same code", "calibrate": "times",
     "emu_checks": "the emulator runs whole kernels in emu_mutated, emu_nan, emu_front and emu_programs",
     "emu_counters": "the same", "emu_hip": "the same", "emu_random": "the same kernels as emu_mutated", "emu_twins": "compiles a corpus; the same",
@@ -169,6 +170,8 @@ class Test:
         return max(LEAST_LIMIT, int(PATIENCE * self.seconds))
 
     def suites(self):
+        if self.when == "tsan":
+            return ["tsan"]
         if not self.default:
             return ["sweep", "sweep-" + self.when]
         return ["default"] + ["asan"] * (self.sanitizers and self.name not in NOT_ASAN) + ["tsan"] * (self.sanitizers and self.name in THREADED)
@@ -290,6 +293,8 @@ def tests(build="build", ziglang="", releases=True):
             yield Test(name + "-slow", name, "others-rest", ["CK_INCLUDE_TAGS=" + SLOW[name]])
     for name, program, part, env in MORE:
         yield Test(name, program, part, env.split(";"))
+    for program, case in THREADED_CASES:
+        yield Test("%s-%s" % (program, case), program, "tsan", ["CK_RUN_CASE=" + case])
     yield from on_emulated_gpus(ziglang)
     if releases:
         yield from on_releases(build)
@@ -373,7 +378,7 @@ def everything():
 
 def tests_for(files):
     patterns = {p for path in files for p in patterns_for(path)}
-    return [t for t in everything() if any(fnmatch.fnmatch(t.name, p) or fnmatch.fnmatch(t.program, p) for p in patterns)]
+    return [t for t in everything() if t.when != "tsan" and any(fnmatch.fnmatch(t.name, p) or fnmatch.fnmatch(t.program, p) for p in patterns)]
 
 
 def changed_files(base):
@@ -425,7 +430,7 @@ def record(a):
 def self_test():
     """Each name and each pattern means something; each source file is seen by some test."""
     names = {t.name for t in everything()} | {t.program for t in everything()}
-    wrong = ["no test %s" % n for n in list(ALONE) + list(THREADED) + list(NOT_ASAN) if n not in names]
+    wrong = ["no test %s" % n for n in list(ALONE) + list(THREADED) + [p for p, _ in THREADED_CASES] + list(NOT_ASAN) if n not in names]
     wrong += ["seconds.tsv: no test %s" % n for n in SECONDS if n not in names]
     for pattern, seers in SEEN_BY + [(folder, seen) for folder, seen in OF_FOLDER.items()] + [("any", OF_ANY), ("kernels", OF_KERNELS)]:
         wrong += ["%s: no test %s" % (pattern, p) for p in seers if not any(fnmatch.fnmatch(n, p) for n in names)]

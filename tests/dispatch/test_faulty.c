@@ -635,9 +635,13 @@ int main(void)
                         every_call_fails_from_one_on, 0, (int)(sizeof(scenes) / sizeof(scenes[0])));
     tcase_add_test(tc, fake_is_strict);
     tcase_add_test(tc, not_ready_under_capture);
-    tcase_add_loop_test(tc, threads_load_a_module_once, 0, 2);
     tcase_add_test(tc, cases_on_two_devices);
     tcase_add_test(tc, device_names);
+    suite_add_tcase(su, tc);
+    tc = tcase_create("threads");
+    tcase_add_checked_fixture(tc, setup, program_teardown);
+    tcase_set_timeout(tc, 120);
+    tcase_add_loop_test(tc, threads_load_a_module_once, 0, 2);
     suite_add_tcase(su, tc);
     return run_suite(su);
 }
