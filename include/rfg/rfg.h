@@ -6,6 +6,7 @@
 #define RFG_RFG_H
 
 #include "rfg/act.h"
+#include "rfg/advance.h"
 #include "rfg/core.h"
 #include "rfg/device.h"
 #include "rfg/embedding.h"

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * From one decode step to the next on the device: one captured graph then runs step after step. */
+#ifndef RFG_ADVANCE_H
+#define RFG_ADVANCE_H
+
+#include "rfg/core.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct rfg_advance_params {
+    size_t size;                   /* sizeof(rfg_advance_params): see rfg/core.h. All other members may be zero */
+    const rfg_tensor *slots;       /* int64, shaped as positions: where the step's tokens go in the cache */
+    const rfg_tensor *block_table; /* [B,n] int32, n >= 1, row stride >= n; with page */
+    int64_t page;                  /* keys of a block: a power of two up to 2^20 */
+    const rfg_tensor *accepted;    /* [B] int32: tokens of the last step that count, 0 to Sq; NULL: Sq */
+    const rfg_tensor *active;      /* [B] int32: 0: the sequence stands still; NULL: none does for that */
+    /* Blocks that nobody uses, the next one last: [F] int32, F >= 1, and [1] int32, how many of them there are. */
+    const rfg_tensor *spare, *spare_count;
+} rfg_advance_params;
+#define RFG_ADVANCE_PARAMS_INIT                                                                                        \
+    {                                                                                                                  \
+        sizeof(rfg_advance_params), NULL, NULL, 0, NULL, NULL, NULL, NULL                                              \
+    }
+
+/* Makes a step's lengths, positions and slots from the last step's lengths (vLLM's advance_step). Of sequence b, with
+ * Sq tokens in each step and n = accepted[b]:
+ *
+ *   kv_lens[b]  += n
+ *   positions[b,j] = p(j) = kv_lens[b] - Sq + j              the step's tokens are the last of the sequence
+ *   slots[b,j]     = block_table[b, p(j) / page] * page + p(j) % page
+ *
+ *   kv_lens    [B] int32, changed in place: keys of each sequence, as rfg_op_mha_decode() takes them. Before the first
+ *              step: those of the prompt; with accepted, that are Sq in the first step. Afterwards: of the step's
+ * tokens, too. The rejected ones among them are written over by the next step positions  [B], or [B,Sq] with Sq from 1
+ * to 8; int32 or int64, packed: as [B Sq] what rfg_op_rope_append() takes params     or NULL: lengths and positions
+ * alone
+ *
+ * Blocks. Without spare the table holds all blocks that sequences come to. With spare it holds those of kv_lens keys,
+ * and a sequence that comes to a new one takes it: block_table[b,i] = spare[spare_count - 1], and spare_count is one
+ * less. Sequences take in the order of b. One that needs more than are left waits, as do all after it that need any:
+ * none is overtaken. An engine gives blocks back by putting them behind the last one.
+ *
+ * A sequence stands still where active[b] is 0; where kv_lens[b] is negative; where accepted[b] isn't from 0 to Sq;
+ * where a token would have a position below 0 or from 2^31 - 1 on, or no column of the table; where one of its blocks
+ * is negative (one taken from spare is then gone); and where it waits for blocks. Its kv_lens and row of the table
+ * stay, its slots are -1, its positions 0. What the step computes for it means nothing: once it goes again, its token
+ * is what it was when it stopped, and whoever writes tokens sees to that. Nothing outside of a tensor is read or
+ * written, whatever the tensors hold.
+ *
+ * B = 0 does nothing. B, F, n <= 2^31 - 1. Pointers must be aligned to their element's size. Aliasing: none, no element
+ * of kv_lens, positions, slots, block_table and spare_count may lie in another tensor of the call (refused; of
+ * block_table only with spare).
+ * The same bits in each run. Asynchronous, errors, warm-up: as rfg_op_gemm().
+ * Problem string: "advance i32->i64 B=64 Sq=1 blocks=256 page=16 slots=1 spare=4096" (kv_lens -> positions). blocks=:
+ * columns of the table, 0 without page=; slots=1, accepted=1, active=1: there are these; spare=: F. Of the layout,
+ * which tuned rows don't go by: ldb=: elements from a row of the table to the next. overlap=1: as for rfg_op_gemm(). */
+RFG_API RFG_NODISCARD rfg_status rfg_op_advance(rfg_context *ctx, const rfg_tensor *kv_lens,
+                                                const rfg_tensor *positions, const rfg_advance_params *params,
+                                                rfg_stream stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
