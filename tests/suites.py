@@ -92,6 +92,7 @@ RELEASE_GPUS = {"5.7": ("MI210", "gfx90a"), "6.1": ("MI300X", "gfx942"), "6.4": 
 # run every case by every variant on gfx90a, gfx942 and gfx1100.
 FEW = {
     "act": ["right_quantised", "rows_by_turns"],
+    "advance": ["right_options", "steps", "any_state"],
     "argmax": ["right_parts", "rows_by_turns"],
     "embedding": ["right_shapes", "right_values", "any_id", "rows_by_turns"],
     "far": ["far_few"],
@@ -120,7 +121,7 @@ FEW_OTHERS = {"gfx1030": ["gemm:right_partials"], "gfx1201": ["gemm:right_partia
 SWEPT = ["gfx90a", "gfx942", "gfx1100"]
 PARTS = {"attention": ["mha", "mha_invariant", "mha_rules", "mha_lengths", "mha_variants", "sample", "rope", "embedding"],
          "gemm": ["gemm", "gemm_codes", "gemm_mx", "gemm_tile", "prepack", "experts", "far"]}
-OF_OPERATORS = ["act", "argmax", "embedding", "experts", "far", "gemm", "gemm_codes", "gemm_mx", "gemm_tile", "invariant", "mha", "mha_invariant",
+OF_OPERATORS = ["act", "advance", "argmax", "embedding", "experts", "far", "gemm", "gemm_codes", "gemm_mx", "gemm_tile", "invariant", "mha", "mha_invariant",
                 "mha_lengths", "mha_rules", "mha_variants", "moe", "moe_align", "moe_route", "moe_sum", "norm", "prepack", "quantize", "rope",
                 "sample"]
 NOT_SWEPT = {("mha", "gfx90a"), ("mha_rules", "gfx90a"), ("mha_rules", "gfx1100"), ("mha_lengths", "gfx90a"), ("mha_lengths", "gfx1100"),

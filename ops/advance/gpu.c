@@ -7,7 +7,7 @@
 enum { P_THREADS };
 
 static const struct rfg_param params[] = {
-    [P_THREADS] = { "threads", 3, { 64, 256, 1024 } },
+    [P_THREADS] = { "threads", 2, { 64, 256 } },
 };
 
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)

@@ -32,6 +32,7 @@ struct call {
     rfg_act_params act;
     rfg_mha_params mha;
     rfg_embedding_params embedding;
+    rfg_advance_params advance;
     rfg_dequantize_params dequantize;
     rfg_quantize_params quantize;
     rfg_rope_params rope;

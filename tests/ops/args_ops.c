@@ -215,6 +215,7 @@ static const struct wrong embedding_wrongs[] = { { "scale", embedding_scale_nan 
                                                  { "scale", embedding_scale_inf },
                                                  { NULL, NULL } };
 
+#include "args_advance.h"
 #include "args_moe.h"
 #include "args_quantize.h"
 #include "args_route.h"
@@ -439,6 +440,19 @@ const struct form forms[] = {
       .args = { { "y", T2(B, 3, 20), ARG_OUT, 1u << RFG_F32 },
                 { "ids", T1(RFG_I32, 3), 0, 1u << RFG_I64, .values = { 1, 0, 4 } },
                 { "table", T2(B, 5, 20), 0, .sizes = 1 } } },
+    { "rfg_op_advance", "advance", "with spare blocks", advance, .call = { .advance = { .page = 4 } },
+      .wrongs = advance_wrongs, .n = 8,
+      .args = { { "kv_lens", T1(RFG_I32, 3), ARG_OUT, .values = { 4, 2, 7 } },
+                { "positions", T2(RFG_I64, 3, 2), ARG_OUT, 1u << RFG_I32 },
+                { "slots", T2(RFG_I64, 3, 2), ARG_OUT | ARG_OPTIONAL },
+                { "block_table", T2(RFG_I32, 3, 5), ARG_OUT, .sizes = 2, .values = { 1, 0, 4 } },
+                { "accepted", T1(RFG_I32, 3), ARG_OPTIONAL, .values = { 1, 2, 0 } },
+                { "active", T1(RFG_I32, 3), ARG_OPTIONAL, .values = { 1, 1, 0 } },
+                { "spare", T1(RFG_I32, 6), 0, .sizes = 1, .values = { 9, 8, 7, 6, 5, 4 } },
+                { "spare_count", T1(RFG_I32, 1), ARG_OUT, .values = { 6 } } } },
+    { "rfg_op_advance", "advance", "lengths and positions", advance, .wrongs = advance_plain_wrongs, .n = 2,
+      .args = { { "kv_lens", T1(RFG_I32, 3), ARG_OUT, .values = { 4, 2, 7 } },
+                { "positions", T1(RFG_I32, 3), ARG_OUT, 1u << RFG_I64 } } },
     { "rfg_op_dequantize", "dequantize", "one scale", dequantize, .wrongs = dequantize_wrongs, .n = 3,
       .args = { { "y", T2(B, 3, 20), ARG_OUT, FLOATS },
                 { "q", T2(RFG_E4M3, 3, 20), 0, CODES | NIBBLES },

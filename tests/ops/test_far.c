@@ -401,6 +401,7 @@ static const struct far tokens[] = {
     { "embedding i64,bf16->bf16 M=32 N=256 V=24", "V=20000000", "table", .index = "ids", .first = 1000 },
     { "embedding i32,f16->f32 M=32 N=129 V=24", "V=40000000", "table", .index = "ids", .first = 1000 },
     { "embedding i64,f16->f16 M=32 N=250 V=24", "ldy=" A_FEW, "y" },
+    { "advance i32->i64 B=32 Sq=2 blocks=6 page=4 slots=1", "ldb=" A_FEW, "block_table" },
     { "argmax bf16->i32 M=32 V=600", "ldx=" A_FEW, "x" },
     { "sample bf16->i32 B=32 V=600 temperature=1 top_p=1", "ldx=" A_FEW, "logits" },
     { "moe_route bf16->f32 T=32 E=64 top=4", "ldx=" A_FEW, "x" },

@@ -20,6 +20,8 @@ static const char *const problems[] = {
     "gemm_prepack bf16->bf16 N=32 K=64",
     "gemm_prepack f16->f16 N=32 K=4 groups=1",
     "embedding i64,bf16->f32 M=64 N=4096 V=128256 scaled=1",
+    "advance i32->i64 B=64 Sq=1 blocks=256 page=16 slots=1 accepted=1 active=1 spare=4096 ldb=300",
+    "advance i32->i32 B=64 Sq=8 blocks=0 accepted=1",
     "dequantize e4m3,f32->bf16 M=64 N=7168 group_rows=1 group_cols=128",
     "dequantize i8,e8m0->f32 M=64 N=7168 group_rows=128 group_cols=128 scale_columns=1",
     "quantize bf16->e4m3,f32 M=64 N=7168 group_rows=1 group_cols=128 reciprocal=3 floor_amax=10 scale_columns=1",

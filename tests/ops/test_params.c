@@ -78,6 +78,11 @@ static rfg_status embedding(const void *p)
     rfg_tensor t = F2(w, 4, 8), i = rfg_tensor_1d(ids, RFG_I32, 3), ty = F2(y, 3, 8);
     return rfg_op_embedding(ctx, &ty, &i, &t, p, NULL);
 }
+static rfg_status advance(const void *p)
+{
+    rfg_tensor lens = rfg_tensor_1d(ints, RFG_I32, 2), positions = rfg_tensor_1d(ints + 8, RFG_I32, 2);
+    return rfg_op_advance(ctx, &lens, &positions, p, NULL);
+}
 static rfg_status gemm(const void *p)
 {
     rfg_tensor tx = F2(x, 2, 8), tw = F2(w, 4, 8), ty = F2(y, 2, 4);
@@ -204,6 +209,13 @@ static const struct member {
     M(rfg_act_params, alpha, REAL, 2, act, act_and_mul),
     M(rfg_act_params, limit, REAL, .5, act, act_and_mul),
     M(rfg_act_params, quant, QUANT, 0, act, act_and_mul),
+    M(rfg_advance_params, slots, TENSOR, 0, advance),
+    M(rfg_advance_params, block_table, TENSOR, 0, advance),
+    M(rfg_advance_params, page, LONG, 4, advance),
+    M(rfg_advance_params, accepted, TENSOR, 0, advance),
+    M(rfg_advance_params, active, TENSOR, 0, advance),
+    M(rfg_advance_params, spare, TENSOR, 0, advance),
+    M(rfg_advance_params, spare_count, TENSOR, 0, advance),
     M(rfg_embedding_params, scale, REAL, 2, embedding),
     M(rfg_embedding_params, first, LONG, 1, embedding),
     M(rfg_gemm_params, bias, TENSOR, 0, gemm, gated),
@@ -445,8 +457,8 @@ static int check_line(const char *type, char *line)
 
 START_TEST(all_members)
 {
-    static const char *const headers[] = { "act",  "embedding", "gemm", "mha",   "moe",
-                                           "norm", "quantize",  "rope", "sample" };
+    static const char *const headers[] = { "act", "advance", "embedding", "gemm", "mha",
+                                           "moe", "norm",    "quantize",  "rope", "sample" };
     int found = 0;
     for (int h = 0; h < COUNT(headers); h++) {
         char *path = rfg_asprintf("%s/include/rfg/%s.h", getenv("RFG_SOURCE_ROOT"), headers[h]), type[64] = "";

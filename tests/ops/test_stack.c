@@ -72,6 +72,7 @@ static const char *const problems[] = {
     "moe_align i32->i32 T=33 top=8 E=33 weights=1 places=1",
     "moe_sum bf16->bf16 T=8 N=1024 top=8 weights=1",
     "embedding i32,bf16->bf16 M=37 N=512 V=100",
+    "advance i32->i64 B=300 Sq=4 blocks=40 page=4 slots=1 accepted=1 spare=200",
     "dequantize e4m3,f32->bf16 M=17 N=512",
     "quantize bf16->e4m3,f32 M=64 N=7168 group_rows=1 group_cols=128",
     "quantize f32->i8,e8m0 M=64 N=7168",

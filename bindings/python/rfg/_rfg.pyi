@@ -68,6 +68,7 @@ moe_workspace_bytes: Op
 rope: Op
 kv_append: Op
 rope_append: Op
+advance: Op
 rope_table: Op
 moe_route: Op
 argmax: Op

@@ -375,6 +375,20 @@ def rope_append(
     return q_out
 
 
+def advance(
+    kv_lens: Tensor, positions: Tensor, *, slots: Optional[Tensor] = None, block_table: Optional[Tensor] = None, page: int = 0,
+    accepted: Optional[Tensor] = None, active: Optional[Tensor] = None, spare: Optional[Tensor] = None,
+    spare_count: Optional[Tensor] = None, stream: Any = None, ctx: Ctx = None
+) -> None:
+    """rfg_op_advance: kv_lens [B] i32 of the next step, in place; positions [B] or [B,Sq] and slots of its tokens, by block_table
+    [B,n] i32 with blocks of `page` keys. accepted [B]: tokens of the last step that count; active [B]: 0: the sequence stands
+    still; new blocks are taken from the end of spare [F], of which there are spare_count [1]. All of these i32."""
+    _rfg.advance(
+        kv_lens, positions, slots=slots, block_table=block_table, page=page, accepted=accepted, active=active, spare=spare,
+        spare_count=spare_count, stream=stream, ctx=ctx
+    )  # fmt: skip
+
+
 def rope_table(table: Tensor, scaling: str = "default", theta: float = 10000.0, **options: Any) -> Tensor:
     """rfg_rope_table: fills table [maxpos,R] in host memory, f32, bf16 or f16, for rope(). scaling: default, linear, llama3, yarn.
     options: rfg_rope_table_params' other members: original, factor, low_freq_factor, high_freq_factor, beta_fast, beta_slow,

@@ -173,6 +173,13 @@ static rfg_status call_rfg_rope_table(function fn, rfg_context *ctx, const rfg_t
     return ((__typeof__(&rfg_rope_table))fn)(t[0], p);
 }
 
+static const rfg_advance_params advance_init = RFG_ADVANCE_PARAMS_INIT;
+PARAMS(advance, MEMBER(rfg_advance_params, slots, OUTPUT), MEMBER(rfg_advance_params, block_table, OUTPUT),
+       MEMBER(rfg_advance_params, page, INT64), MEMBER(rfg_advance_params, accepted, INPUT),
+       MEMBER(rfg_advance_params, active, INPUT), MEMBER(rfg_advance_params, spare, INPUT),
+       MEMBER(rfg_advance_params, spare_count, OUTPUT));
+CALLER(rfg_op_advance, rfg_advance_params, t[0], t[1])
+
 static const rfg_moe_align_params moe_align_init = RFG_MOE_ALIGN_PARAMS_INIT;
 PARAMS(moe_align, MEMBER(rfg_moe_align_params, format, INT32), MEMBER(rfg_moe_align_params, block, INT32),
        MEMBER(rfg_moe_align_params, experts, INT64), MEMBER(rfg_moe_align_params, offsets, OUTPUT),
@@ -253,6 +260,7 @@ static const struct op ops[] = {
     { "rope_append", "rfg_op_rope_append", "q_out k_cache v_cache - q k v cos_sin positions slots", &rope_append_params,
       call_rfg_op_rope_append },
     { "rope_table", "rfg_rope_table", "table -", &rope_table_params, call_rfg_rope_table },
+    { "advance", "rfg_op_advance", "kv_lens positions -", &advance_params, call_rfg_op_advance },
     { "moe_align", "rfg_op_moe_align", "rows - ids", &moe_align_params, call_rfg_op_moe_align },
     { "moe", "rfg_op_moe", "y - x w1 w2 ids weights", &moe_params, call_rfg_op_moe },
     { "moe_workspace_bytes", "rfg_moe_workspace_bytes", "y x w1 w2 ids weights -", &moe_params,

@@ -385,6 +385,19 @@ def sorted_pairs(ids, experts):
     return local[np.argsort(flat[local], kind="stable")], np.bincount(flat[local], minlength=experts)
 
 
+def test_advance():
+    kv_lens, table = np.array([4, 2, -1], np.int32), np.array([[7, -1], [6, -1], [5, -1]], np.int32)
+    positions, slots, count = np.zeros((3, 1), np.int64), np.zeros((3, 1), np.int64), np.array([2], np.int32)
+    spare = np.array([9, 8], np.int32)
+    assert rfg.advance(kv_lens, positions, slots=slots, block_table=table, page=4, spare=spare, spare_count=count) is None
+    assert kv_lens.tolist() == [5, 3, -1] and positions.ravel().tolist() == [4, 2, 0] and slots.ravel().tolist() == [32, 26, -1]
+    assert table.tolist() == [[7, 8], [6, -1], [5, -1]] and count.tolist() == [1]
+    rfg.advance(kv_lens, positions, accepted=np.array([0, 1, 1], np.int32), active=np.array([1, 0, 1], np.int32))
+    assert kv_lens.tolist() == [5, 3, -1] and positions.ravel().tolist() == [4, 0, 0]
+    with pytest.raises(rfg.Error, match="block_table is NULL: must be a tensor, with slots"):
+        rfg.advance(kv_lens, positions, slots=slots)
+
+
 @pytest.mark.parametrize("t,k,experts", [(1, 8, 256), (37, 4, 9), (200, 2, 3), (0, 8, 5)])
 def test_moe_align(rng, t, k, experts):
     ids, weights = rng.integers(-1, experts, (t, k)).astype(np.int32), normal(rng, t, k)

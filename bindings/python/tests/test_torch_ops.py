@@ -33,6 +33,10 @@ def close(a, b, rel=ROUNDED[torch.float32]):
     assert (a.double() - b.double()).abs().max() <= rel * max(1, b.abs().max())
 
 
+def i32(*values):
+    return torch.tensor(values, dtype=torch.int32)
+
+
 def table():
     return rfg.rope_table(torch.empty(16, 64))
 
@@ -83,6 +87,9 @@ CALLS = {
     "rope_append": lambda: (
         *caches(), randn(3, 4, 64, dtype=BF16), randn(3, 2, 64, dtype=BF16), randn(3, 2, 64, dtype=BF16), table(), torch.tensor([1, 0, 9]),
         torch.tensor([5, -1, 17]), randn(64), randn(64)),
+    "advance": lambda: (
+        i32(4, 2, -1), torch.zeros(3, dtype=torch.int64), torch.zeros(3, dtype=torch.int64), i32(7, -1, 6, -1, 5, -1).view(3, 2), 4, None,
+        i32(1, 1, 1), i32(9, 8), i32(2)),
     "argmax": lambda: (randn(2, 3, 50),),
     "sample": lambda: (randn(3, 50), torch.arange(3), torch.zeros(3, dtype=torch.int64), torch.tensor([0.5, 1.0, 0.0])),
     "rotate": lambda: (randn(2, 3, 4, 64, dtype=BF16), randn(2, 3, 2, 64, dtype=BF16), *beside(2, 3)),

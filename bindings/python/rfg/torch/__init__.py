@@ -41,6 +41,7 @@ mha_decode = _torch.ops.rfg.mha_decode
 rope = _torch.ops.rfg.rope
 kv_append = _torch.ops.rfg.kv_append
 rope_append = _torch.ops.rfg.rope_append
+advance = _torch.ops.rfg.advance
 argmax = _torch.ops.rfg.argmax
 sample = _torch.ops.rfg.sample
 

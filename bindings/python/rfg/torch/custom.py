@@ -274,6 +274,14 @@ def rope_append(
     return ops.rope_append(k_cache, v_cache, q, k, v, cos_sin, positions, slots, rope={"gptj": gptj, "last": last}, **options)
 
 
+def advance(
+    kv_lens: Tensor, positions: Tensor, slots: Optional[Tensor] = None, block_table: Optional[Tensor] = None, page: int = 0,
+    accepted: Optional[Tensor] = None, active: Optional[Tensor] = None, spare: Optional[Tensor] = None, spare_count: Optional[Tensor] = None
+) -> None:
+    options: Dict[str, Any] = dict(slots=slots, block_table=block_table, page=page, accepted=accepted, active=active)
+    ops.advance(kv_lens, positions, **options, spare=spare, spare_count=spare_count)
+
+
 def argmax(x: Tensor) -> Tensor:
     return ops.argmax(_rows(x)).view(x.shape[:-1])
 
@@ -439,6 +447,12 @@ OPS: List[Op] = [
         "Tensor? q_norm=None, Tensor? k_norm=None, " + _NORM + ", Tensor? k_scale=None, Tensor? v_scale=None, bool gptj=False, "
         "bool last=False) -> Tensor",
         lambda k_cache, v_cache, q, *_, **__: q.new_empty(q.shape),
+    ),
+    (
+        advance,
+        "(Tensor(a!) kv_lens, Tensor(b!) positions, Tensor(c!)? slots=None, Tensor(d!)? block_table=None, int page=0, "
+        "Tensor? accepted=None, Tensor? active=None, Tensor? spare=None, Tensor(e!)? spare_count=None) -> ()",
+        lambda *_, **__: None,
     ),
     (argmax, "(Tensor x) -> Tensor", lambda x: x.new_empty(x.shape[:-1], dtype=torch.int64)),
     (
