@@ -16,13 +16,6 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
     return is_gpu(dev, why);
 }
 
-static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
-{
-    (void)prob;
-    return p[P_THREADS] <= dev->max_threads ||
-           rfg_refuse(why, "threads=%d: must be at most %d", p[P_THREADS], dev->max_threads);
-}
-
 static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
 {
     (void)dev;
@@ -61,7 +54,6 @@ const struct rfg_variant advance_group = {
     .n_params = COUNT(params),
     .params = params,
     .supports = supports,
-    .valid = valid,
     .worth = worth,
     .predict = predict,
     .kernel = kernel,
