@@ -181,10 +181,10 @@ static void make_all(void)
 
 static void drop_all(void)
 {
-    struct buffer *all[] = { &embedding,   &norm1,  &norm2,     &norm3,    &w_qkv,  &w_o,     &w_gate_up,
-                             &w_down,      &head,   &cos_sin,   &k_cache,  &v_cache, &block_table, &kv_lens,
-                             &spare,       &spare_count, &tokens, &positions, &slots, &residual, &normed,
-                             &qkv,         &att,    &o,         &gate_up,  &act,    &logits };
+    struct buffer *all[] = { &embedding, &norm1,       &norm2,   &norm3,     &w_qkv,   &w_o,         &w_gate_up,
+                             &w_down,    &head,        &cos_sin, &k_cache,   &v_cache, &block_table, &kv_lens,
+                             &spare,     &spare_count, &tokens,  &positions, &slots,   &residual,    &normed,
+                             &qkv,       &att,         &o,       &gate_up,   &act,     &logits };
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         drop(all[i]);
 }
@@ -204,9 +204,8 @@ static rfg_tensor heads(int from, int n)
 
 static rfg_tensor cache(const struct buffer *b)
 {
-    return (rfg_tensor){
-        b->device, RFG_BF16, 4, { B * BLOCKS, PAGE, HKV, D, 0 }, { PAGE * HKV * D, HKV * D, D, 1, 0 }
-    };
+    return (
+        rfg_tensor){ b->device, RFG_BF16, 4, { B * BLOCKS, PAGE, HKV, D, 0 }, { PAGE * HKV * D, HKV * D, D, 1, 0 } };
 }
 
 static void linear(const struct buffer *y, const struct buffer *in, const struct buffer *w, int64_t n, int64_t k)
@@ -245,12 +244,9 @@ static void advance(void)
     rfg_tensor to = rfg_tensor_1d(slots.device, RFG_I64, B), list = rfg_tensor_1d(spare.device, RFG_I32, SPARE);
     rfg_tensor table = rfg_tensor_2d(block_table.device, RFG_I32, B, BLOCKS, BLOCKS);
     rfg_tensor count = rfg_tensor_1d(spare_count.device, RFG_I32, 1);
-    rfg_advance_params params = { .size = sizeof(params),
-                                  .slots = &to,
-                                  .block_table = &table,
-                                  .page = PAGE,
-                                  .spare = &list,
-                                  .spare_count = &count };
+    rfg_advance_params params = {
+        .size = sizeof(params), .slots = &to, .block_table = &table, .page = PAGE, .spare = &list, .spare_count = &count
+    };
     CHECK(rfg_op_advance(ctx, &lens, &at, &params, stream));
 }
 
@@ -424,7 +420,8 @@ static int compare(int at, const char *how)
     int right = differs <= 0.01 * most;
     for (int b = 0; b < B; b++)
         for (int i = 0; i < VOCAB; i++)
-            right &= ids[b] >= 0 && ids[b] < VOCAB && to_double(got[b * VOCAB + i]) <= to_double(got[b * VOCAB + ids[b]]);
+            right &=
+                ids[b] >= 0 && ids[b] < VOCAB && to_double(got[b * VOCAB + i]) <= to_double(got[b * VOCAB + ids[b]]);
     printf("step %d, %s: tokens %d %d %d %d, %s (largest difference %.3g, largest value %.3g)\n", at, how, ids[0],
            ids[1], ids[2], ids[3], right ? "right" : "WRONG", differs, most);
     return right;

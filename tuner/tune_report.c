@@ -21,14 +21,19 @@ double tune_mean_of(const struct tune_geomean *g)
     return g->n ? exp(g->logs / g->n) : 0;
 }
 
+/* Is the spread more than how far the winner is from another time? */
+static bool swamped(const struct rfg_row *r, double other_us)
+{
+    return other_us > 0 && other_us != r->median_us && r->spread_us >= fabs(other_us - r->median_us);
+}
+
 const char *tune_spread_swamps(const struct rfg_row *r)
 {
-    double lead = r->default_us - r->median_us, distance = fabs(r->vendor_us - r->median_us);
     if (r->spread_us >= r->median_us)
         return "time";
-    if (r->default_us > 0 && lead > 0 && r->spread_us >= lead)
+    if (r->default_us > r->median_us && swamped(r, r->default_us))
         return "default";
-    if (r->vendor_us > 0 && distance > 0 && r->spread_us >= distance)
+    if (swamped(r, r->vendor_us))
         return "vendor";
     return r->spread_us >= r->median_us / 2 ? "half" : NULL;
 }
@@ -63,11 +68,13 @@ struct tune_summary tune_summarize(const struct tune *t)
 /* ---- the table -----------------------------------------------------------------------------------------------------
  */
 
-/* "1.25x", "-" if there is nothing to compare with. */
-static char *times_text(double other_us, double median_us, char *buf, size_t size)
+/* "1.25x"; "-" if there is nothing to compare with; "no diff" if the spread swamps the difference. */
+static char *times_text(const struct rfg_row *r, double other_us, char *buf, size_t size)
 {
-    if (other_us > 0 && median_us > 0)
-        snprintf(buf, size, "%.2fx", other_us / median_us);
+    if (swamped(r, other_us))
+        snprintf(buf, size, "no diff");
+    else if (other_us > 0 && r->median_us > 0)
+        snprintf(buf, size, "%.2fx", other_us / r->median_us);
     else
         snprintf(buf, size, "-");
     return buf;
@@ -97,8 +104,8 @@ void tune_print_table(const struct tune *t, FILE *out)
         }
         fprintf(out, "%-*s %10.2f %8.2f %7.1f %8s %8s %6.3f %12s %6s  %s%s\n", width, s->text, s->row.median_us,
                 s->row.spread_us, s->row.median_us > 0 ? 100 * s->floor_us / s->row.median_us : 0,
-                times_text(s->row.default_us, s->row.median_us, def, sizeof(def)),
-                times_text(s->row.vendor_us, s->row.median_us, vendor, sizeof(vendor)), s->row.error, counts, seconds,
+                times_text(&s->row, s->row.default_us, def, sizeof(def)),
+                times_text(&s->row, s->row.vendor_us, vendor, sizeof(vendor)), s->row.error, counts, seconds,
                 rfg_row_config(&s->row, config, sizeof(config)), s->state == SHAPE_CURRENT ? "  (up to date)" : "");
     }
     if (m.left) {

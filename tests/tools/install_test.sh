@@ -32,6 +32,25 @@ for program in linear_c linear_cc; do
 done
 ! readelf -d "$lib/librfg.so" | grep -qiE 'NEEDED.*(hip|cuda|nvrtc|comgr)' || fail "librfg links a GPU library"
 
+# What packaging/where.sh says to set is enough, and it says nothing more to who has set it.
+(
+    unset PKG_CONFIG_PATH LD_LIBRARY_PATH
+    "$source/packaging/where.sh" "$lib" >"$tmp/where"
+    [ "$(sed 's/=.*//' "$tmp/where")" = "export PKG_CONFIG_PATH
+export LD_LIBRARY_PATH" ] || { cat "$tmp/where"; fail "where.sh"; }
+    . "$tmp/where"
+    # shellcheck disable=SC2046
+    gcc -std=c17 "$tmp/linear.c" -o "$tmp/linear_where" $(pkg-config --cflags --libs rfg)
+    XDG_DATA_HOME=$tmp XDG_CACHE_HOME=$tmp "$tmp/linear_where" >/dev/null || fail "linear_where: exit $?"
+    unset LD_LIBRARY_PATH
+    rpath=$(sed -n 's/.*linked with //p' "$tmp/where")
+    # shellcheck disable=SC2046
+    gcc -std=c17 "$tmp/linear.c" -o "$tmp/linear_where" $(pkg-config --cflags --libs rfg) "$rpath"
+    XDG_DATA_HOME=$tmp XDG_CACHE_HOME=$tmp "$tmp/linear_where" >/dev/null || fail "linear_where, by its rpath: exit $?"
+    "$source/packaging/where.sh" "$lib" >"$tmp/where"
+    [ "$(sed 's/=.*//' "$tmp/where")" = "export LD_LIBRARY_PATH" ] || { cat "$tmp/where"; fail "where.sh, PKG_CONFIG_PATH being set"; }
+)
+
 # Each public header alone, in C and in C++.
 for header in "$root"/include/rfg/*.h; do
     name=rfg/$(basename "$header")

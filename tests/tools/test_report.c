@@ -189,6 +189,42 @@ START_TEST(when_the_spread_swamps)
 }
 END_TEST
 
+/* The last table says so in place of a ratio. */
+START_TEST(table_says_what_the_spread_swamps)
+{
+    static const struct {
+        double spread, def, vendor;
+        const char *said;
+    } rows[] = {
+        { 1, 12, 0, "    1.20x        -" },  { 1, 11, 12, "  no diff    1.20x" },  { 1, 10, 9.5, "    1.00x  no diff" },
+        { 1, 9.5, 0, "  no diff        -" }, { 30, 39, 42, "  no diff    4.20x" },
+    };
+    struct tune_shape shapes[5] = { 0 };
+    struct tune t = { .shapes = shapes, .n_shapes = 5 };
+    char *text, *at;
+    size_t size;
+    for (int i = 0; i < t.n_shapes; i++) {
+        snprintf(shapes[i].text, sizeof(shapes[i].text), "problem %d", i);
+        shapes[i].state = SHAPE_CURRENT;
+        shapes[i].row.problem.op = rfg_ops[0];
+        shapes[i].row.median_us = 10;
+        shapes[i].row.spread_us = rows[i].spread;
+        shapes[i].row.default_us = rows[i].def;
+        shapes[i].row.vendor_us = rows[i].vendor;
+    }
+    FILE *f = open_memstream(&text, &size);
+    tune_print_table(&t, f);
+    fclose(f);
+    at = text;
+    for (int i = 0; i < t.n_shapes; i++) {
+        at = strchr(at, '\n') + 1;
+        ck_assert_msg(strstr(at, rows[i].said) && strstr(at, rows[i].said) < strchr(at, '\n'),
+                      "row %d: no '%s' in:\n%s", i, rows[i].said, text);
+    }
+    free(text);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     if (argc > 1)
@@ -202,6 +238,7 @@ int main(int argc, char **argv)
     tcase_add_test(tc, of_what_is_hard_to_show);
     tcase_add_test(tc, of_nothing);
     tcase_add_test(tc, when_the_spread_swamps);
+    tcase_add_test(tc, table_says_what_the_spread_swamps);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

@@ -11,6 +11,8 @@ from torch import nn
 
 import rfg
 import rfg.torch as rt
+from rfg.torch import comparing
+from rfg.torch.comparing import Comparison, Times, gain
 
 BF16 = torch.bfloat16
 
@@ -268,10 +270,33 @@ def test_compiles_without_a_break(model, backend):
         assert torch.equal(torch.compile(model, fullgraph=True, backend=backend)(IDS), want)
 
 
+def test_times_and_their_spread():
+    """No clock here: what is said of samples."""
+    base = [100e-6, 101e-6, 102e-6, 103e-6, 104e-6, 105e-6, 106e-6, 107e-6, 900e-6]
+    slow = Times.of(base)
+    assert slow == (104e-6, 102e-6, 106e-6, 9) and str(slow) == "104.0 us +-2 %"  # the outlier is in no figure
+    assert gain(slow, Times.of([t / 2 for t in base])) == pytest.approx(2) and gain(slow, Times.of([t * 2 for t in base])) == pytest.approx(0.5)
+    noise = Times.of([1e-6, 2e-6, 5e-6, 103e-6, 104e-6, 300e-6, 429e-6])  # a middle half from 5 (or so) to 300 us
+    assert gain(slow, noise) is None and gain(noise, slow) is None
+    assert gain(Times.of([429e-6]), Times.of([1e-6])) is None and gain(Times.of([4e-6] * 2), Times.of([1e-6] * 2)) is None  # too few
+    assert gain(Times.of([4e-6, 5e-6, 6e-6]), Times.of([1e-6, 2e-6, 4e-6])) is None  # all of few runs count
+    assert gain(Times.of([4e-6, 5e-6, 6e-6]), Times.of([1e-6, 2e-6, 3.9e-6])) == pytest.approx(2.5)
+    text = str(Comparison(slow, noise, {"linear": (slow, Times.of([t / 2 for t in base]))}, 0.0, 1.0, 1.0))
+    assert "2.00x" in text.splitlines()[1] and "no difference" in text.splitlines()[2] and "104.0 us +-2 %" in text
+
+
+def test_both_sides_are_measured_in_turn(model, monkeypatch):
+    sides = []
+    clock = comparing._clock
+    monkeypatch.setattr(comparing, "_clock", lambda call, inputs: sides.append((bool(used(model)), len(inputs))) or clock(call, inputs))
+    rt.compare(model, (IDS,), runs=5, show=False)
+    assert sides == [(True, 1), (False, 1), (False, 1), (True, 1), (True, 1), (False, 1), (False, 2), (True, 2)]
+
+
 def test_compare(model):
     c = rt.compare(model, (IDS,), runs=3)
     assert set(c.by_op) == {"linear", "rmsnorm", "layernorm", "embedding", "act", "gated"}
-    assert c.before > 0 and c.after > 0 and 0 <= c.difference <= NEAR[model.embed.weight.dtype] * max(1, c.largest) and c.same_argmax >= 0.9  # a near tie
+    assert c.before.median > 0 and c.after.median > 0 and c.after.runs == 3 and 0 <= c.difference <= NEAR[model.embed.weight.dtype] * max(1, c.largest) and c.same_argmax >= 0.9  # a near tie
     assert "forward" in str(c) and used(model) == []
     rt.enable(model, ops=["rmsnorm"])
     assert "rmsnorm" not in rt.compare(model, {"ids": IDS}, ops=["linear"], runs=1).by_op

@@ -4,6 +4,7 @@
 import copy
 import time
 from collections import defaultdict
+from statistics import median
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
 import torch
@@ -16,22 +17,51 @@ from .proof import first
 LABELS = {"rope": "attention", "residual": "layer"}  # of modules that are timed with all that is in them
 
 
+TURNS = 4  # of each side: what slows the machine for a while slows both
+ENOUGH = 3  # runs without which nothing is known of their spread
+
+
+class Times(NamedTuple):
+    """Of some runs, in seconds: their median, and where the middle half of them lies (of fewer than five: all of them)."""
+
+    median: float
+    low: float
+    high: float
+    runs: int
+
+    @staticmethod
+    def of(samples: List[float]) -> "Times":
+        s = sorted(samples)
+        edge = (len(s) - 1) // 4
+        return Times(median(s), s[edge], s[-1 - edge], len(s))
+
+    def __str__(self) -> str:
+        return "%.1f us +-%.0f %%" % (self.median * 1e6, (self.high - self.low) / 2 / self.median * 100)
+
+
+def gain(before: Times, after: Times) -> Optional[float]:
+    """How many times as fast the second is; None: no difference that the spread wouldn't explain."""
+    known = min(before.runs, after.runs) >= ENOUGH
+    return before.median / after.median if known and (before.low > after.high or after.low > before.high) else None
+
+
 class Comparison(NamedTuple):
-    """compare()'s result. Times in seconds, of one forward. by_op: the modules of an operator together, (before, with rfg); they
+    """compare()'s result. Times are of one forward. by_op: the modules of an operator together, (before, with rfg); they
     are timed one by one, and waited for, so that their sum is more than the forward takes. A layer's contains all in it, an
     attention's and a gated MLP's their linear layers."""
 
-    before: float
-    after: float
-    by_op: Dict[str, Tuple[float, float]]
+    before: Times
+    after: Times
+    by_op: Dict[str, Tuple[Times, Times]]
     difference: float  #: largest |a - b| of the outputs
     largest: float  #: largest |a| without rfg
     same_argmax: float  #: share of rows whose largest output is the same one
 
     def __str__(self) -> str:
-        lines = ["%-12s %10s %10s %8s" % ("", "before us", "rfg us", "gain")]
+        lines = ["%-12s %20s %20s  %s" % ("", "before", "rfg", "gain")]
         for name, (a, b) in list(self.by_op.items()) + [("forward", (self.before, self.after))]:
-            lines.append("%-12s %10.1f %10.1f %7.2fx" % (name, a * 1e6, b * 1e6, a / b))
+            times = gain(a, b)
+            lines.append("%-12s %20s %20s  %s" % (name, a, b, "no difference" if times is None else "%.2fx" % times))
         lines.append("largest difference %.3g of outputs up to %.3g; argmax the same in %.1f %%" % (self.difference, self.largest, self.same_argmax * 100))
         return "\n".join(lines)
 
@@ -41,8 +71,8 @@ def _synchronise() -> None:
         torch.cuda.synchronize()
 
 
-def _clock(call: Callable[[Any], Any], inputs: List[Any]) -> float:
-    """The median of a run for each of the inputs."""
+def _clock(call: Callable[[Any], Any], inputs: List[Any]) -> List[float]:
+    """A run for each of the inputs."""
     times = []
     for one in inputs:
         _synchronise()
@@ -50,10 +80,12 @@ def _clock(call: Callable[[Any], Any], inputs: List[Any]) -> float:
         call(one)
         _synchronise()
         times.append(time.perf_counter() - start)
-    return sorted(times)[len(times) // 2]
+    return times
 
 
-def _clock_ops(kinds: Dict[nn.Module, str], call: Callable[[Any], Any], inputs: List[Any]) -> Dict[str, float]:
+def _clock_ops(kinds: Dict[nn.Module, str], call: Callable[[Any], Any], inputs: List[Any]) -> Dict[str, List[float]]:
+    """By operator, a sum over its modules for each of the inputs."""
+    times: Dict[str, List[float]] = defaultdict(list)
     total: Dict[str, float] = defaultdict(float)
     began: Dict[nn.Module, float] = {}
 
@@ -68,11 +100,14 @@ def _clock_ops(kinds: Dict[nn.Module, str], call: Callable[[Any], Any], inputs: 
     hooks = [h for m in kinds for h in (m.register_forward_pre_hook(before), m.register_forward_hook(after))]
     try:
         for one in inputs:
+            total.clear()
             call(one)
+            for name, t in total.items():
+                times[name].append(t)
     finally:
         for h in hooks:
             h.remove()
-    return {name: t / len(inputs) for name, t in total.items()}
+    return times
 
 
 def _kinds(model: nn.Module) -> Dict[nn.Module, str]:
@@ -92,8 +127,8 @@ def _kinds(model: nn.Module) -> Dict[nn.Module, str]:
 def compare(
     model: nn.Module, inputs: Any, ops: Optional[Iterable[str]] = None, most_rows: int = 128, runs: int = 10, show: bool = True
 ) -> Comparison:
-    """Runs a model without rfg and with it: times by operator and of the forward, and how far the outputs differ; prints them
-    (show). inputs: a tensor, a tuple of arguments, or a dict of keyword arguments; caches among them are copied for each run.
+    """Runs a model without rfg and with it, in turn: times by operator and of the forward, medians with the spread of the runs, and
+    how far the outputs differ; prints them (show). Fewer than 3 runs tell no difference. inputs: a tensor, a tuple of arguments, or a dict of keyword arguments; caches among them are copied for each run.
     The model is left as it was."""
     if runs < 1:
         raise Error("compare: runs: %d: must be at least 1" % runs)
@@ -106,22 +141,37 @@ def compare(
     def copies(n: int) -> List[Any]:
         return [copy.deepcopy(inputs) for _ in range(n)]
 
+    forward: Dict[bool, List[float]] = {False: [], True: []}
+    by_op: Dict[bool, Dict[str, List[float]]] = {False: defaultdict(list), True: defaultdict(list)}
+
+    def measure(kinds: Dict[nn.Module, str], ours: bool, n: int) -> None:
+        call(copies(1)[0])  # what is done once
+        forward[ours] += _clock(call, copies(n))
+        for name, times in _clock_ops(kinds, call, copies(n)).items():
+            by_op[ours][name] += times
+
     disable(model)
     try:
         plain = first(call(copies(1)[0])).float()
         enable(model, ops, most_rows)
         kinds = _kinds(model)
         ours = first(call(copies(1)[0])).float()
-        after, after_ops = _clock(call, copies(runs)), _clock_ops(kinds, call, copies(runs))
-        disable(model)
-        before, before_ops = _clock(call, copies(runs)), _clock_ops(kinds, call, copies(runs))
+        on, turns = True, min(TURNS, runs)
+        for turn in range(turns):
+            for side in (on, not on):
+                if side and not on:
+                    enable(model, ops, most_rows)
+                elif on and not side:
+                    disable(model)
+                on = side
+                measure(kinds, on, runs * (turn + 1) // turns - runs * turn // turns)
     finally:
         disable(model)
         for arguments in calls_before:
             enable(model, *arguments)
-    by_op = {name: (before_ops[name], after_ops[name]) for name in before_ops if name in after_ops}
+    named = {name: (Times.of(times), Times.of(by_op[True][name])) for name, times in by_op[False].items() if name in by_op[True]}
     same = float((plain.argmax(-1) == ours.argmax(-1)).float().mean())
-    result = Comparison(before, after, by_op, float((plain - ours).abs().max()), float(plain.abs().max()), same)
+    result = Comparison(Times.of(forward[False]), Times.of(forward[True]), named, float((plain - ours).abs().max()), float(plain.abs().max()), same)
     if show:
         print(result)
     return result
