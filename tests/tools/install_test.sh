@@ -32,6 +32,11 @@ for program in linear_c linear_cc; do
 done
 ! readelf -d "$lib/librfg.so" | grep -qiE 'NEEDED.*(hip|cuda|nvrtc|comgr)' || fail "librfg links a GPU library"
 
+# Where nobody says otherwise libraries are in the prefix's lib: docs/python.md and pkg-config's and ld.so's defaults rely on it.
+meson introspect "$source/meson.build" --buildoptions | python3 -c 'import json, sys
+libdir = next(o["value"] for o in json.load(sys.stdin) if o["name"] == "libdir")
+sys.exit(libdir != "lib" and "libdir is %s by default" % libdir)' || fail "meson.build"
+
 # What packaging/where.sh says to set is enough, and it says nothing more to who has set it.
 (
     unset PKG_CONFIG_PATH LD_LIBRARY_PATH
