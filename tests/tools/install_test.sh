@@ -33,7 +33,7 @@ done
 ! readelf -d "$lib/librfg.so" | grep -qiE 'NEEDED.*(hip|cuda|nvrtc|comgr)' || fail "librfg links a GPU library"
 
 # Where nobody says otherwise libraries are in the prefix's lib: docs/python.md and pkg-config's and ld.so's defaults rely on it.
-meson introspect "$source/meson.build" --buildoptions | python3 -c 'import json, sys
+meson introspect "$source/meson.build" --buildoptions 2>/dev/null | python3 -c 'import json, sys
 libdir = next(o["value"] for o in json.load(sys.stdin) if o["name"] == "libdir")
 sys.exit(libdir != "lib" and "libdir is %s by default" % libdir)' || fail "meson.build"
 

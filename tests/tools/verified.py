@@ -7,7 +7,7 @@
 
 SUPPORTS is the program tests/supports of a build (default: build/tests/supports): which variants take which problems of a row. Tests append lines to
 $RFG_VERIFIED_FILE only when they passed; runs worth keeping are in docs/verified/*.jsonl. A problem counts as run where its group of test cases ran one of
-its variants, or where tuned_configs/ has a measured row of its operator, formats and options: rfg-tune checks each winner against the oracle. A cell is the
+its variants (of a whole suite's run that was only counted: any), or where tuned_configs/ has a measured row of its operator, formats and options: rfg-tune checks each winner against the oracle. A cell is the
 least that holds for all problems of its row. Rows and columns that are the same become one."""
 import collections
 import csv
@@ -35,6 +35,7 @@ runs = collections.OrderedDict()      # device title -> variant -> runs that wer
 cases = collections.Counter()         # device title -> cases
 compiled = collections.OrderedDict()  # (target, compiler) -> variant -> code objects
 ran = collections.defaultdict(set)    # "hardware" or "emulated", arch, group of test cases -> variants
+suites = set()                        # arch, group of test cases: of suites that ran on hardware as a whole
 tuned = collections.defaultdict(set)  # arch, operator, formats, options -> variants
 
 
@@ -56,6 +57,8 @@ for path in sorted(glob.glob(os.path.join(ROOT, "docs", "verified", "*.jsonl")))
         if "compiled_for" in line:
             variants = compiled.setdefault((line["compiled_for"], line["compiler"]), collections.OrderedDict())
             variants[line["variant"]] = variants.get(line["variant"], 0) + line["code_objects"]
+        elif "suite" in line:
+            suites.update((line["arch"], group) for group in line["groups"])
         else:
             cases[title(line)] += line["cases"]
             variants = runs.setdefault(title(line), collections.OrderedDict())
@@ -109,7 +112,7 @@ def level(arch, group, problem, variants):
     op, formats, *words = problem.split()
     if not variants:
         how = "no"
-    elif variants & (ran["hardware", arch, group] | tuned[arch, op, formats, options(words)]):
+    elif (arch, group) in suites or variants & (ran["hardware", arch, group] | tuned[arch, op, formats, options(words)]):
         how = "hardware"
     elif variants & ran["emulated", arch, group]:
         how = "emulated"
