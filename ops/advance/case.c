@@ -91,8 +91,9 @@ static void advance_fill(const struct rfg_problem *prob, int tensor, const rfg_t
         fill_blocks(to, v[ADVANCE_SPARE], 16, &seed);
     if (tensor == CASE_COUNT) {
         int64_t few = (int64_t)(rfg_random(&seed) % (uint64_t)v[ADVANCE_SPARE]);
-        const int64_t counts[] = { v[ADVANCE_SPARE], few, few / 2, 0, -1, INT32_MAX, INT32_MIN, few };
-        *to = (int32_t)counts[rfg_random(&seed) % 8];
+        const int64_t counts[] = { v[ADVANCE_SPARE], few, INT32_MAX, few / 2, v[ADVANCE_SPARE], few / 4, -1, 0 };
+        /* One problem after the other has another kind, by any seed. */
+        *to = (int32_t)counts[(rfg_random(&seed) + (uint64_t)(v[ADVANCE_B] + v[ADVANCE_SPARE])) % 8];
     }
     if (tensor == CASE_ACCEPTED || tensor == CASE_ACTIVE)
         for (int64_t b = 0; b < v[ADVANCE_B]; b++) {
