@@ -56,6 +56,14 @@ struct rfg_problem op_problem(const char *text)
     return prob;
 }
 
+void op_problem_refused(const char *text, const char *words)
+{
+    struct rfg_problem prob;
+    struct rfg_reason why = { "" };
+    ck_assert_msg(!rfg_problem_parse(&prob, text, &why), "%s: was taken", text);
+    ck_assert_msg(strstr(why.text, words), "%s: '%s' lacks '%s'", text, why.text, words);
+}
+
 void op_config_taken(const char *arch, const char *problem, const char *config, const char *words)
 {
     struct rfg_problem prob = op_problem(problem);

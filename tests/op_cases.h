@@ -64,6 +64,8 @@ void op_case_right(rfg_context *ctx, const char *problem, enum rfg_data data, ui
 
 /* The problem that a string says; fails the test if it says none. */
 struct rfg_problem op_problem(const char *text);
+/* It says none, for a reason that has these words. */
+void op_problem_refused(const char *text, const char *words);
 /* Whether the variant of a configuration ("gemm_skinny{...}") takes the problem with it on an imagined device: it must
  * refuse in these words, or, if they are NULL, take it. */
 void op_config_taken(const char *arch, const char *problem, const char *config, const char *words);
