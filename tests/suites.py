@@ -313,6 +313,7 @@ OF_FOLDER = {
     "gemm": ["gemm*", "experts", "prepack", "cpu_gemm", "cpu_i8", "vendor*", "asm", "xcd", "invariant", "pack", "moe", "decoder"],
     "mha": ["mha*", "decoder"], "quantize": ["quantize", "quotient", "mx_outputs", "moe"], "norm": ["norm", "mx_outputs"],
     "act": ["act", "mx_outputs"], "moe": ["moe*", "experts"], "rope": ["rope", "decoder"], "sample": ["sample", "decoder"],
+    "advance": ["advance", "example-*"],
 }
 # What runs every operator in some way.
 OF_ANY = ["args", "far", "model", "operands", "outputs", "oracles", "describe", "ranks", "overlap", "python", "compile*"]
@@ -325,7 +326,7 @@ SEEN_BY = [
     ("ops/cpu/*", ["act", "norm", "quantize", "embedding", "moe*", "mx_outputs", "pool", "fork", "rope", "sample", "argmax", "invariant"]),
     ("ops/calibrate/*", ["calibrate", "compile*"]),
     ("ops/*", ["args", "params", "model", "operand*", "outputs", "oracles", "ladder", "ranks", "describe", "asm", "overlap", "gemm*", "experts", "norm*", "act*", "mha*", "quantize*",
-               "moe*", "embedding*", "rope*", "sample*", "argmax*", "prepack*", "xcd", "compile*", "fuzz-problem", "shapes", "programs", "tune", "bench", "verified"]),
+               "moe*", "advance*", "embedding*", "rope*", "sample*", "argmax*", "prepack*", "xcd", "compile*", "fuzz-problem", "shapes", "programs", "tune", "bench", "verified"]),
     ("asm/*", ["asm", "invariant", "compile*"]),
     ("base/*", ["*"]),
     ("dispatch/db/*", ["db*", "snapshot", "shapes*", "packs", "rfg_db", "rfg_pack", "ladder", "overlap", "tune", "tune_faults", "online", "fleet*", "fuzz-*",

@@ -37,14 +37,14 @@ static int advance_tensors(const struct rfg_problem *prob, struct rfg_tensor_spe
     bool spare = v[ADVANCE_SPARE] > 0;
     spec[CASE_POSITIONS] = tokens("positions", (rfg_dtype)prob->dtype[1], prob, true);
     spec[CASE_LENS] = ints("kv_lens", v[ADVANCE_B], true);
-    spec[CASE_LENS_OUT] = in_place(spec[CASE_LENS], "kv_lens_out", CASE_LENS);
+    spec[CASE_LENS_OUT] = in_place(spec[CASE_LENS], "lens_out", CASE_LENS);
     spec[CASE_SLOTS] = tokens("slots", RFG_I64, prob, v[ADVANCE_SLOTS]);
     spec[CASE_TABLE] = rfg_rows_spec("block_table", RFG_I32, v[ADVANCE_B], v[ADVANCE_BLOCKS], 1, v[ADVANCE_LDB], -1);
     spec[CASE_TABLE].absent = !v[ADVANCE_PAGE];
-    spec[CASE_TABLE_OUT] = in_place(spec[CASE_TABLE], "block_table_out", CASE_TABLE);
+    spec[CASE_TABLE_OUT] = in_place(spec[CASE_TABLE], "table_out", CASE_TABLE);
     spec[CASE_TABLE_OUT].absent = !spare;
     spec[CASE_COUNT] = ints("spare_count", 1, spare);
-    spec[CASE_COUNT_OUT] = in_place(spec[CASE_COUNT], "spare_count_out", CASE_COUNT);
+    spec[CASE_COUNT_OUT] = in_place(spec[CASE_COUNT], "count_out", CASE_COUNT);
     spec[CASE_ACCEPTED] = ints("accepted", v[ADVANCE_B], v[ADVANCE_ACCEPTED]);
     spec[CASE_ACTIVE] = ints("active", v[ADVANCE_B], v[ADVANCE_ACTIVE]);
     spec[CASE_SPARE] = ints("spare", v[ADVANCE_SPARE], spare);
