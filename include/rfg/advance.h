@@ -32,11 +32,12 @@ typedef struct rfg_advance_params {
  *   positions[b,j] = p(j) = kv_lens[b] - Sq + j              the step's tokens are the last of the sequence
  *   slots[b,j]     = block_table[b, p(j) / page] * page + p(j) % page
  *
- *   kv_lens    [B] int32, changed in place: keys of each sequence, as rfg_op_mha_decode() takes them. Before the first
- *              step: those of the prompt; with accepted, that are Sq in the first step. Afterwards: of the step's
- * tokens, too. The rejected ones among them are written over by the next step positions  [B], or [B,Sq] with Sq from 1
- * to 8; int32 or int64, packed: as [B Sq] what rfg_op_rope_append() takes params     or NULL: lengths and positions
- * alone
+ *   kv_lens    [B] int32, changed in place: keys of each sequence, as rfg_op_mha_decode() takes them
+ *   positions  [B], or [B,Sq] with Sq from 1 to 8; int32 or int64, packed: as [B Sq] what rfg_op_rope_append() takes
+ *   params     or NULL: lengths and positions alone
+ *
+ * Before the first step kv_lens are those of the prompt; with accepted, which is Sq in the first step. Afterwards they
+ * count the step's tokens, too; the next step writes over those that are rejected.
  *
  * Blocks. Without spare the table holds all blocks that sequences come to. With spare it holds those of kv_lens keys,
  * and a sequence that comes to a new one takes it: block_table[b,i] = spare[spare_count - 1], and spare_count is one
