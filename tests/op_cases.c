@@ -192,6 +192,40 @@ static void sample(struct configs *c, const rfg_context *ctx, const struct rfg_p
     }
 }
 
+int op_each_plan(rfg_context *ctx, const struct rfg_problem *prob, int wanted,
+                 void (*run)(void *arg, const struct rfg_plan *plan, const char *name), void *arg)
+{
+    const char *configs = getenv("RFG_TEST_CONFIGS");
+    const struct rfg_device *dev = rfg_context_info(ctx);
+    struct configs c = { .n = 0 };
+    int ran = 0;
+    wanted = configs ? atoi(configs) : wanted;
+    for (int i = 0; i < prob->op->n_variants; i++) {
+        c.var = prob->op->variants[i];
+        if (!c.var->supports(dev, prob, NULL))
+            continue;
+        int n = rfg_variant_each(c.var, dev, prob, nothing, NULL);
+        c.every = wanted && n > wanted ? (n + wanted - 1) / wanted : 1;
+        c.at = 0;
+        rfg_variant_each(c.var, dev, prob, offered, &c);
+    }
+    for (int i = 0; i < c.n; i++) {
+        struct rfg_plan *plan;
+        char name[RFG_CONFIG_STRLEN], text[RFG_PROBLEM_STRLEN];
+        rfg_config_format(c.list[i].var, c.list[i].p, name, sizeof(name));
+        rfg_status st = rfg_plan_create(ctx, prob, c.list[i].var, c.list[i].p, &plan);
+        if (st == RFG_ERROR_UNSUPPORTED && c.list[i].var->kind == RFG_VARIANT_VENDOR)
+            continue;
+        rfg_problem_format(prob, text, sizeof(text));
+        ck_assert_msg(st == RFG_OK, "%s: %s: %s: %s", dev->name, text, name, rfg_last_error());
+        run(arg, plan, name);
+        rfg_plan_destroy(ctx, &plan);
+        ran++;
+    }
+    free(c.list);
+    return ran;
+}
+
 /* Compiles on all cores what the cases will ask for one by one. Failures are found again, and told, by the case. */
 static void precompile(rfg_context *ctx, const struct rfg_problem *probs, const struct configs *configs, int n)
 {

@@ -45,6 +45,11 @@ void op_few_groups(const char *device, const char *problem, const char *config, 
     }                                                                                                                  \
     END_TEST
 
+/* Runs a plan of each variant's parameter sets, of those that take the problem: of $RFG_TEST_CONFIGS each (default:
+ * `wanted`; 0: all), with their names. Returns how many. */
+int op_each_plan(rfg_context *ctx, const struct rfg_problem *prob, int wanted,
+                 void (*run)(void *arg, const struct rfg_plan *plan, const char *name), void *arg);
+
 /* A context without databases, with a code cache that the process shares; fails the test on an error. */
 rfg_context *op_context(const char *device);
 /* And with one. */

@@ -225,8 +225,9 @@ static void let_go(struct run *r)
 }
 
 /* Poison in, run, results back to where the harness looks for them. */
-static void run_once(struct run *r, const struct rfg_plan *plan, const char *how)
+static void run_once(void *run, const struct rfg_plan *plan, const char *how)
 {
+    struct run *r = run;
     struct rfg_check check;
     const rfg_tensor *was = rfg_case_tensors(r->c, 0);
     ck_assert(rfg_case_poison(r->c, 0) == RFG_OK);
@@ -260,59 +261,6 @@ static void run_once(struct run *r, const struct rfg_plan *plan, const char *how
     ck_assert_msg(!check.wrong, "%s: %s: %s", r->where, how, check.message);
 }
 
-struct offer {
-    struct run *r;
-    const struct rfg_variant *var;
-    int at, every, ran;
-};
-
-static bool offered(void *arg, const int *p)
-{
-    struct offer *o = arg;
-    struct rfg_plan *plan;
-    char name[RFG_CONFIG_STRLEN];
-    int full[RFG_MAX_PARAMS] = { 0 };
-    if (o->at++ % o->every)
-        return true;
-    memcpy(full, p, (size_t)o->var->n_params * sizeof(int));
-    rfg_config_format(o->var, full, name, sizeof(name));
-    rfg_status st = rfg_plan_create(o->r->ctx, &o->r->far, o->var, full, &plan);
-    if (st == RFG_ERROR_UNSUPPORTED && o->var->kind == RFG_VARIANT_VENDOR)
-        return true;
-    ck_assert_msg(st == RFG_OK, "%s: %s: %s", o->r->where, name, rfg_last_error());
-    run_once(o->r, plan, name);
-    rfg_plan_destroy(o->r->ctx, &plan);
-    o->ran++;
-    return true;
-}
-
-static bool counted(void *arg, const int *p)
-{
-    (void)p;
-    ++*(int *)arg;
-    return true;
-}
-
-/* $RFG_TEST_CONFIGS parameter sets of each variant that takes it (default 2; 0: all). */
-static int every_variant(struct run *r)
-{
-    const char *configs = getenv("RFG_TEST_CONFIGS");
-    int wanted = configs ? atoi(configs) : 2;
-    const struct rfg_device *dev = rfg_context_info(r->ctx);
-    int ran = 0;
-    for (int i = 0; i < r->far.op->n_variants; i++) {
-        const struct rfg_variant *v = r->far.op->variants[i];
-        int n = 0;
-        if (!v->supports(dev, &r->far, NULL))
-            continue;
-        rfg_variant_each(v, dev, &r->far, counted, &n);
-        struct offer o = { r, v, 0, wanted && n > wanted ? (n + wanted - 1) / wanted : 1, 0 };
-        rfg_variant_each(v, dev, &r->far, offered, &o);
-        ran += o.ran;
-    }
-    return ran;
-}
-
 static void far_run(const char *device, const struct far *of, int n)
 {
     rfg_context *ctx = op_context(device);
@@ -333,7 +281,7 @@ static void far_run(const char *device, const struct far *of, int n)
             printf("%s\n", r.where);
         if (lay_out(&r)) {
             run_once(&r, NULL, "the public function");
-            runs += getenv("RFG_TEST_FEW") ? 1 : 1 + every_variant(&r);
+            runs += getenv("RFG_TEST_FEW") ? 1 : 1 + op_each_plan(ctx, &r.far, 2, run_once, &r);
             right++;
         } else {
             printf("SKIPPED: %s: no memory\n", r.where);

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Indices that operators read from device memory (ids, slots, positions, lengths, offsets, rows, places, counts) at
+ * their extremes, one after the other of every operator: results are what the headers say, and nothing outside of the
+ * tensors is touched (each has memory of its own that ends where it does). By the public function and by every variant,
+ * on the devices of $RFG_TEST_DEVICES.
+ *
+ * Not in the table: block_table. Its numbers are the caller's to keep in range (rfg/mha.h): kernels would pay for a
+ * check with every block. */
+#include <check.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rfg/rfg.h"
+#include "tests/op_cases.h"
+
+/* Which elements take a value. */
+enum where {
+    EACH, /* every third, whatever it is */
+    ENDS, /* of an ascending list: the first, if the value is below all, else the last */
+};
+
+struct index {
+    const char *problem, *tensor;
+    int64_t first, end; /* values from first to end - 1 are indices; of a count end is the largest */
+    enum where where;
+    bool nearest; /* it is a count, which counts as the nearest from first to end: the oracle is told that */
+    bool outside; /* nothing is promised but that nothing outside is touched */
+};
+
+/* ---- values ----------------------------------------------------------------------------------------------------- */
+
+enum { MOST_VALUES = 16 };
+
+static int values_of(const struct index *x, bool wide, int64_t *v)
+{
+    const int64_t narrow[] = { INT32_MIN,  INT32_MIN + 1, x->first - 2, x->first - 1,
+                               x->end - 1, x->end,        x->end + 1,   INT32_MAX };
+    const int64_t beyond[] = { INT64_MIN,
+                               INT64_MIN + 1,
+                               -(INT64_C(1) << 40),
+                               INT64_C(1) << 31,
+                               (INT64_C(1) << 32) + x->first,
+                               (INT64_C(1) << 32) + x->end - 1,
+                               INT64_MAX - 1,
+                               INT64_MAX };
+    memcpy(v, narrow, sizeof(narrow));
+    memcpy(v + 8, beyond, sizeof(beyond));
+    return wide ? MOST_VALUES : 8;
+}
+
+static int64_t get(const rfg_tensor *t, int64_t i)
+{
+    return t->dtype == RFG_I64 ? ((const int64_t *)t->data)[i] : ((const int32_t *)t->data)[i];
+}
+
+static void put(const rfg_tensor *t, int64_t i, int64_t value)
+{
+    if (t->dtype == RFG_I64)
+        ((int64_t *)t->data)[i] = value;
+    else
+        ((int32_t *)t->data)[i] = (int32_t)value;
+}
+
+static int64_t elements(const rfg_tensor *t)
+{
+    return t->ndim > 1 ? (t->shape[0] - 1) * t->strides[0] + t->shape[1] : t->shape[0];
+}
+
+/* What has the value already takes that of the element which gets it: no slot is there twice. */
+static void take(const rfg_tensor *t, int64_t i, int64_t value)
+{
+    for (int64_t k = 0; k < elements(t); k++)
+        if (get(t, k) == value) {
+            put(t, k, get(t, i));
+            break;
+        }
+    put(t, i, value);
+}
+
+/* ---- a case ----------------------------------------------------------------------------------------------------- */
+
+/* What the harness calls has no argument for it. */
+static const struct index *now;
+static int64_t value;
+static const struct rfg_op_case *plain;
+
+static int tensor_of(const struct rfg_problem *prob, rfg_dtype *dtype)
+{
+    struct rfg_tensor_spec spec[RFG_MAX_TENSORS] = { { 0 } };
+    int n = plain->tensors(prob, spec);
+    for (int i = 0; i < n; i++)
+        if (!spec[i].absent && !strcmp(spec[i].name, now->tensor)) {
+            *dtype = spec[i].dtype;
+            return i;
+        }
+    ck_abort_msg("%s: no tensor %s", now->problem, now->tensor);
+    return -1;
+}
+
+static void fill(const struct rfg_problem *prob, int tensor, const rfg_tensor *t, enum rfg_data data, uint64_t seed)
+{
+    rfg_dtype dtype;
+    if (plain->fill)
+        plain->fill(prob, tensor, t, data, seed);
+    if (tensor != tensor_of(prob, &dtype))
+        return;
+    int64_t n = elements(t);
+    if (now->where == ENDS)
+        put(t, value < now->first ? 0 : n - 1, value);
+    else
+        for (int64_t i = 0; i < n; i++)
+            if (i % 3 == 1 || n == 1) {
+                bool once = value < now->first || value >= now->end || i < 3;
+                if (once)
+                    take(t, i, value);
+            }
+}
+
+static rfg_status oracle(const struct rfg_problem *prob, const rfg_tensor *host, struct rfg_expected *expected)
+{
+    rfg_tensor told[RFG_MAX_TENSORS];
+    rfg_dtype dtype;
+    int at = tensor_of(prob, &dtype);
+    if (!now->nearest)
+        return plain->oracle(prob, host, expected);
+    memcpy(told, host, sizeof(told));
+    int64_t n = elements(&host[at]);
+    int32_t *counts = malloc((size_t)n * sizeof(*counts));
+    ck_assert_ptr_nonnull(counts);
+    ck_assert_int_eq(dtype, RFG_I32);
+    told[at].data = counts;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t v = get(&host[at], i);
+        counts[i] = (int32_t)(v < now->first ? now->first : v > now->end ? now->end : v);
+    }
+    rfg_status st = plain->oracle(prob, told, expected);
+    free(counts);
+    return st;
+}
+
+struct turns {
+    struct rfg_case *c[MOST_VALUES];
+    int64_t value[MOST_VALUES];
+    int n;
+    const char *device;
+};
+
+static void run_turns(void *turns, const struct rfg_plan *plan, const char *how)
+{
+    struct turns *t = turns;
+    for (int i = 0; i < t->n; i++) {
+        struct rfg_check check;
+        ck_assert(rfg_case_poison(t->c[i], 0) == RFG_OK);
+        rfg_status st = rfg_case_run_checked(t->c[i], 0, plan, NULL);
+        if (st == RFG_OK)
+            st = rfg_stream_sync(rfg_case_context(t->c[i]), NULL);
+        if (st == RFG_OK)
+            st = rfg_case_check(t->c[i], 0, &check);
+        ck_assert_msg(st == RFG_OK, "%s: %s: %s of %" PRId64 ": %s: %s", t->device, now->problem, now->tensor, t->value[i],
+                      how, rfg_last_error());
+        ck_assert_msg(now->outside ? !check.guard_broken : check.ok, "%s: %s: %s of %" PRId64 ": %s: %s", t->device,
+                      now->problem, now->tensor, t->value[i], how, check.message);
+    }
+}
+
+static void indices_run(const char *device, const struct index *of, int n)
+{
+    rfg_context *ctx = op_context(device);
+    const char *only = getenv("RFG_TEST_PROBLEM");
+    int runs = 0;
+    for (int k = 0; k < n; k++) {
+        struct rfg_problem prob = op_problem(of[k].problem);
+        struct turns t = { .device = device };
+        rfg_dtype dtype;
+        if (only && !strstr(of[k].problem, only))
+            continue;
+        now = &of[k];
+        plain = rfg_op_case_of(prob.op);
+        tensor_of(&prob, &dtype);
+        struct rfg_op_case changed = *plain;
+        changed.fill = fill;
+        changed.oracle = oracle;
+        struct rfg_case_params params = { .seed = op_seed(), .fenced = true, .of = &changed };
+        t.n = values_of(now, dtype == RFG_I64, t.value);
+        for (int i = 0; i < t.n; i++) {
+            value = t.value[i];
+            ck_assert_msg(rfg_case_create(ctx, &prob, &params, &t.c[i]) == RFG_OK, "%s: %s", of[k].problem,
+                          rfg_last_error());
+        }
+        run_turns(&t, NULL, "the public function");
+        runs += t.n * (getenv("RFG_TEST_FEW") ? 1 : 1 + op_each_plan(ctx, &prob, 1, run_turns, &t));
+        for (int i = 0; i < t.n; i++)
+            rfg_case_destroy(&t.c[i]);
+    }
+    printf("%s: %d runs right\n", device, runs);
+    rfg_context_destroy(&ctx);
+}
+
+#define INDICES(name, table)                                                                                           \
+    START_TEST(name)                                                                                                   \
+    {                                                                                                                  \
+        indices_run(op_device(_i), table, (int)(sizeof(table) / sizeof(table[0])));                                    \
+    }                                                                                                                  \
+    END_TEST
+
+/* ---- the tables ------------------------------------------------------------------------------------------------- */
+
+static const struct index tokens[] = {
+    { "embedding i32,bf16->bf16 M=13 N=64 V=24", "ids", 1000, 1024, EACH, false, false },
+    { "embedding i64,bf16->f32 M=13 N=72 V=24 scaled=1", "ids", 1000, 1024, EACH, false, false },
+    { "sample f32->i64 B=7 V=200 top_k=1", "top_k", 1, 200, EACH, false, false },
+    { "sample f32->i64 B=7 V=200 top_p=1 counts=1 frequency=1 presence=1", "counts", 0, 200, EACH, false, false },
+    { "sample f32->i32 B=7 V=200 temperature=1", "seed", 0, 200, EACH, false, false },
+    { "sample f32->i32 B=7 V=200 temperature=1", "offset", 0, 200, EACH, false, false },
+};
+INDICES(of_tokens, tokens)
+
+#define ALIGN "moe_align i32->i32 T=11 top=3 E=6"
+static const struct index routing[] = {
+    { "moe_route bf16->f32 T=9 E=16 top=2 tokens=1", "tokens", 0, 9, EACH, false, false },
+    { "moe_route bf16->f32 T=9 E=16 top=2 shared=1 tokens=1", "tokens", 0, 9, EACH, false, false },
+    { ALIGN " places=1", "ids", 0, 6, EACH, false, false },
+    { ALIGN " places=1 weights=1 ldi=5", "ids", 0, 6, EACH, false, false },
+    { ALIGN " places=1 format=vllm block=4", "ids", 0, 6, EACH, false, false },
+    { ALIGN " places=1 format=aiter block=4 weights=1", "ids", 0, 6, EACH, false, false },
+    { ALIGN " places=1 format=contiguous block=4", "ids", 0, 6, EACH, false, false },
+    { ALIGN " places=1 format=masked", "ids", 0, 6, EACH, false, false },
+    { ALIGN " places=1 map=9", "ids", 0, 9, EACH, false, false },
+    { ALIGN " places=1 map=9", "expert_map", 0, 6, EACH, false, false },
+    { ALIGN " places=1 format=vllm block=4 map=9", "expert_map", 0, 6, EACH, false, false },
+    { ALIGN " places=1 tokens=1", "tokens", 0, 11, EACH, false, false },
+    { ALIGN " places=1 format=aiter block=4 tokens=1", "tokens", 0, 11, EACH, false, false },
+    { "moe_sum bf16->bf16 T=7 N=72 top=3 weights=1 residual=1", "places", 0, 21, EACH, false, false },
+    { "moe_sum f16->f32 T=7 N=16 top=9 R=5", "places", 0, 5, EACH, false, false },
+    { "moe_sum bf16->bf16 T=7 N=72 top=3 tokens=1", "tokens", 0, 7, EACH, false, false },
+};
+INDICES(of_routing, routing)
+
+static const struct index heads[] = {
+    { "rope bf16,i32->bf16 T=8 D=64 Hq=2 Hkv=1", "positions", 0, 48, EACH, false, false },
+    { "rope bf16,i64->bf16 T=8 D=64 Hq=2 Hkv=1 table=f32", "positions", 0, 48, EACH, false, false },
+    { "rope f16,i32->f16 T=8 D=64 R=32 Hq=2 Hkv=1 pairs=gptj", "positions", 0, 48, EACH, false, false },
+    { "rope bf16,i64->bf16 T=8 D=64 Hq=2 Hkv=1 axes=3", "positions", 0, 48, EACH, false, false },
+    { "rope bf16,i32->bf16 T=8 D=64 Hq=2 Hkv=1 axes=3 mrope=interleaved", "positions", 0, 48, EACH, false, false },
+    { "kv_append bf16->bf16 T=8 D=64 Hkv=2 page=4", "slots", 0, 16, EACH, false, false },
+    { "kv_append bf16->e4m3 T=8 D=64 Hkv=2 page=16 scales=head form=vllm", "slots", 0, 32, EACH, false, false },
+    { "kv_append bf16->bf16 T=8 D=64 Hkv=2 page=4 form=hnd", "slots", 0, 16, EACH, false, false },
+    { "rope_append bf16,i32->bf16 T=8 D=64 Hq=2 Hkv=1 page=4 norm=w", "positions", 0, 48, EACH, false, false },
+    { "rope_append bf16,i64->bf16 T=8 D=64 Hq=2 Hkv=1 page=4 norm=w", "slots", 0, 16, EACH, false, false },
+    { "rope_append bf16,i64->e4m3 T=8 D=64 R=32 Hq=2 Hkv=1 page=4", "slots", 0, 16, EACH, false, false },
+};
+INDICES(of_heads, heads)
+
+static const struct index lengths[] = {
+    { "mha_decode bf16->bf16 B=4 Hq=4 Hkv=2 D=64 S=60 page=16", "kv_lens", 0, 64, EACH, true, false },
+    { "mha_decode bf16->bf16 B=4 Hq=4 Hkv=2 D=64 S=60 Sq=3 causal=1 page=16", "kv_lens", 0, 64, EACH, true, false },
+    { "mha_decode bf16->bf16 B=4 Hq=4 Hkv=2 D=64 S=300 page=16 kv=e4m3 lens=log", "kv_lens", 0, 304, EACH, true, false },
+    { "mha_decode f16->f16 B=4 Hq=4 Hkv=2 D=64 S=60 window=20 page=16", "kv_lens", 0, 64, EACH, true, false },
+    { "mha bf16->bf16 B=4 Hq=4 Hkv=2 D=64 S=60 Sq=9 causal=1 page=16", "kv_lens", 0, 64, EACH, true, false },
+    { "mha bf16->bf16 B=1 Hq=4 Hkv=2 D=64 S=60 Sq=20 varlen=1", "cu_seqlens_q", 0, 20, ENDS, true, false },
+    { "mha bf16->bf16 B=3 Hq=4 Hkv=2 D=64 S=60 Sq=20 varlen=1 causal=1", "cu_seqlens_k", 0, 180, ENDS, true, false },
+    { "mha bf16->bf16 B=3 Hq=4 Hkv=2 D=64 S=60 Sq=20 varlen=1", "cu_seqlens_q", 0, 60, EACH, true, true },
+    { "mha bf16->bf16 B=3 Hq=4 Hkv=2 D=64 S=60 Sq=20 varlen=1 causal=1", "cu_seqlens_k", 0, 180, EACH, true, true },
+};
+INDICES(of_lengths, lengths)
+
+#define BLOCKS " x_scale=f32 w_scale=f32 x_per=block w_per=block"
+#define MX     " x_scale=e8m0 w_scale=e8m0 x_per=group w_per=group"
+static const struct index experts[] = {
+    { "gemm bf16,bf16->bf16 M=40 N=32 K=64 experts=4 top=2", "rows", 0, 20, EACH, false, false },
+    { "gemm bf16,bf16->bf16 M=40 N=32 K=64 experts=4 top=2", "offsets", 0, 40, ENDS, true, false },
+    { "gemm bf16,bf16->bf16 M=40 N=32 K=64 experts=4 top=2 weights=1", "offsets", 0, 40, EACH, true, true },
+    { "gemm bf16,bf16->bf16 M=300 N=32 K=64 experts=4 top=2", "rows", 0, 150, EACH, false, false },
+    { "gemm bf16,bf16->bf16 M=300 N=32 K=64 experts=4", "offsets", 0, 300, ENDS, true, false },
+    { "gemm bf16,bf16->bf16 M=300 N=32 K=64 experts=4", "offsets", 0, 300, EACH, true, true },
+    { "gemm e4m3,e4m3->bf16 M=40 N=128 K=128 experts=4 top=2" BLOCKS, "rows", 0, 20, EACH, false, false },
+    { "gemm e4m3,e4m3->bf16 M=300 N=128 K=128 experts=4 top=2" BLOCKS, "rows", 0, 150, EACH, false, false },
+    { "gemm bf16,i4->bf16 M=40 N=32 K=128 experts=4 top=2 w_scale=f16 w_group=32", "rows", 0, 20, EACH, false, false },
+    { "gemm e4m3,e2m1->bf16 M=40 N=32 K=128 experts=4 top=2 packed=1" MX, "rows", 0, 20, EACH, false, false },
+    { "gemm bf16,bf16->bf16 M=32 N=32 K=64 experts=4 slots=2", "places", 0, 32, EACH, false, false },
+    { "gemm bf16,bf16->bf16 M=32 N=32 K=64 experts=4 slots=2 tokens=1", "tokens", 0, 16, EACH, false, false },
+};
+INDICES(of_experts, experts)
+
+int main(void)
+{
+    return op_main("indices", OP_TESTS(of_tokens, of_routing, of_heads, of_lengths, of_experts), OP_TESTS(NULL));
+}
