@@ -124,7 +124,7 @@ static rfg_status oracle(const struct rfg_problem *prob, const rfg_tensor *host,
     rfg_tensor told[RFG_MAX_TENSORS];
     rfg_dtype dtype;
     int at = tensor_of(prob, &dtype);
-    if (!now->nearest)
+    if (!now->nearest && !now->outside)
         return plain->oracle(prob, host, expected);
     memcpy(told, host, sizeof(told));
     int64_t n = elements(&host[at]);
@@ -159,8 +159,8 @@ static void run_turns(void *turns, const struct rfg_plan *plan, const char *how)
             st = rfg_stream_sync(rfg_case_context(t->c[i]), NULL);
         if (st == RFG_OK)
             st = rfg_case_check(t->c[i], 0, &check);
-        ck_assert_msg(st == RFG_OK, "%s: %s: %s of %" PRId64 ": %s: %s", t->device, now->problem, now->tensor, t->value[i],
-                      how, rfg_last_error());
+        ck_assert_msg(st == RFG_OK, "%s: %s: %s of %" PRId64 ": %s: %s", t->device, now->problem, now->tensor,
+                      t->value[i], how, rfg_last_error());
         ck_assert_msg(now->outside ? !check.guard_broken : check.ok, "%s: %s: %s of %" PRId64 ": %s: %s", t->device,
                       now->problem, now->tensor, t->value[i], how, check.message);
     }
@@ -209,83 +209,96 @@ static void indices_run(const char *device, const struct index *of, int n)
 /* ---- the tables ------------------------------------------------------------------------------------------------- */
 
 static const struct index tokens[] = {
-    { "embedding i32,bf16->bf16 M=13 N=64 V=24", "ids", 1000, 1024, EACH, false, false },
-    { "embedding i64,bf16->f32 M=13 N=72 V=24 scaled=1", "ids", 1000, 1024, EACH, false, false },
-    { "sample f32->i64 B=7 V=200 top_k=1", "top_k", 1, 200, EACH, false, false },
-    { "sample f32->i64 B=7 V=200 top_p=1 counts=1 frequency=1 presence=1", "counts", 0, 200, EACH, false, false },
-    { "sample f32->i32 B=7 V=200 temperature=1", "seed", 0, 200, EACH, false, false },
-    { "sample f32->i32 B=7 V=200 temperature=1", "offset", 0, 200, EACH, false, false },
+    { "embedding i32,bf16->bf16 M=13 N=64 V=24", "ids", 1000, 1024 },
+    { "embedding i64,bf16->f32 M=13 N=72 V=24 scaled=1", "ids", 1000, 1024 },
+    { "sample f32->i64 B=7 V=200 top_k=1", "top_k", 1, 200 },
+    { "sample f32->i64 B=7 V=200 top_p=1 counts=1 frequency=1 presence=1", "counts", 0, 200 },
+    { "sample f32->i32 B=7 V=200 temperature=1", "seed", 0, 200 },
+    { "sample f32->i32 B=7 V=200 temperature=1", "offset", 0, 200 },
 };
 INDICES(of_tokens, tokens)
 
 #define ALIGN "moe_align i32->i32 T=11 top=3 E=6"
 static const struct index routing[] = {
-    { "moe_route bf16->f32 T=9 E=16 top=2 tokens=1", "tokens", 0, 9, EACH, false, false },
-    { "moe_route bf16->f32 T=9 E=16 top=2 shared=1 tokens=1", "tokens", 0, 9, EACH, false, false },
-    { ALIGN " places=1", "ids", 0, 6, EACH, false, false },
-    { ALIGN " places=1 weights=1 ldi=5", "ids", 0, 6, EACH, false, false },
-    { ALIGN " places=1 format=vllm block=4", "ids", 0, 6, EACH, false, false },
-    { ALIGN " places=1 format=aiter block=4 weights=1", "ids", 0, 6, EACH, false, false },
-    { ALIGN " places=1 format=contiguous block=4", "ids", 0, 6, EACH, false, false },
-    { ALIGN " places=1 format=masked", "ids", 0, 6, EACH, false, false },
-    { ALIGN " places=1 map=9", "ids", 0, 9, EACH, false, false },
-    { ALIGN " places=1 map=9", "expert_map", 0, 6, EACH, false, false },
-    { ALIGN " places=1 format=vllm block=4 map=9", "expert_map", 0, 6, EACH, false, false },
-    { ALIGN " places=1 tokens=1", "tokens", 0, 11, EACH, false, false },
-    { ALIGN " places=1 format=aiter block=4 tokens=1", "tokens", 0, 11, EACH, false, false },
-    { "moe_sum bf16->bf16 T=7 N=72 top=3 weights=1 residual=1", "places", 0, 21, EACH, false, false },
-    { "moe_sum f16->f32 T=7 N=16 top=9 R=5", "places", 0, 5, EACH, false, false },
-    { "moe_sum bf16->bf16 T=7 N=72 top=3 tokens=1", "tokens", 0, 7, EACH, false, false },
+    { "moe_route bf16->f32 T=9 E=16 top=2 tokens=1", "tokens", 0, 9 },
+    { "moe_route bf16->f32 T=9 E=16 top=2 shared=1 tokens=1", "tokens", 0, 9 },
+    { ALIGN " places=1", "ids", 0, 6 },
+    { ALIGN " places=1 weights=1 ldi=5", "ids", 0, 6 },
+    { ALIGN " places=1 format=vllm block=4", "ids", 0, 6 },
+    { ALIGN " places=1 format=aiter block=4 weights=1", "ids", 0, 6 },
+    { ALIGN " places=1 format=contiguous block=4", "ids", 0, 6 },
+    { ALIGN " places=1 format=masked", "ids", 0, 6 },
+    { ALIGN " places=1 map=9", "ids", 0, 9 },
+    { ALIGN " places=1 map=9", "expert_map", 0, 6 },
+    { ALIGN " places=1 format=vllm block=4 map=9", "expert_map", 0, 6 },
+    { ALIGN " places=1 tokens=1", "tokens", 0, 11 },
+    { ALIGN " places=1 format=aiter block=4 tokens=1", "tokens", 0, 11 },
+    { "moe_sum bf16->bf16 T=7 N=72 top=3 weights=1 residual=1", "places", 0, 21 },
+    { "moe_sum f16->f32 T=7 N=16 top=9 R=5", "places", 0, 5 },
+    { "moe_sum bf16->bf16 T=7 N=72 top=3 tokens=1", "tokens", 0, 7 },
 };
 INDICES(of_routing, routing)
 
 static const struct index heads[] = {
-    { "rope bf16,i32->bf16 T=8 D=64 Hq=2 Hkv=1", "positions", 0, 48, EACH, false, false },
-    { "rope bf16,i64->bf16 T=8 D=64 Hq=2 Hkv=1 table=f32", "positions", 0, 48, EACH, false, false },
-    { "rope f16,i32->f16 T=8 D=64 R=32 Hq=2 Hkv=1 pairs=gptj", "positions", 0, 48, EACH, false, false },
-    { "rope bf16,i64->bf16 T=8 D=64 Hq=2 Hkv=1 axes=3", "positions", 0, 48, EACH, false, false },
-    { "rope bf16,i32->bf16 T=8 D=64 Hq=2 Hkv=1 axes=3 mrope=interleaved", "positions", 0, 48, EACH, false, false },
-    { "kv_append bf16->bf16 T=8 D=64 Hkv=2 page=4", "slots", 0, 16, EACH, false, false },
-    { "kv_append bf16->e4m3 T=8 D=64 Hkv=2 page=16 scales=head form=vllm", "slots", 0, 32, EACH, false, false },
-    { "kv_append bf16->bf16 T=8 D=64 Hkv=2 page=4 form=hnd", "slots", 0, 16, EACH, false, false },
-    { "rope_append bf16,i32->bf16 T=8 D=64 Hq=2 Hkv=1 page=4 norm=w", "positions", 0, 48, EACH, false, false },
-    { "rope_append bf16,i64->bf16 T=8 D=64 Hq=2 Hkv=1 page=4 norm=w", "slots", 0, 16, EACH, false, false },
-    { "rope_append bf16,i64->e4m3 T=8 D=64 R=32 Hq=2 Hkv=1 page=4", "slots", 0, 16, EACH, false, false },
+    { "rope bf16,i32->bf16 T=8 D=64 Hq=2 Hkv=1", "positions", 0, 48 },
+    { "rope bf16,i64->bf16 T=8 D=64 Hq=2 Hkv=1 table=f32", "positions", 0, 48 },
+    { "rope f16,i32->f16 T=8 D=64 R=32 Hq=2 Hkv=1 pairs=gptj", "positions", 0, 48 },
+    { "rope bf16,i64->bf16 T=8 D=64 Hq=2 Hkv=1 axes=3", "positions", 0, 48 },
+    { "rope bf16,i32->bf16 T=8 D=64 Hq=2 Hkv=1 axes=3 mrope=interleaved", "positions", 0, 48 },
+    { "kv_append bf16->bf16 T=8 D=64 Hkv=2 page=4", "slots", 0, 16 },
+    { "kv_append bf16->e4m3 T=8 D=64 Hkv=2 page=16 scales=head form=vllm", "slots", 0, 32 },
+    { "kv_append bf16->bf16 T=8 D=64 Hkv=2 page=4 form=hnd", "slots", 0, 16 },
+    { "rope_append bf16,i32->bf16 T=8 D=64 Hq=2 Hkv=1 page=4 norm=w", "positions", 0, 48 },
+    { "rope_append bf16,i64->bf16 T=8 D=64 Hq=2 Hkv=1 page=4 norm=w", "slots", 0, 16 },
+    { "rope_append bf16,i64->e4m3 T=8 D=64 R=32 Hq=2 Hkv=1 page=4", "slots", 0, 16 },
 };
 INDICES(of_heads, heads)
 
 static const struct index lengths[] = {
-    { "mha_decode bf16->bf16 B=4 Hq=4 Hkv=2 D=64 S=60 page=16", "kv_lens", 0, 64, EACH, true, false },
-    { "mha_decode bf16->bf16 B=4 Hq=4 Hkv=2 D=64 S=60 Sq=3 causal=1 page=16", "kv_lens", 0, 64, EACH, true, false },
-    { "mha_decode bf16->bf16 B=4 Hq=4 Hkv=2 D=64 S=300 page=16 kv=e4m3 lens=log", "kv_lens", 0, 304, EACH, true, false },
-    { "mha_decode f16->f16 B=4 Hq=4 Hkv=2 D=64 S=60 window=20 page=16", "kv_lens", 0, 64, EACH, true, false },
-    { "mha bf16->bf16 B=4 Hq=4 Hkv=2 D=64 S=60 Sq=9 causal=1 page=16", "kv_lens", 0, 64, EACH, true, false },
-    { "mha bf16->bf16 B=1 Hq=4 Hkv=2 D=64 S=60 Sq=20 varlen=1", "cu_seqlens_q", 0, 20, ENDS, true, false },
-    { "mha bf16->bf16 B=3 Hq=4 Hkv=2 D=64 S=60 Sq=20 varlen=1 causal=1", "cu_seqlens_k", 0, 180, ENDS, true, false },
-    { "mha bf16->bf16 B=3 Hq=4 Hkv=2 D=64 S=60 Sq=20 varlen=1", "cu_seqlens_q", 0, 60, EACH, true, true },
-    { "mha bf16->bf16 B=3 Hq=4 Hkv=2 D=64 S=60 Sq=20 varlen=1 causal=1", "cu_seqlens_k", 0, 180, EACH, true, true },
+    { "mha_decode bf16->bf16 B=4 Hq=4 Hkv=2 D=64 S=60 page=16", "kv_lens", 0, 64, EACH, true },
+    { "mha_decode bf16->bf16 B=4 Hq=4 Hkv=2 D=64 S=60 Sq=3 causal=1 page=16", "kv_lens", 0, 64, EACH, true },
+    { "mha_decode bf16->bf16 B=4 Hq=4 Hkv=2 D=64 S=300 page=16 kv=e4m3 lens=log", "kv_lens", 0, 304, EACH, true },
+    { "mha_decode f16->f16 B=4 Hq=4 Hkv=2 D=64 S=60 window=20 page=16", "kv_lens", 0, 64, EACH, true },
+    { "mha bf16->bf16 B=4 Hq=4 Hkv=2 D=64 S=60 Sq=9 causal=1 page=16", "kv_lens", 0, 64, EACH, true },
+    { "mha bf16->bf16 B=1 Hq=4 Hkv=2 D=64 S=60 Sq=20 varlen=1", "cu_seqlens_q", 0, 20, ENDS, true },
+    { "mha bf16->bf16 B=3 Hq=4 Hkv=2 D=64 S=60 Sq=20 varlen=1 causal=1", "cu_seqlens_k", 0, 180, ENDS, true },
 };
 INDICES(of_lengths, lengths)
 
 #define BLOCKS " x_scale=f32 w_scale=f32 x_per=block w_per=block"
 #define MX     " x_scale=e8m0 w_scale=e8m0 x_per=group w_per=group"
 static const struct index experts[] = {
-    { "gemm bf16,bf16->bf16 M=40 N=32 K=64 experts=4 top=2", "rows", 0, 20, EACH, false, false },
-    { "gemm bf16,bf16->bf16 M=40 N=32 K=64 experts=4 top=2", "offsets", 0, 40, ENDS, true, false },
-    { "gemm bf16,bf16->bf16 M=40 N=32 K=64 experts=4 top=2 weights=1", "offsets", 0, 40, EACH, true, true },
-    { "gemm bf16,bf16->bf16 M=300 N=32 K=64 experts=4 top=2", "rows", 0, 150, EACH, false, false },
-    { "gemm bf16,bf16->bf16 M=300 N=32 K=64 experts=4", "offsets", 0, 300, ENDS, true, false },
-    { "gemm bf16,bf16->bf16 M=300 N=32 K=64 experts=4", "offsets", 0, 300, EACH, true, true },
-    { "gemm e4m3,e4m3->bf16 M=40 N=128 K=128 experts=4 top=2" BLOCKS, "rows", 0, 20, EACH, false, false },
-    { "gemm e4m3,e4m3->bf16 M=300 N=128 K=128 experts=4 top=2" BLOCKS, "rows", 0, 150, EACH, false, false },
-    { "gemm bf16,i4->bf16 M=40 N=32 K=128 experts=4 top=2 w_scale=f16 w_group=32", "rows", 0, 20, EACH, false, false },
-    { "gemm e4m3,e2m1->bf16 M=40 N=32 K=128 experts=4 top=2 packed=1" MX, "rows", 0, 20, EACH, false, false },
-    { "gemm bf16,bf16->bf16 M=32 N=32 K=64 experts=4 slots=2", "places", 0, 32, EACH, false, false },
-    { "gemm bf16,bf16->bf16 M=32 N=32 K=64 experts=4 slots=2 tokens=1", "tokens", 0, 16, EACH, false, false },
+    { "gemm bf16,bf16->bf16 M=40 N=32 K=64 experts=4 top=2", "rows", 0, 20 },
+    { "gemm bf16,bf16->bf16 M=40 N=32 K=64 experts=4 top=2", "offsets", 0, 40, ENDS, true },
+    { "gemm bf16,bf16->bf16 M=300 N=32 K=64 experts=4 top=2", "rows", 0, 150 },
+    { "gemm bf16,bf16->bf16 M=300 N=32 K=64 experts=4", "offsets", 0, 300, ENDS, true },
+    { "gemm e4m3,e4m3->bf16 M=40 N=128 K=128 experts=4 top=2" BLOCKS, "rows", 0, 20 },
+    { "gemm e4m3,e4m3->bf16 M=300 N=128 K=128 experts=4 top=2" BLOCKS, "rows", 0, 150 },
+    { "gemm bf16,i4->bf16 M=40 N=32 K=128 experts=4 top=2 w_scale=f16 w_group=32", "rows", 0, 20 },
+    { "gemm e4m3,e2m1->bf16 M=40 N=32 K=128 experts=4 top=2 packed=1" MX, "rows", 0, 20 },
+    { "gemm bf16,bf16->bf16 M=32 N=32 K=64 experts=4 slots=2", "places", 0, 32 },
+    { "gemm bf16,bf16->bf16 M=32 N=32 K=64 experts=4 slots=2 tokens=1", "tokens", 0, 16 },
 };
 INDICES(of_experts, experts)
 
+/* Lists that don't ascend, which they must: two experts or sequences have the same rows, and either writes them. The
+ * emulator keeps what is bounds alone: it would call that a race. */
+static const struct index unordered[] = {
+    { "mha bf16->bf16 B=3 Hq=4 Hkv=2 D=64 S=60 Sq=20 varlen=1", "cu_seqlens_q", 0, 60, .outside = true },
+    { "mha bf16->bf16 B=3 Hq=4 Hkv=2 D=64 S=60 Sq=20 varlen=1 causal=1", "cu_seqlens_k", 0, 180, .outside = true },
+    { "gemm bf16,bf16->bf16 M=40 N=32 K=64 experts=4 top=2 weights=1", "offsets", 0, 40, .outside = true },
+    { "gemm bf16,bf16->bf16 M=300 N=32 K=64 experts=4", "offsets", 0, 300, .outside = true },
+};
+START_TEST(of_unordered)
+{
+    setenv("RFG_EMU_CHECKS", "none", 1);
+    indices_run(op_device(_i), unordered, (int)(sizeof(unordered) / sizeof(unordered[0])));
+    unsetenv("RFG_EMU_CHECKS");
+}
+END_TEST
+
 int main(void)
 {
-    return op_main("indices", OP_TESTS(of_tokens, of_routing, of_heads, of_lengths, of_experts), OP_TESTS(NULL));
+    return op_main("indices", OP_TESTS(of_tokens, of_routing, of_heads, of_lengths, of_experts, of_unordered),
+                   OP_TESTS(NULL));
 }
