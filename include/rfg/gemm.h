@@ -107,8 +107,8 @@ typedef struct rfg_gemm_params {
  *   rows     [M] of params, i32, or NULL: row i of y is a product of row rows[i] of x (and of x_scale), which has any
  *            number of rows. NULL: of row i
  *   weights  [M] of params, f32, or NULL: with its bias row i is multiplied by weights[i], before an act
- * No residual; scales of blocks of w are row-major. Offsets beyond M and rows beyond x's count as the last ones:
- * nothing is read or written out of bounds.
+ * No residual; scales of blocks of w are row-major. Offsets outside of 0 to M count as the nearest of these, rows that
+ * x doesn't have (negative ones, too) as its last: nothing is read or written out of bounds.
  *
  * fast_accum (torch._scaled_mm's use_fast_accum) allows variants that sum up to 128 columns of e4m3 or e5m2 on Hopper's
  * fp8 matrix unit: of each 32 products and the sum before them it cuts off what is below 2^-13 of the largest

@@ -13,7 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/util.h"
 #include "rfg/rfg.h"
+#include "tuner/fenced.h"
 #include "tests/op_cases.h"
 
 /* Which elements take a value. */
@@ -297,8 +299,117 @@ START_TEST(of_unordered)
 }
 END_TEST
 
+/* ---- a mixture of experts: it is no operator of the harness' ---------------------------------------------------- */
+
+enum { T = 7, TOP = 3, EXPERTS = 4, HIDDEN = 32, INNER = 16, IDS = 6 };
+enum { Y, X, W1, W2, WEIGHTS, WORKSPACE, ID, MAP, LIMIT, N_TENSORS }; /* the last three are what it finds its way by */
+
+struct mixture {
+    rfg_context *ctx;
+    struct rfg_fenced of[N_TENSORS];
+    rfg_tensor t[N_TENSORS];
+    rfg_moe_params p;
+};
+
+static void to_device(rfg_context *ctx, void *to, const void *from, size_t bytes)
+{
+    ck_assert(rfg_device_copy(ctx, to, from, bytes, RFG_HOST_TO_DEVICE, NULL) == RFG_OK);
+    ck_assert(rfg_stream_sync(ctx, NULL) == RFG_OK);
+}
+
+static void open_mixture(struct mixture *m, const char *device)
+{
+    static const rfg_tensor shapes[N_TENSORS] = {
+        [Y] = { NULL, RFG_F32, 2, { T, HIDDEN }, { HIDDEN, 1 } },
+        [X] = { NULL, RFG_BF16, 2, { T, HIDDEN }, { HIDDEN, 1 } },
+        [W1] = { NULL, RFG_BF16, 3, { EXPERTS, 2 * INNER, HIDDEN }, { 2 * INNER * HIDDEN, HIDDEN, 1 } },
+        [W2] = { NULL, RFG_BF16, 3, { EXPERTS, HIDDEN, INNER }, { HIDDEN * INNER, INNER, 1 } },
+        [WEIGHTS] = { NULL, RFG_F32, 2, { T, TOP }, { TOP, 1 } },
+        [ID] = { NULL, RFG_I32, 2, { T, TOP }, { TOP, 1 } },
+        [MAP] = { NULL, RFG_I32, 1, { IDS }, { 1 } },
+        [LIMIT] = { NULL, RFG_I32, 1, { 1 }, { 1 } },
+    };
+    uint64_t seed = op_seed();
+    size_t workspace;
+    *m = (struct mixture){ .ctx = op_context(device),
+                           .p = { .size = sizeof(m->p), .expert_map = &m->t[MAP], .tokens = &m->t[LIMIT] } };
+    memcpy(m->t, shapes, sizeof(shapes));
+    ck_assert_msg(rfg_moe_workspace_bytes(&m->t[Y], &m->t[X], &m->t[W1], &m->t[W2], &m->t[ID], &m->t[WEIGHTS], &m->p,
+                                          &workspace) == RFG_OK,
+                  "%s", rfg_last_error());
+    m->t[WORKSPACE] = rfg_tensor_1d(NULL, RFG_E4M3, (int64_t)workspace);
+    for (int i = 0; i < N_TENSORS; i++) {
+        int64_t n = 1;
+        for (int d = 0; d < m->t[i].ndim; d++)
+            n *= m->t[i].shape[d];
+        size_t bytes = rfg_dtype_bytes(m->t[i].dtype, n);
+        ck_assert_msg(rfg_fenced_alloc(m->ctx, bytes, 256, 0, &m->of[i]) == RFG_OK, "%s", rfg_last_error());
+        m->t[i].data = m->of[i].data;
+        char *host = calloc(1, bytes);
+        ck_assert_ptr_nonnull(host);
+        for (int64_t k = 0; k < n && i != WORKSPACE && m->t[i].dtype != RFG_I32; k++)
+            rfg_store(host, m->t[i].dtype, k, (double)(rfg_random(&seed) % 17) / 8 - 1);
+        to_device(m->ctx, m->t[i].data, host, bytes);
+        free(host);
+    }
+    m->p.workspace = m->t[WORKSPACE].data;
+    m->p.workspace_bytes = workspace;
+}
+
+static void run_mixture(struct mixture *m, const int32_t *ids, const int32_t *map, int32_t limit, float *y)
+{
+    static const float poison[T * HIDDEN] = { -7 };
+    to_device(m->ctx, m->t[ID].data, ids, T * TOP * sizeof(*ids));
+    to_device(m->ctx, m->t[MAP].data, map, IDS * sizeof(*map));
+    to_device(m->ctx, m->t[LIMIT].data, &limit, sizeof(limit));
+    to_device(m->ctx, m->t[Y].data, poison, sizeof(poison));
+    rfg_status st =
+        rfg_op_moe(m->ctx, &m->t[Y], &m->t[X], &m->t[W1], &m->t[W2], &m->t[ID], &m->t[WEIGHTS], &m->p, NULL);
+    if (st == RFG_OK)
+        st = rfg_device_copy(m->ctx, y, m->t[Y].data, sizeof(poison), RFG_DEVICE_TO_HOST, NULL);
+    if (st == RFG_OK)
+        st = rfg_stream_sync(m->ctx, NULL);
+    ck_assert_msg(st == RFG_OK, "%s", rfg_last_error());
+}
+
+/* An id or an expert out of range is as -1, tokens as the nearest number of them. */
+START_TEST(of_mixtures)
+{
+    static struct mixture m;
+    static const struct index is[] = {
+        [ID] = { .first = 0, .end = IDS }, [MAP] = { .first = 0, .end = EXPERTS }, [LIMIT] = { .first = 0, .end = T }
+    };
+    open_mixture(&m, op_device(_i));
+    for (int which = ID; which <= LIMIT; which++) {
+        int64_t values[MOST_VALUES];
+        int n = values_of(&is[which], false, values);
+        for (int k = 0; k < n; k++) {
+            int32_t ids[2][T * TOP], map[2][IDS], limit[2] = { T - 1, T - 1 }, v = (int32_t)values[k];
+            int32_t told = which == LIMIT ? v < 0 ? 0 : v > T ? T : v : v < 0 || v >= is[which].end ? -1 : v;
+            float want[T * HIDDEN], got[T * HIDDEN];
+            for (int as = 0; as < 2; as++) {
+                for (int i = 0; i < T * TOP; i++)
+                    ids[as][i] = which == ID && i % 5 == 1 ? as ? v : told : i % IDS;
+                for (int i = 0; i < IDS; i++)
+                    map[as][i] = which == MAP && i % 2 ? as ? v : told : i % EXPERTS;
+                if (which == LIMIT)
+                    limit[as] = as ? v : told;
+            }
+            run_mixture(&m, ids[0], map[0], limit[0], want);
+            run_mixture(&m, ids[1], map[1], limit[1], got);
+            ck_assert_msg(!memcmp(want, got, sizeof(want)), "%s: tensor %d of %d", op_device(_i), which, (int)v);
+            ck_assert_msg(which != LIMIT || told < T || got[(T - 1) * HIDDEN] != 0, "nothing is proven");
+        }
+    }
+    for (int i = 0; i < N_TENSORS; i++)
+        rfg_fenced_free(m.ctx, &m.of[i]);
+    rfg_context_destroy(&m.ctx);
+}
+END_TEST
+
 int main(void)
 {
-    return op_main("indices", OP_TESTS(of_tokens, of_routing, of_heads, of_lengths, of_experts, of_unordered),
+    return op_main("indices",
+                   OP_TESTS(of_tokens, of_routing, of_heads, of_lengths, of_experts, of_unordered, of_mixtures),
                    OP_TESTS(NULL));
 }
