@@ -96,6 +96,7 @@ FEW = {
     "argmax": ["right_parts", "rows_by_turns"],
     "embedding": ["right_shapes", "right_values", "any_id", "rows_by_turns"],
     "far": ["far_few"],
+    "indices": ["of_routing", "of_heads", "of_experts", "of_mixtures"],
     "experts": ["right_kernels", "right_groups", "right_sums", "tiles_by_turns"],
     "gemm": ["right_partials", "right_layouts", "right_values", "right_4_bits", "tiles_by_turns"],
     "gemm_codes": ["right_kernels"],
@@ -121,7 +122,7 @@ FEW_OTHERS = {"gfx1030": ["gemm:right_partials"], "gfx1201": ["gemm:right_partia
 SWEPT = ["gfx90a", "gfx942", "gfx1100"]
 PARTS = {"attention": ["mha", "mha_invariant", "mha_rules", "mha_lengths", "mha_variants", "sample", "rope", "embedding"],
          "gemm": ["gemm", "gemm_codes", "gemm_mx", "gemm_tile", "prepack", "experts", "far"]}
-OF_OPERATORS = ["act", "advance", "argmax", "embedding", "experts", "far", "gemm", "gemm_codes", "gemm_mx", "gemm_tile", "invariant", "mha", "mha_invariant",
+OF_OPERATORS = ["act", "advance", "argmax", "embedding", "experts", "far", "gemm", "gemm_codes", "gemm_mx", "gemm_tile", "indices", "invariant", "mha", "mha_invariant",
                 "mha_lengths", "mha_rules", "mha_variants", "moe", "moe_align", "moe_route", "moe_sum", "norm", "prepack", "quantize", "rope",
                 "sample"]
 NOT_SWEPT = {("mha", "gfx90a"), ("mha_rules", "gfx90a"), ("mha_rules", "gfx1100"), ("mha_lengths", "gfx90a"), ("mha_lengths", "gfx1100"),
@@ -316,7 +317,7 @@ OF_FOLDER = {
     "advance": ["advance", "example-*"],
 }
 # What runs every operator in some way.
-OF_ANY = ["args", "far", "model", "operands", "outputs", "oracles", "describe", "ranks", "overlap", "python", "compile*"]
+OF_ANY = ["args", "far", "indices", "model", "operands", "outputs", "oracles", "describe", "ranks", "overlap", "python", "compile*"]
 # Kernels run by whatever has an emulated GPU.
 OF_KERNELS = ["*-gfx*", "*-rocm-*", "compile*", "xcd", "invariant", "mha_invariant", "emu_counters"]
 # Paths and the tests that see them; the first that matches is taken. "*": all tests.
@@ -325,7 +326,7 @@ SEEN_BY = [
     ("ops/format*", ["format", "operand*", "conversions", "gemm*", "quantize*", "args", "outputs", "decoder", "compile*"]),
     ("ops/cpu/*", ["act", "norm", "quantize", "embedding", "moe*", "mx_outputs", "pool", "fork", "rope", "sample", "argmax", "invariant"]),
     ("ops/calibrate/*", ["calibrate", "compile*"]),
-    ("ops/*", ["args", "params", "model", "operand*", "outputs", "oracles", "ladder", "ranks", "describe", "asm", "overlap", "gemm*", "experts", "norm*", "act*", "mha*", "quantize*",
+    ("ops/*", ["args", "indices", "params", "model", "operand*", "outputs", "oracles", "ladder", "ranks", "describe", "asm", "overlap", "gemm*", "experts", "norm*", "act*", "mha*", "quantize*",
                "moe*", "advance*", "embedding*", "rope*", "sample*", "argmax*", "prepack*", "xcd", "compile*", "fuzz-problem", "shapes", "programs", "tune", "bench", "verified"]),
     ("asm/*", ["asm", "invariant", "compile*"]),
     ("base/*", ["*"]),
