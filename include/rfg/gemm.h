@@ -106,7 +106,8 @@ typedef struct rfg_gemm_params {
  *            128 of them, the last of an expert maybe shorter) an expert; w_scale of tensors is [E], packed
  *   rows     [M] of params, i32, or NULL: row i of y is a product of row rows[i] of x (and of x_scale), which has any
  *            number of rows. NULL: of row i
- *   weights  [M] of params, f32, or NULL: with its bias row i is multiplied by weights[i], before an act
+ *   weights  [M] of params, f32, or NULL: with its bias row i is multiplied by weights[i], before an act. Of a sum that
+ *            is below 2^-126 on the way up to K 2^-149 are lost (on MI100 and MI200 K 2^-126), times the weight
  * No residual; scales of blocks of w are row-major. Offsets outside of 0 to M count as the nearest of these, rows that
  * x doesn't have (negative ones, too) as its last: nothing is read or written out of bounds.
  *

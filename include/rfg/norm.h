@@ -12,7 +12,7 @@ extern "C" {
  * differ in it share tuned rows and code objects. */
 typedef struct rfg_norm_params {
     size_t size;            /* sizeof(rfg_norm_params): see rfg/core.h */
-    float eps;              /* above 0, finite; 0: 1e-6. (Who wants none says 1e-30.) */
+    float eps;              /* at least 2^-126, finite; 0: 1e-6. (Who wants none says 1e-30.) */
     int one_plus_weight;    /* not 0: the weight is 1 + w (Gemma); there must be one */
     const rfg_quant *quant; /* quantised output: see rfg/quant.h; or NULL */
     const rfg_tensor *bias; /* layernorms only; or NULL: 0 */
@@ -40,8 +40,9 @@ typedef struct rfg_norm_params {
  * Aliasing: y may be x itself (same address, shape, strides). Every other overlap of an output with another tensor is
  * refused: a row would be overwritten while another still has to read it.
  * NaN and infinity propagate as IEEE arithmetic in fp32 does. The sum of squares is an fp32 number: it overflows for
- * elements of about 1e19, and the row becomes 0. The reciprocal square root is the device's, good to two ulps. Results
- * are bitwise reproducible for the same problem, variant and device.
+ * elements of about 1e19, and the row becomes 0. The reciprocal square root is the device's, good to two ulps. What is
+ * multiplied with the weight is an fp32 number: where it is below 2^-126 the result may be off by 2^-149 |weight|, and
+ * a result below 2^-126 by 2^-149. Results are bitwise reproducible for the same problem, variant and device.
  *
  * Asynchronous on `stream`; on "cpu" the result is there on return. The first call of a
  * problem may compile (rfg_prepare() does that ahead); later ones allocate nothing and never synchronise.

@@ -118,7 +118,7 @@ typedef struct rfg_rope_append_params {
     const rfg_rope_params *rope; /* NULL: NeoX, the first R, forward */
     /* Weights of the RMSNorm of each head, [D], q's dtype or f32, both or neither; NULL: no norm. */
     const rfg_tensor *q_norm, *k_norm;
-    float eps;                           /* of the norm: above 0, finite; 0: 1e-6 */
+    float eps;                           /* of the norm: at least 2^-126, finite; 0: 1e-6 */
     int32_t one_plus_weight;             /* of it, not 0: weights are 1 + w (Gemma) */
     const rfg_tensor *k_scale, *v_scale; /* as rfg_kv_append_params has them */
 } rfg_rope_append_params;

@@ -4,6 +4,7 @@
  * Variants are in gpu.c and cpu.c. */
 #include "norm.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -194,8 +195,8 @@ static rfg_status run(rfg_context *ctx, struct call *c, const rfg_norm_params *p
         return st;
     if (ox.cols > MAX_N)
         return BAD("%s: x has %" PRId64 " columns: must be at most %d", c->fn, ox.cols, MAX_N);
-    if (!isfinite(c->p.eps) || c->p.eps < 0)
-        return BAD("%s: eps is %g: must be finite and above 0, or 0: %g", c->fn, (double)c->p.eps,
+    if (!isfinite(c->p.eps) || (c->p.eps != 0 && c->p.eps < FLT_MIN)) /* GPUs' reciprocal roots take less for 0 */
+        return BAD("%s: eps is %g: must be finite and at least 2^-126, or 0: %g", c->fn, (double)c->p.eps,
                    (double)NORM_DEFAULT_EPS);
     c->p.eps = c->p.eps > 0 ? c->p.eps : NORM_DEFAULT_EPS;
     if (c->p.one_plus_weight && !c->weight)

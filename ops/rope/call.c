@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * rfg_op_rope, rfg_op_kv_append and rfg_op_rope_append: what they refuse, and the problem of a call. */
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -188,8 +189,8 @@ static rfg_status check_norm(const struct rope_call *c, struct facts *f)
                                "the heads' elements")) ||
         (st = wk ? rfg_check_dtype(&f->k_norm, c->fn, dtype, "q_norm's dtype, ") : RFG_OK))
         return st;
-    if (!isfinite(c->p.eps) || c->p.eps < 0)
-        return BAD("%s: eps is %g: must be finite and above 0, or 0: 1e-6", c->fn, (double)c->p.eps);
+    if (!isfinite(c->p.eps) || (c->p.eps != 0 && c->p.eps < FLT_MIN))
+        return BAD("%s: eps is %g: must be finite and at least 2^-126, or 0: 1e-6", c->fn, (double)c->p.eps);
     if (!wq && (c->p.eps > 0 || c->p.one_plus_weight))
         return BAD("%s: eps is %g, one_plus_weight %d: must be 0, q_norm and k_norm are NULL", c->fn, (double)c->p.eps,
                    (int)c->p.one_plus_weight);

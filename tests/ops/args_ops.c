@@ -263,14 +263,20 @@ static void append_eps_negative(struct call *c)
 {
     c->rope_append.eps = -1;
 }
+static void append_eps_subnormal(struct call *c)
+{
+    c->rope_append.eps = 0x1p-127f;
+}
 static void rope_without_size(struct call *c)
 {
     static const rfg_rope_params none;
     c->rope_append.rope = &none;
 }
-static const struct wrong append_wrongs[] = {
-    { "eps", append_eps_nan }, { "eps", append_eps_negative }, { "rope", rope_without_size }, { NULL, NULL }
-};
+static const struct wrong append_wrongs[] = { { "eps", append_eps_nan },
+                                              { "eps", append_eps_negative },
+                                              { "eps", append_eps_subnormal },
+                                              { "rope", rope_without_size },
+                                              { NULL, NULL } };
 
 /* ---- argmax: y, x ------------------------------------------------------------------------------------------------ */
 

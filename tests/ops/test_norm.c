@@ -389,7 +389,9 @@ START_TEST(refusals)
     fresh();
 
     g.p.eps = -1;
-    refused(WORDS("eps is -1", "above 0, or 0: 1e-06"));
+    refused(WORDS("eps is -1", "at least 2^-126, or 0: 1e-06"));
+    g.p.eps = 0x1.fffffcp-127f;
+    refused(WORDS("eps is 1.17549e-38", "at least 2^-126"));
     g.p.eps = INFINITY;
     refused(WORDS("eps is inf", "finite"));
     g.tw = rfg_tensor_1d(g.w, RFG_BF16, 127);
