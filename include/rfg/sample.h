@@ -76,8 +76,9 @@ typedef struct rfg_sample_params {
  * from the smallest id up, with which the sum of the weights left is above u times all of them.
  *
  * A temperature below 1e-5, or a NaN, takes the largest l, of equal ones that of the smallest id (greedy); one above
- * 2^20 is 2^20. top_k <= 0 or >= V, top_p >= 1 or NaN, min_p <= 0 or NaN are off; top_p <= 0, min_p > 1 and top_k = 1
- * leave one token. A repetition that isn't between 2^-100 and 2^100 is off. A NaN among the l counts as -infinity;
+ * 2^20 is 2^20. top_k <= 0 or >= V, top_p >= 1 or NaN, min_p <= 0 or NaN are off; top_p <= 0 and top_k = 1 leave one
+ * token. min_p is rounded down to a multiple of 2^-24; above 1 it counts as 1, which leaves the largest l, all that are
+ * as large. A repetition that isn't between 2^-100 and 2^100 is off. A NaN among the l counts as -infinity;
  * +infinities share the draw; where all are -infinity the result is 0.
  *
  * B = 0 does nothing, V = 0 is refused. Pointers must be aligned to their element's size; B and strides <= 2^31 - 1.

@@ -110,7 +110,7 @@ END_TEST
 struct batch {
     rfg_context *ctx;
     int64_t b;
-    float *logits, *temperature, *top_p;
+    float *logits, *temperature, *top_p, *min_p; /* min_p: or NULL */
     int32_t *top_k, *y;
     int64_t *seed, *offset;
 };
@@ -128,6 +128,7 @@ static struct batch make(const char *device, int64_t b)
 static void unmake(struct batch *t)
 {
     free(t->logits), free(t->temperature), free(t->top_p), free(t->top_k), free(t->y), free(t->seed), free(t->offset);
+    free(t->min_p);
     rfg_context_destroy(&t->ctx);
 }
 
@@ -146,8 +147,9 @@ static void run(struct batch *t, int64_t first, int64_t n)
         { t->temperature + first, 4, rfg_tensor_1d(NULL, RFG_F32, n) },
         { t->top_k + first, 4, rfg_tensor_1d(NULL, RFG_I32, n) },
         { t->top_p + first, 4, rfg_tensor_1d(NULL, RFG_F32, n) },
+        { t->min_p + (t->min_p ? first : 0), 4, rfg_tensor_1d(NULL, RFG_F32, n) },
     };
-    size_t count = sizeof(of) / sizeof(of[0]);
+    size_t count = sizeof(of) / sizeof(of[0]) - !t->min_p;
     for (size_t i = 0; i < count; i++) {
         ck_assert_msg(rfg_device_alloc(t->ctx, &of[i].t.data, of[i].size * (size_t)n) == RFG_OK, "%s",
                       rfg_last_error());
@@ -156,6 +158,7 @@ static void run(struct batch *t, int64_t first, int64_t n)
                       "%s", rfg_last_error());
     }
     rfg_sample_params p = { .size = sizeof(p), .temperature = &of[4].t, .top_k = &of[5].t, .top_p = &of[6].t };
+    p.min_p = t->min_p ? &of[7].t : NULL;
     ck_assert_msg(rfg_op_sample(t->ctx, &of[0].t, &of[1].t, &of[2].t, &of[3].t, &p, NULL) == RFG_OK, "%s",
                   rfg_last_error());
     ck_assert_msg(rfg_device_copy(t->ctx, t->y + first, of[0].t.data, 4 * (size_t)n, RFG_DEVICE_TO_HOST, NULL) ==
@@ -270,6 +273,40 @@ START_TEST(frequency)
 }
 END_TEST
 
+/* A min_p of 1 and more leaves the largest, all that are as large, which share the draw; top_k = 1 leaves one of them.
+ */
+START_TEST(ties)
+{
+    enum { B = 60 };
+    static const float min_ps[] = { 1, 1.5f, 2, 1e30f, INFINITY };
+    struct batch t = make(op_device(_i), B);
+    int drawn[V] = { 0 };
+    ck_assert_ptr_nonnull(t.min_p = malloc(B * sizeof(*t.min_p)));
+    for (int r = 0; r < B; r++) {
+        for (int k = 0; k < V; k++)
+            t.logits[r * V + k] = k % 8 == 3 ? 5 : (float)(k % 5);
+        t.temperature[r] = 1;
+        t.top_k[r] = 0;
+        t.top_p[r] = 1;
+        t.min_p[r] = min_ps[r % 5];
+        t.seed[r] = r;
+        t.offset[r] = 7;
+    }
+    run(&t, 0, B);
+    for (int r = 0; r < B; r++) {
+        ck_assert_msg(t.y[r] % 8 == 3, "%s: min_p %g: token %d", op_device(_i), (double)t.min_p[r], (int)t.y[r]);
+        drawn[t.y[r]]++;
+        t.top_k[r] = 1;
+    }
+    ck_assert_msg(drawn[3] > 8 && drawn[11] > 8 && drawn[19] > 8, "%s: %d, %d, %d times", op_device(_i), drawn[3],
+                  drawn[11], drawn[19]);
+    run(&t, 0, B);
+    for (int r = 0; r < B; r++)
+        ck_assert_int_eq(t.y[r], 3);
+    unmake(&t);
+}
+END_TEST
+
 /* Philox 4x32-10 by the known answers of Random123: key 0, counter 0; all ones (of which the counter's upper half is
  * 0 here, so by its own answer). With two tokens of equal weight the draw is the generator's highest bit. */
 START_TEST(generator)
@@ -302,6 +339,6 @@ int main(void)
 {
     return op_main_gpus("sample",
                         OP_TESTS(right_filters, right_penalties, right_values, right_layouts, right_parts, right_bins,
-                                 any_batch, frequency),
+                                 any_batch, frequency, ties),
                         OP_TESTS(generator), OP_TESTS(rows_by_turns));
 }
