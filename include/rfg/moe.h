@@ -243,9 +243,10 @@ typedef struct rfg_moe_params {
  * formats, w1 and w2 of e2m1 or e4m3) for each 1 x 32, to x_codes. An x of codes has its x_scale, as rfg_op_gemm() has
  * it.
  *
- * T = 0 or H = 0 does nothing. E, k, I and H as rfg_op_moe_align() and rfg_op_gemm() have them. Rows of y from tokens
- * on are not written. Aliasing: y may be residual, and may not overlap anything else; the workspace may overlap
- * nothing. Asynchronous, errors, warm-up: as rfg_op_gemm(). On an error y is not written; the workspace may be. */
+ * T = 0 or H = 0 does nothing. E, k, I and H as rfg_op_moe_align() and rfg_op_gemm() have them, T k (H + I) <= 2^56.
+ * Rows of y from tokens on are not written. Aliasing: y may be residual, and may not overlap anything else; the
+ * workspace may overlap nothing. Asynchronous, errors, warm-up: as rfg_op_gemm(). On an error y is not written; the
+ * workspace may be. */
 RFG_API RFG_NODISCARD rfg_status rfg_op_moe(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x,
                                             const rfg_tensor *w1, const rfg_tensor *w2, const rfg_tensor *ids,
                                             const rfg_tensor *weights, const rfg_moe_params *params, rfg_stream stream);

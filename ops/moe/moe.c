@@ -183,6 +183,9 @@ static rfg_status check(struct moe *m, const rfg_moe_params *params)
     if (m->top < 1 || m->top > 32 || m->pairs > RFG_MAX_SIZE)
         return BAD("ids is %" PRId64 " x %" PRId64 ": must be [T,k], k from 1 to 32, T k at most %d", oi.rows, oi.cols,
                    RFG_MAX_SIZE);
+    if ((double)m->pairs * (double)(m->hidden + m->inner) > 0x1p56)
+        return BAD("ids is %" PRId64 " x %" PRId64 ", H %" PRId64 ", I %" PRId64 ": T k (H + I) must be at most 2^56",
+                   oi.rows, oi.cols, m->hidden, m->inner);
     if ((int)m->p.x_per < 0 || m->p.x_per > RFG_GEMM_SCALE_GROUP)
         return BAD("x_per is %d: must be RFG_GEMM_SCALE_TENSOR, ROW, BLOCK or GROUP", (int)m->p.x_per);
     if (m->p.x_per == RFG_GEMM_SCALE_GROUP && (m->hidden % GROUP || m->inner % GROUP))
@@ -300,12 +303,12 @@ static rfg_status multiply_h(rfg_context *ctx, const struct moe *m, const rfg_te
     rfg_status st;
     if (m->pairs <= RFG_MOE_FEW_PAIRS && (platform == RFG_PLATFORM_AMD || platform == RFG_PLATFORM_EMU)) {
         struct rfg_gemm_sum of = { &m->places, m->p.residual, m->p.tokens };
-        st = about("w2, w2_scale, w2_zero, w2_bias, y, residual, tokens",
+        st = about("w2, w2_scale, w2_zero, w2_bias, h_scale, y, residual, tokens",
                    rfg_gemm_sum(ctx, m->y, h, m->w2, &g, &of, &summed, stream));
         if (st || summed)
             return st;
     }
-    if ((st = about("w2, w2_scale, w2_zero, w2_bias", rfg_op_gemm(ctx, &m->out, h, m->w2, &g, stream))))
+    if ((st = about("w2, w2_scale, w2_zero, w2_bias, h_scale", rfg_op_gemm(ctx, &m->out, h, m->w2, &g, stream))))
         return st;
     rfg_moe_sum_params sum = RFG_MOE_SUM_PARAMS_INIT;
     sum.residual = m->p.residual;

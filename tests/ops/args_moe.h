@@ -93,6 +93,34 @@ static rfg_status moe(const struct call *c)
     p.workspace_bytes = sizeof(workspace) - p.workspace_bytes;
     return rfg_op_moe(c->ctx, c->t[0], c->t[2], c->t[3], c->t[4], c->t[5], c->t[6], PARAMS(p), c->stream);
 }
+/* ---- the same of weights of 4 bits, and of 8: y, x, w1, w2, ids, weights, then scales ------------------------------
+ */
+
+static rfg_status moe_of(const struct call *c, rfg_moe_params p)
+{
+    static _Alignas(256) char workspace[16384];
+    p.workspace = workspace;
+    p.workspace_bytes = sizeof(workspace);
+    return rfg_op_moe(c->ctx, c->t[0], c->t[1], c->t[2], c->t[3], c->t[4], c->t[5], PARAMS(p), c->stream);
+}
+static rfg_status moe_i4(const struct call *c)
+{
+    rfg_moe_params p = c->moe;
+    p.w1_scale = c->t[6];
+    p.w2_scale = c->t[7];
+    p.w1_zero = c->t[8];
+    p.w2_zero = c->t[9];
+    return moe_of(c, p);
+}
+static rfg_status moe_codes(const struct call *c)
+{
+    rfg_moe_params p = c->moe;
+    p.w1_scale = c->t[6];
+    p.w2_scale = c->t[7];
+    p.x_scale = c->t[8];
+    p.h_scale = c->t[9];
+    return moe_of(c, p);
+}
 #define SPOIL_MOE(name, member, value)                                                                                 \
     static void name(struct call *c)                                                                                   \
     {                                                                                                                  \
