@@ -218,6 +218,42 @@ START_TEST(siblings)
 }
 END_TEST
 
+/* Of every two rows for one problem, by what each says of itself. */
+START_TEST(every_pair)
+{
+    enum { DEVICES = 3, HOWS = 4, KINDS = 2 * DEVICES * HOWS };
+    static const char *const devices[DEVICES] = { "MI300X", "", "MI325X" }; /* the own one, not known, a sibling */
+    static const enum rfg_source hows[HOWS] = { RFG_SOURCE_MEASURED, RFG_SOURCE_IMPORTED, RFG_SOURCE_PREDICTED,
+                                                RFG_SOURCE_PROVISIONAL };
+    static struct rfg_row rows[2][KINDS * KINDS];
+    size_t n[2] = { 0, 0 };
+    for (int i = 0; i < KINDS * KINDS; i++)
+        for (int k = 0; k < 2; k++) {
+            int kind = k ? i % KINDS : i / KINDS, file = kind / (DEVICES * HOWS), device = kind / HOWS % DEVICES;
+            struct rfg_row r = make(1 + i, 32, "a", 4, 1 + k, hows[kind % HOWS]);
+            strcpy(r.device, devices[device]);
+            rows[file][n[file]++] = r;
+        }
+    put(user, rows[0], n[0]);
+    put(sys, rows[1], n[1]);
+    struct rfg_snapshot *s = rfg_snapshot_load(user, sys, "a", devices[0]);
+    for (int i = 0; i < KINDS * KINDS; i++) {
+        int rank[2], place[2];
+        for (int k = 0; k < 2; k++) {
+            int kind = k ? i % KINDS : i / KINDS;
+            /* What was only predicted, or provisional, comes last; then whose device, whose file it is. */
+            rank[k] = (kind % HOWS > 1) * 100 + kind / HOWS % DEVICES * 10 + kind / (DEVICES * HOWS) * 5;
+            place[k] = kind / HOWS;
+        }
+        if (place[0] == place[1]) /* one row in a file: which stays is test_db.c's */
+            continue;
+        ck_assert_msg(exact(s, 1 + i, 32, 4) == (rank[0] < rank[1] ? 1 : 2), "%d and %d: %g", i / KINDS, i % KINDS,
+                      exact(s, 1 + i, 32, 4));
+    }
+    rfg_snapshot_free(&s);
+}
+END_TEST
+
 static int warnings(const char *log)
 {
     char cmd[200];
@@ -377,6 +413,7 @@ int main(void)
     tcase_add_test(tc, other_cu_counts);
     tcase_add_loop_test(tc, who_wins, 0, 9);
     tcase_add_loop_test(tc, siblings, 0, 10);
+    tcase_add_test(tc, every_pair);
     tcase_add_test(tc, unreadable_files_are_a_warning);
     tcase_add_test(tc, as_a_plain_search_says);
     tcase_add_test(tc, readers_share_it);

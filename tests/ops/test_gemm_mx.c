@@ -4,8 +4,10 @@
  * sides. On the cpu and on the devices of $RFG_TEST_DEVICES; what rfg_op_quantize() makes of activations, multiplied;
  * and what is refused. */
 #include <check.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/util.h"
@@ -336,8 +338,85 @@ START_TEST(kernels_refuse)
 }
 END_TEST
 
+/* ---- a NaN in a row's first scale -------------------------------------------------------------------------------- */
+
+static struct {
+    const char *tensor;
+    int64_t row; /* of W, or of X */
+} spoilt;
+
+static int spec_of(const struct rfg_problem *prob, struct rfg_tensor_spec *found)
+{
+    struct rfg_tensor_spec spec[RFG_MAX_TENSORS] = { { 0 } };
+    int n = rfg_op_case_gemm.tensors(prob, spec), i = 0;
+    while (i < n && (spec[i].absent || strcmp(spec[i].name, spoilt.tensor) != 0))
+        i++;
+    ck_assert_msg(i < n, "no %s", spoilt.tensor);
+    *found = spec[i];
+    return i;
+}
+
+static void spoil_first(const struct rfg_problem *prob, int tensor, const rfg_tensor *t, enum rfg_data data,
+                        uint64_t seed)
+{
+    struct rfg_tensor_spec spec;
+    rfg_op_case_gemm.fill(prob, tensor, t, data, seed);
+    if (tensor != spec_of(prob, &spec))
+        return;
+    bool packed = prob->v[GEMM_PREPACKED] && !strcmp(spoilt.tensor, "w_scale");
+    int64_t apart = packed ? t->strides[0] / 16 : t->strides[0], r = spoilt.row;
+    rfg_store(t->data, t->dtype, packed ? r / 16 * (16 * apart) + r % 16 : r * apart, NAN);
+}
+
+static void run_spoilt(void *c, const struct rfg_plan *plan, const char *name)
+{
+    struct rfg_check check;
+    ck_assert(rfg_case_poison(c, 0) == RFG_OK);
+    rfg_status st = rfg_case_run(c, 0, plan, NULL);
+    ck_assert_msg(st == RFG_OK && rfg_case_check(c, 0, &check) == RFG_OK, "%s: %s", name, rfg_last_error());
+    ck_assert_msg(check.ok, "%s %" PRId64 ": %s: %s", spoilt.tensor, spoilt.row, name, check.message);
+}
+
+/* Row by row of both tensors of scales: it spoils its row or column of y, all of it, and nothing else. */
+START_TEST(nan_in_each_first_scale)
+{
+    static const struct {
+        const char *problem;
+        int64_t x_rows, w_rows;
+    } cases[] = {
+        { "gemm e4m3,e4m3->f32 M=3 N=16 K=64" MX, 3, 16 },
+        { "gemm e4m3,e2m1->f32 M=3 N=16 K=64" MX, 3, 16 },
+        { "gemm e4m3,e2m1->f32 M=3 N=16 K=128 packed=1" MX, 3, 16 },
+        { "gemm e2m1,e2m1->f32 M=3 N=16 K=64" MX, 3, 16 },
+        { "gemm e2m1,e2m1->f32 M=3 N=16 K=128 packed=1" MX, 3, 16 },
+        { "gemm e4m3,e2m1->f32 M=17 N=16 K=64" MX, 17, 16 },
+        { "gemm bf16,e2m1->f32 M=3 N=16 K=64 w_scale=e8m0 w_group=32", 0, 16 },
+        { "gemm bf16,e2m1->f32 M=3 N=16 K=128 w_scale=e8m0 w_group=32 packed=1", 0, 16 },
+    };
+    rfg_context *ctx = op_context(op_device(_i));
+    struct rfg_op_case changed = rfg_op_case_gemm;
+    struct rfg_case_params params = { .seed = op_seed(), .of = &changed };
+    changed.fill = spoil_first;
+    for (int k = 0; k < (int)(sizeof(cases) / sizeof(cases[0])); k++)
+        for (int64_t r = 0; r < cases[k].x_rows + cases[k].w_rows; r++) {
+            struct rfg_problem prob = op_problem(cases[k].problem);
+            struct rfg_case *c;
+            spoilt.tensor = r < cases[k].x_rows ? "x_scale" : "w_scale";
+            spoilt.row = r < cases[k].x_rows ? r : r - cases[k].x_rows;
+            ck_assert_msg(rfg_case_create(ctx, &prob, &params, &c) == RFG_OK, "%s", rfg_last_error());
+            run_spoilt(c, NULL, "the public function");
+            if (!getenv("RFG_TEST_FEW") && spoilt.row % 15 == 0)
+                op_each_plan(ctx, &prob, 1, run_spoilt, c);
+            rfg_case_destroy(&c);
+        }
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
 int main(void)
 {
-    return op_main("gemm_mx", OP_TESTS(right_shapes, right_layouts, right_kernels, right_tiles, right_random),
-                   OP_TESTS(kernels_refuse, refusals, bad_problems, quantised_activations));
+    return op_main(
+        "gemm_mx",
+        OP_TESTS(right_shapes, right_layouts, right_kernels, right_tiles, right_random, nan_in_each_first_scale),
+        OP_TESTS(kernels_refuse, refusals, bad_problems, quantised_activations));
 }
