@@ -164,8 +164,9 @@ typedef enum rfg_rope_scaling {
                            * f = (1 - g) t / factor + g t */
     RFG_ROPE_YARN, /* YaRN (Peng et al. 2023, arXiv 2309.00071): f = t ((1 - m) / factor + m), m = 1 - ramp(i) with
                     * ramp from 0 at pair d(beta_fast) to 1 at pair d(beta_slow), d(b) = R ln(original / (2 pi b)) /
-                    * (2 ln theta), rounded down and up unless `untruncated` (gpt-oss), within 0 and R - 1; cos and
-                    * sin are multiplied with the attention factor */
+                    * (2 ln theta), rounded down and up unless `untruncated` (gpt-oss), the first at least 0, the
+                    * second at most R - 1 (of pairs, of which there are R/2: as the paper's code has it); cos and sin
+                    * are multiplied with the attention factor */
 } rfg_rope_scaling;
 
 /* The members as config.json's rope_scaling has them. All but size and theta may be zero, which stands for: */
