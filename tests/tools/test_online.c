@@ -156,12 +156,10 @@ static void run_captured(struct engine *e, const char *log)
 
 #define SPLIT "gemm_skinny{m_tile=1,rows=2,waves=1,unroll=4,split_k=2}"
 
-/* A row comes whose kernel needs a workspace: on a stream of the program's own that has none, captured by the program,
- * the old one serves. */
-static void run_unready(struct engine *e, const char *db_file, const char *log)
+/* A tuner's row, as if one had run. */
+static void write_row(struct engine *e, const char *db_file, const char *config)
 {
     const struct rfg_device *d = rfg_context_info(e->ctx);
-    const struct rfg_hip *hip = rfg_context_hip(e->ctx);
     struct rfg_row row = {
         .cu_count = d->cu_count, .median_us = 1, .samples = 1, .error_bound = 1, .how = RFG_SOURCE_MEASURED
     };
@@ -169,18 +167,49 @@ static void run_unready(struct engine *e, const char *db_file, const char *log)
     struct rfg_reason why;
     struct rfg_db *db;
     int p[RFG_MAX_PARAMS];
-    hipStream_t s;
-    hipGraph_t graph;
     must(rfg_problem_parse(&row.problem, P, &why));
-    must(rfg_config_parse(row.problem.op, SPLIT, &var, p, &why));
+    must(rfg_config_parse(row.problem.op, config, &var, p, &why));
     rfg_row_set_config(&row, var, p, false);
     strcpy(row.arch, d->arch);
-    run_for(e, NULL, 0.2);
     must(rfg_db_open(&db, db_file, RFG_DB_WRITE) == RFG_OK);
     must(rfg_db_put(db, &row) == RFG_OK);
     rfg_db_close(&db);
+}
+
+static void write_line(const char *log)
+{
     FILE *f = fopen(log, "a");
     must(f && fputs("a line\n", f) > 0 && fclose(f) == 0);
+}
+
+/* The database is locked when the engine is told of a row: it looks again, though it is told once. */
+static void run_locked(struct engine *e, const char *db_file, const char *log)
+{
+    sqlite3 *h;
+    run_until_started(e, log);
+    run_for(e, NULL, 0.2);
+    write_row(e, db_file, "gemm_cpu_portable{rows=1,cols=1,k_block=0,prefetch=0}");
+    must(sqlite3_open(db_file, &h) == SQLITE_OK);
+    must(sqlite3_exec(h, "pragma journal_mode=delete; begin exclusive", NULL, NULL, NULL) == SQLITE_OK);
+    write_line(log);
+    run_for(e, NULL, 0.5);
+    must(stats(e).tuned == 0);
+    must(sqlite3_exec(h, "rollback", NULL, NULL, NULL) == SQLITE_OK && sqlite3_close(h) == SQLITE_OK);
+    for (double until = rfg_now() + 20; !stats(e).tuned && rfg_now() < until; nap(0.01))
+        call(e, NULL);
+    must(stats(e).tuned == 1);
+}
+
+/* A row comes whose kernel needs a workspace: on a stream of the program's own that has none, captured by the program,
+ * the old one serves. */
+static void run_unready(struct engine *e, const char *db_file, const char *log)
+{
+    const struct rfg_hip *hip = rfg_context_hip(e->ctx);
+    hipStream_t s;
+    hipGraph_t graph;
+    run_for(e, NULL, 0.2);
+    write_row(e, db_file, SPLIT);
+    write_line(log);
     for (double until = rfg_now() + 20; !stats(e).tuned && rfg_now() < until; nap(0.01))
         call(e, NULL);
     run_for(e, NULL, 0);
@@ -242,6 +271,8 @@ static int engine_main(char **argv)
         run_captured(&e, log);
     else if (!strcmp(what, "unready"))
         run_unready(&e, db, log);
+    else if (!strcmp(what, "locked"))
+        run_locked(&e, db, log);
     else if (!strcmp(what, "forked"))
         run_forked(&e);
     else if (!strcmp(what, "run") || !strcmp(what, "ignores-children"))
@@ -551,6 +582,37 @@ START_TEST(a_stream_that_is_not_ready_keeps_the_old_kernel)
 }
 END_TEST
 
+START_TEST(a_locked_database_is_read_again)
+{
+    skip_device(0);
+    plant_marker("");
+    assert_exit(engine("cpu", "locked", ""), 0);
+}
+END_TEST
+
+/* What is this process' business alone the tuner doesn't inherit: it would write the engine's trace, and tune online.
+ */
+START_TEST(the_tuner_traces_nothing)
+{
+    char *show = rfg_asprintf("env | grep -E '^RFG_(TRACE|TUNE)=' | sort > %s", mark),
+         *trace = rfg_asprintf("%s/trace-%%p.json", dir),
+         *count = rfg_asprintf("test $(ls %s | grep -c trace-) = 1", dir);
+    skip_device(0);
+    plant(show, 0755);
+    setenv("RFG_TRACE", trace, 1);
+    setenv("RFG_TUNE", "online", 1);
+    assert_exit(engine("cpu", "run", "0.3"), 0);
+    unsetenv("RFG_TRACE");
+    unsetenv("RFG_TUNE");
+    ck_assert(tuner_is_gone());
+    char *text = rfg_read_file(mark, NULL);
+    ck_assert_ptr_nonnull(text);
+    ck_assert_str_eq(text, "RFG_TRACE=\nRFG_TUNE=\n");
+    ck_assert_int_eq(system(count), 0); /* the engine's own */
+    free(text), free(show), free(trace), free(count);
+}
+END_TEST
+
 START_TEST(starts_nothing_where_it_may_not)
 {
     skip_device(0);
@@ -714,6 +776,8 @@ int main(int argc, char **argv)
     tcase_add_loop_test(tc, starts_nothing_under_capture, 0, 2);
     tcase_add_test(tc, a_stream_that_is_not_ready_keeps_the_old_kernel);
     add_case(s, "starts", &tc);
+    tcase_add_test(tc, a_locked_database_is_read_again);
+    tcase_add_test(tc, the_tuner_traces_nothing);
     tcase_add_test(tc, starts_nothing_where_it_may_not);
     tcase_add_test(tc, does_not_start_a_program_of_others);
     tcase_add_test(tc, two_engines_start_one_tuner);
