@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { H = TINY_HIDDEN, MOST_INTER = 256, MOST = 16 /* experts */ };
+enum { MOST_INTER = 256, MOST = 16 /* experts */ };
 
 double tiny_margin = INFINITY;
 
@@ -46,7 +46,7 @@ static int append_experts(const struct tiny *t, int layer, struct tiny_item *lis
     for (int e = t->deepseek ? -1 : 0; e < t->experts; e++)
         for (int i = 0; i < 3; i++) {
             char part[64];
-            int64_t rows = i < 2 ? t->inter : H, cols = i < 2 ? H : t->inter;
+            int64_t rows = i < 2 ? t->inter : t->hidden, cols = i < 2 ? t->hidden : t->inter;
             matrix_name(part, sizeof(part), e, which[i]);
             SHAPE(append(list, &n, t->fp8 ? TINY_E4M3 : TINY_FLOATS, layer, part), rows, cols);
             if (!t->fp8)
@@ -59,19 +59,19 @@ static int append_experts(const struct tiny *t, int layer, struct tiny_item *lis
 
 int tiny_expert_items(const struct tiny *t, int layer, struct tiny_item *list, int n)
 {
-    SHAPE(append(list, &n, TINY_FLOATS, layer, t->gpt_oss ? "router.weight" : "gate.weight"), t->experts, H);
+    SHAPE(append(list, &n, TINY_FLOATS, layer, t->gpt_oss ? "router.weight" : "gate.weight"), t->experts, t->hidden);
     if (t->deepseek)
         SHAPE(append(list, &n, TINY_F32, layer, "gate.e_score_correction_bias"), t->experts);
     if (!t->gpt_oss)
         return append_experts(t, layer, list, n);
     int64_t e = t->experts, rows = 2 * t->inter;
     SHAPE(append(list, &n, TINY_FLOATS, layer, "router.bias"), e);
-    SHAPE(append(list, &n, TINY_U8, layer, "experts.gate_up_proj_blocks"), e, rows, H / 32, 16);
-    SHAPE(append(list, &n, TINY_U8, layer, "experts.gate_up_proj_scales"), e, rows, H / 32);
+    SHAPE(append(list, &n, TINY_U8, layer, "experts.gate_up_proj_blocks"), e, rows, t->hidden / 32, 16);
+    SHAPE(append(list, &n, TINY_U8, layer, "experts.gate_up_proj_scales"), e, rows, t->hidden / 32);
     SHAPE(append(list, &n, TINY_FLOATS, layer, "experts.gate_up_proj_bias"), e, rows);
-    SHAPE(append(list, &n, TINY_U8, layer, "experts.down_proj_blocks"), e, H, t->inter / 32, 16);
-    SHAPE(append(list, &n, TINY_U8, layer, "experts.down_proj_scales"), e, H, t->inter / 32);
-    SHAPE(append(list, &n, TINY_FLOATS, layer, "experts.down_proj_bias"), e, H);
+    SHAPE(append(list, &n, TINY_U8, layer, "experts.down_proj_blocks"), e, t->hidden, t->inter / 32, 16);
+    SHAPE(append(list, &n, TINY_U8, layer, "experts.down_proj_scales"), e, t->hidden, t->inter / 32);
+    SHAPE(append(list, &n, TINY_FLOATS, layer, "experts.down_proj_bias"), e, t->hidden);
     return n;
 }
 
@@ -102,11 +102,11 @@ static double row_of(const struct tiny *t, int layer, int expert, int which, int
 {
     static const char *const names[] = { "gate", "up", "down" };
     static const double e2m1[] = { 0, 0.5, 1, 1.5, 2, 3, 4, 6 };
-    int cols = which == 2 ? t->inter : H;
+    int cols = which == 2 ? t->inter : t->hidden;
     char part[64], name[128];
     if (t->gpt_oss) {
         const char *stacked = which == 2 ? "down" : "gate_up";
-        int64_t at = which == 2 ? (int64_t)expert * H + r : (int64_t)expert * 2 * t->inter + 2 * r + which;
+        int64_t at = which == 2 ? (int64_t)expert * t->hidden + r : (int64_t)expert * 2 * t->inter + 2 * r + which;
         char blocks[128];
         snprintf(blocks, sizeof(blocks), "model.layers.%d.mlp.experts.%s_proj_blocks", layer, stacked);
         snprintf(name, sizeof(name), "model.layers.%d.mlp.experts.%s_proj_scales", layer, stacked);
@@ -143,9 +143,9 @@ static void add_expert(const struct tiny *t, int layer, int expert, double weigh
     double between[MOST_INTER], row[MOST_INTER];
     for (int i = 0; i < t->inter; i++) {
         double gate = row_of(t, layer, expert, 0, i, row);
-        gate += dot(row, h, H);
+        gate += dot(row, h, t->hidden);
         double up = row_of(t, layer, expert, 1, i, row);
-        up += dot(row, h, H);
+        up += dot(row, h, t->hidden);
         if (t->gpt_oss) {
             gate = fmin(gate, 1);
             up = fmin(fmax(up, -1), 1);
@@ -154,7 +154,7 @@ static void add_expert(const struct tiny *t, int layer, int expert, double weigh
             between[i] = gate / (1 + exp(-gate)) * up;
         }
     }
-    for (int i = 0; i < H; i++) {
+    for (int i = 0; i < t->hidden; i++) {
         double bias = row_of(t, layer, expert, 2, i, row);
         x[i] += weight * (dot(row, between, t->inter) + bias);
     }
@@ -210,11 +210,11 @@ static void route(const struct tiny *t, int layer, const double *h, int *taken, 
     double logits[MOST], values[MOST], sum = 0;
     bool may[MOST];
     for (int e = 0; e < t->experts; e++) {
-        double row[H];
+        double row[TINY_MOST_HIDDEN];
         snprintf(name, sizeof(name), "model.layers.%d.mlp.%s", layer, t->gpt_oss ? "router.weight" : "gate.weight");
-        for (int c = 0; c < H; c++)
-            row[c] = tiny_weight(t, name, H, e * H + c);
-        logits[e] = dot(row, h, H);
+        for (int c = 0; c < t->hidden; c++)
+            row[c] = tiny_weight(t, name, t->hidden, e * t->hidden + c);
+        logits[e] = dot(row, h, t->hidden);
         snprintf(name, sizeof(name), "model.layers.%d.mlp.%s", layer,
                  t->gpt_oss ? "router.bias" : "gate.e_score_correction_bias");
         if (t->gpt_oss)
@@ -233,14 +233,14 @@ static void route(const struct tiny *t, int layer, const double *h, int *taken, 
 
 void tiny_experts(const struct tiny *t, int layer, double *x, const double *h, int n)
 {
-    ck_assert(t->experts <= MOST && t->inter <= MOST_INTER);
+    ck_assert(t->experts <= MOST && t->inter <= MOST_INTER && t->hidden <= TINY_MOST_HIDDEN);
     for (int m = 0; m < n; m++) {
         int taken[MOST];
         double weights[MOST];
-        route(t, layer, h + m * H, taken, weights);
+        route(t, layer, h + m * t->hidden, taken, weights);
         for (int i = 0; i < t->top; i++)
-            add_expert(t, layer, taken[i], weights[i], h + m * H, x + m * H);
+            add_expert(t, layer, taken[i], weights[i], h + m * t->hidden, x + m * t->hidden);
         if (t->deepseek)
-            add_expert(t, layer, -1, 1, h + m * H, x + m * H);
+            add_expert(t, layer, -1, 1, h + m * t->hidden, x + m * t->hidden);
     }
 }

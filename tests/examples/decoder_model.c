@@ -9,11 +9,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { HIDDEN = TINY_HIDDEN, INTER = 96, D = 64, MOST_TENSORS = 160, MOST_TOKENS = 64 };
+enum { INTER = 96, D = 64, MOST_TENSORS = 160, MOST_TOKENS = 64 };
 
 const struct tiny tiny_models[TINY_MODELS] = {
     { .name = "llama",
       .grows = 2.9,
+      .hidden = 128,
       .arch = "LlamaForCausalLM",
       .layers = 2,
       .heads = 2,
@@ -23,6 +24,7 @@ const struct tiny tiny_models[TINY_MODELS] = {
       .llama3_original = 40 },
     { .name = "qwen3",
       .grows = 1.3,
+      .hidden = 128,
       .arch = "Qwen3ForCausalLM",
       .qk_norm = true,
       .layers = 2,
@@ -31,6 +33,7 @@ const struct tiny tiny_models[TINY_MODELS] = {
       .theta = 1000 },
     { .name = "gemma3",
       .grows = 1.1,
+      .hidden = 128,
       .arch = "Gemma3ForCausalLM",
       .qk_norm = true,
       .gemma = true,
@@ -43,6 +46,7 @@ const struct tiny tiny_models[TINY_MODELS] = {
       .window = 5 },
     { .name = "qwen3-moe",
       .grows = 1.4,
+      .hidden = 128,
       .arch = "Qwen3MoeForCausalLM",
       .qk_norm = true,
       .layers = 2,
@@ -55,6 +59,7 @@ const struct tiny tiny_models[TINY_MODELS] = {
       .seed = 10 },
     { .name = "gpt-oss",
       .grows = 1.5,
+      .hidden = 128,
       .arch = "GptOssForCausalLM",
       .gpt_oss = true,
       .layers = 3,
@@ -68,6 +73,7 @@ const struct tiny tiny_models[TINY_MODELS] = {
       .inter = 96 },
     { .name = "gpt-oss, prepacked",
       .grows = 2.9,
+      .hidden = 128,
       .arch = "GptOssForCausalLM",
       .gpt_oss = true,
       .layers = 1,
@@ -80,6 +86,7 @@ const struct tiny tiny_models[TINY_MODELS] = {
       .inter = 128 },
     { .name = "deepseek",
       .grows = 0.9,
+      .hidden = 128,
       .arch = "DeepseekV3ForCausalLM",
       .deepseek = true,
       .layers = 2,
@@ -94,6 +101,7 @@ const struct tiny tiny_models[TINY_MODELS] = {
       .seed = 4 },
     { .name = "deepseek-fp8",
       .grows = 1.1,
+      .hidden = 128,
       .arch = "DeepseekV3ForCausalLM",
       .deepseek = true,
       .fp8 = true,
@@ -107,6 +115,22 @@ const struct tiny tiny_models[TINY_MODELS] = {
       .groups = 2,
       .topk_groups = 1,
       .seed = 2 },
+    { .name = "deepseek-fp8-208",
+      .grows = 1.1,
+      .hidden = 208,
+      .arch = "DeepseekV3ForCausalLM",
+      .deepseek = true,
+      .fp8 = true,
+      .layers = 1,
+      .heads = 1,
+      .kv_heads = 1,
+      .theta = 1000,
+      .experts = 6,
+      .top = 2,
+      .inter = 256,
+      .groups = 2,
+      .topk_groups = 1,
+      .seed = 3 },
 };
 
 /* ---- weights ---------------------------------------------------------------------------------------------------- */
@@ -152,27 +176,27 @@ static int64_t elements(const struct tiny_item *x)
 
 static int all_items(const struct tiny *t, struct tiny_item *list)
 {
-    int n = add(list, 0, TINY_VOCAB, HIDDEN, "model.embed_tokens.weight", 0);
+    int n = add(list, 0, TINY_VOCAB, t->hidden, "model.embed_tokens.weight", 0);
     for (int l = 0; l < t->layers; l++) {
-        n = add(list, n, HIDDEN, 0, "model.layers.%d.input_layernorm.weight", l);
-        n = add(list, n, t->heads * D, HIDDEN, "model.layers.%d.self_attn.q_proj.weight", l);
-        n = add(list, n, t->kv_heads * D, HIDDEN, "model.layers.%d.self_attn.k_proj.weight", l);
-        n = add(list, n, t->kv_heads * D, HIDDEN, "model.layers.%d.self_attn.v_proj.weight", l);
-        n = add(list, n, HIDDEN, t->heads * D, "model.layers.%d.self_attn.o_proj.weight", l);
+        n = add(list, n, t->hidden, 0, "model.layers.%d.input_layernorm.weight", l);
+        n = add(list, n, t->heads * D, t->hidden, "model.layers.%d.self_attn.q_proj.weight", l);
+        n = add(list, n, t->kv_heads * D, t->hidden, "model.layers.%d.self_attn.k_proj.weight", l);
+        n = add(list, n, t->kv_heads * D, t->hidden, "model.layers.%d.self_attn.v_proj.weight", l);
+        n = add(list, n, t->hidden, t->heads * D, "model.layers.%d.self_attn.o_proj.weight", l);
         if (t->qk_norm) {
             n = add(list, n, D, 0, "model.layers.%d.self_attn.q_norm.weight", l);
             n = add(list, n, D, 0, "model.layers.%d.self_attn.k_norm.weight", l);
         }
-        n = add(list, n, HIDDEN, 0, "model.layers.%d.post_attention_layernorm.weight", l);
+        n = add(list, n, t->hidden, 0, "model.layers.%d.post_attention_layernorm.weight", l);
         if (t->gemma) {
-            n = add(list, n, HIDDEN, 0, "model.layers.%d.pre_feedforward_layernorm.weight", l);
-            n = add(list, n, HIDDEN, 0, "model.layers.%d.post_feedforward_layernorm.weight", l);
+            n = add(list, n, t->hidden, 0, "model.layers.%d.pre_feedforward_layernorm.weight", l);
+            n = add(list, n, t->hidden, 0, "model.layers.%d.post_feedforward_layernorm.weight", l);
         }
         if (t->gpt_oss) {
             n = add(list, n, t->heads * D, 0, "model.layers.%d.self_attn.q_proj.bias", l);
             n = add(list, n, t->kv_heads * D, 0, "model.layers.%d.self_attn.k_proj.bias", l);
             n = add(list, n, t->kv_heads * D, 0, "model.layers.%d.self_attn.v_proj.bias", l);
-            n = add(list, n, HIDDEN, 0, "model.layers.%d.self_attn.o_proj.bias", l);
+            n = add(list, n, t->hidden, 0, "model.layers.%d.self_attn.o_proj.bias", l);
             n = add(list, n, t->heads, 0, "model.layers.%d.self_attn.sinks", l);
         }
         if (t->experts) {
@@ -180,15 +204,15 @@ static int all_items(const struct tiny *t, struct tiny_item *list)
             ck_assert_int_lt(n, MOST_TENSORS);
             continue;
         }
-        n = add(list, n, INTER, HIDDEN, "model.layers.%d.mlp.gate_proj.weight", l);
-        n = add(list, n, INTER, HIDDEN, "model.layers.%d.mlp.up_proj.weight", l);
-        n = add(list, n, HIDDEN, INTER, "model.layers.%d.mlp.down_proj.weight", l);
+        n = add(list, n, INTER, t->hidden, "model.layers.%d.mlp.gate_proj.weight", l);
+        n = add(list, n, INTER, t->hidden, "model.layers.%d.mlp.up_proj.weight", l);
+        n = add(list, n, t->hidden, INTER, "model.layers.%d.mlp.down_proj.weight", l);
     }
-    n = add(list, n, t->hidden_of_norm ? t->hidden_of_norm : HIDDEN, 0, "model.norm.weight", 0);
+    n = add(list, n, t->hidden_of_norm ? t->hidden_of_norm : t->hidden, 0, "model.norm.weight", 0);
     if (!t->gemma)
-        n = add(list, n, TINY_VOCAB, HIDDEN, "lm_head.weight", 0);
+        n = add(list, n, TINY_VOCAB, t->hidden, "lm_head.weight", 0);
     if (t->also)
-        n = add(list, n, HIDDEN, 0, t->also, 0);
+        n = add(list, n, t->hidden, 0, t->also, 0);
     return n;
 }
 
@@ -294,7 +318,8 @@ static void write_config(const struct tiny *t, const char *path)
             "{\n  \"architectures\": [\"%s\"],\n  \"hidden_size\": %d,\n  \"intermediate_size\": %d,\n"
             "  \"num_hidden_layers\": %d,\n  \"num_attention_heads\": %d,\n  \"num_key_value_heads\": %d,\n"
             "  \"head_dim\": %d,\n  \"rms_norm_eps\": 1e-5,\n  \"rope_theta\": %g,\n  \"vocab_size\": %d,\n",
-            t->arch, HIDDEN, t->gpt_oss ? t->inter : INTER, t->layers, t->heads, t->kv_heads, D, t->theta, TINY_VOCAB);
+            t->arch, t->hidden, t->gpt_oss ? t->inter : INTER, t->layers, t->heads, t->kv_heads, D, t->theta,
+            TINY_VOCAB);
     if (t->llama3_original)
         fprintf(f,
                 "  \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8.0, \"low_freq_factor\": 1.0, "
@@ -444,16 +469,16 @@ static double activation(const struct tiny *t, double v)
 /* x += attention of x's norm */
 static void add_attention(const struct tiny *t, int l, double *x, int n)
 {
-    static double h[MOST_TOKENS * HIDDEN], q[MOST_TOKENS * 4 * D], k[MOST_TOKENS * 4 * D], v[MOST_TOKENS * 4 * D],
-        a[MOST_TOKENS * 4 * D];
+    static double h[MOST_TOKENS * TINY_MOST_HIDDEN], q[MOST_TOKENS * 4 * D], k[MOST_TOKENS * 4 * D],
+        v[MOST_TOKENS * 4 * D], a[MOST_TOKENS * 4 * D];
     char name[80];
     bool sliding = t->window && l != 1;
     int prefix = snprintf(name, sizeof(name), "model.layers.%d.", l);
 #define OF(suffix) (strcpy(name + prefix, suffix), name)
-    norm(t, h, x, n, HIDDEN, OF("input_layernorm.weight"));
-    linear(t, q, h, n, OF("self_attn.q_proj.weight"), t->heads * D, HIDDEN);
-    linear(t, k, h, n, OF("self_attn.k_proj.weight"), t->kv_heads * D, HIDDEN);
-    linear(t, v, h, n, OF("self_attn.v_proj.weight"), t->kv_heads * D, HIDDEN);
+    norm(t, h, x, n, t->hidden, OF("input_layernorm.weight"));
+    linear(t, q, h, n, OF("self_attn.q_proj.weight"), t->heads * D, t->hidden);
+    linear(t, k, h, n, OF("self_attn.k_proj.weight"), t->kv_heads * D, t->hidden);
+    linear(t, v, h, n, OF("self_attn.v_proj.weight"), t->kv_heads * D, t->hidden);
     if (t->qk_norm) {
         norm(t, q, q, n * t->heads, D, OF("self_attn.q_norm.weight"));
         norm(t, k, k, n * t->kv_heads, D, OF("self_attn.k_norm.weight"));
@@ -461,48 +486,50 @@ static void add_attention(const struct tiny *t, int l, double *x, int n)
     rotate(t, q, n, t->heads, sliding);
     rotate(t, k, n, t->kv_heads, sliding);
     attention(t, a, q, k, v, n, sliding, t->gpt_oss ? OF("self_attn.sinks") : NULL);
-    linear(t, h, a, n, OF("self_attn.o_proj.weight"), HIDDEN, t->heads * D);
+    linear(t, h, a, n, OF("self_attn.o_proj.weight"), t->hidden, t->heads * D);
     if (t->gemma)
-        norm(t, h, h, n, HIDDEN, OF("post_attention_layernorm.weight"));
-    for (int i = 0; i < n * HIDDEN; i++)
+        norm(t, h, h, n, t->hidden, OF("post_attention_layernorm.weight"));
+    for (int i = 0; i < n * t->hidden; i++)
         x[i] += h[i];
 }
 
 /* x += the mlp of x's norm, or the experts */
 static void add_mlp(const struct tiny *t, int l, double *x, int n)
 {
-    static double h[MOST_TOKENS * HIDDEN], gate[MOST_TOKENS * INTER], up[MOST_TOKENS * INTER];
+    static double h[MOST_TOKENS * TINY_MOST_HIDDEN], gate[MOST_TOKENS * INTER], up[MOST_TOKENS * INTER];
     char name[80];
     int prefix = snprintf(name, sizeof(name), "model.layers.%d.", l);
-    norm(t, h, x, n, HIDDEN, t->gemma ? OF("pre_feedforward_layernorm.weight") : OF("post_attention_layernorm.weight"));
+    norm(t, h, x, n, t->hidden,
+         t->gemma ? OF("pre_feedforward_layernorm.weight") : OF("post_attention_layernorm.weight"));
     if (t->experts) {
         tiny_experts(t, l, x, h, n);
         return;
     }
-    linear(t, gate, h, n, OF("mlp.gate_proj.weight"), INTER, HIDDEN);
-    linear(t, up, h, n, OF("mlp.up_proj.weight"), INTER, HIDDEN);
+    linear(t, gate, h, n, OF("mlp.gate_proj.weight"), INTER, t->hidden);
+    linear(t, up, h, n, OF("mlp.up_proj.weight"), INTER, t->hidden);
     for (int i = 0; i < n * INTER; i++)
         up[i] *= activation(t, gate[i]);
-    linear(t, h, up, n, OF("mlp.down_proj.weight"), HIDDEN, INTER);
+    linear(t, h, up, n, OF("mlp.down_proj.weight"), t->hidden, INTER);
     if (t->gemma)
-        norm(t, h, h, n, HIDDEN, OF("post_feedforward_layernorm.weight"));
-    for (int i = 0; i < n * HIDDEN; i++)
+        norm(t, h, h, n, t->hidden, OF("post_feedforward_layernorm.weight"));
+    for (int i = 0; i < n * t->hidden; i++)
         x[i] += h[i];
 #undef OF
 }
 
 void tiny_reference(const struct tiny *t, const int32_t *tokens, int n, double *logits)
 {
-    static double x[MOST_TOKENS * HIDDEN];
+    static double x[MOST_TOKENS * TINY_MOST_HIDDEN];
     ck_assert(n <= MOST_TOKENS && t->heads <= 4);
-    for (int i = 0; i < n * HIDDEN; i++)
-        x[i] = tiny_weight(t, "model.embed_tokens.weight", HIDDEN, tokens[i / HIDDEN] * HIDDEN + i % HIDDEN) *
-               (t->gemma ? sqrt(HIDDEN) : 1);
+    for (int i = 0; i < n * t->hidden; i++)
+        x[i] =
+            tiny_weight(t, "model.embed_tokens.weight", t->hidden, tokens[i / t->hidden] * t->hidden + i % t->hidden) *
+            (t->gemma ? sqrt(t->hidden) : 1);
     for (int l = 0; l < t->layers; l++) {
         if (!t->deepseek)
             add_attention(t, l, x, n);
         add_mlp(t, l, x, n);
     }
-    norm(t, x, x, n, HIDDEN, "model.norm.weight");
-    linear(t, logits, x, n, t->gemma ? "model.embed_tokens.weight" : "lm_head.weight", TINY_VOCAB, HIDDEN);
+    norm(t, x, x, n, t->hidden, "model.norm.weight");
+    linear(t, logits, x, n, t->gemma ? "model.embed_tokens.weight" : "lm_head.weight", TINY_VOCAB, t->hidden);
 }

@@ -18,6 +18,7 @@ enum {
     TINY_PREPACKED,
     TINY_DEEPSEEK,
     TINY_FP8,
+    TINY_FP8_RAGGED, /* hidden is no multiple of the blocks */
     TINY_MODELS
 };
 
@@ -25,7 +26,7 @@ struct tiny {
     const char *name, *arch;
     bool qk_norm, gemma, gpt_oss, deepseek; /* gpt-oss: experts in mxfp4; DeepSeek: there is no attention */
     bool fp8;                               /* of DeepSeek's experts */
-    int layers, heads, kv_heads;
+    int layers, hidden, heads, kv_heads;
     bool f16;
     double theta, local_theta, linear, llama3_original; /* of rotations; linear, llama3_original: scaling, if not 0 */
     int window;                                         /* of Gemma's and gpt-oss' first and third layer */
@@ -48,7 +49,7 @@ void tiny_reference(const struct tiny *t, const int32_t *tokens, int n, double *
 
 /* ---- decoder_experts.c ------------------------------------------------------------------------------------------ */
 
-enum { TINY_HIDDEN = 128 };
+enum { TINY_MOST_HIDDEN = 256 };
 
 /* What kind of numbers a tensor has. */
 enum tiny_kind {
@@ -72,7 +73,7 @@ double tiny_f32(const struct tiny *t, const char *name, int64_t i);
  * near 0). */
 double tiny_weight(const struct tiny *t, const char *name, int64_t cols, int64_t i);
 uint64_t tiny_hash(const struct tiny *t, const char *name, int64_t i);
-/* x [n, TINY_HIDDEN] += what the experts make of h. The least distance between experts that were chosen and that
+/* x [n, hidden] += what the experts make of h. The least distance between experts that were chosen and that
  * weren't, of all so far, is tiny_margin, in logits. */
 void tiny_experts(const struct tiny *t, int layer, double *x, const double *h, int n);
 extern double tiny_margin;

@@ -297,6 +297,35 @@ START_TEST(beside_others_as_alone)
 }
 END_TEST
 
+/* However its prompt is cut into chunks, a sequence draws the same tokens. (Of an invariant context, in which logits
+ * have the same bits, too.) */
+START_TEST(any_chunk)
+{
+    static const int64_t chunks[] = { 32, 1, 3, 4, 8 };
+    struct taken first = { 0 };
+    struct rig r;
+    tiny_write(&tiny_models[_i ? TINY_QWEN3_MOE : TINY_LLAMA], "model");
+    setenv("RFG_BATCH_INVARIANT", "1", 1);
+    r = open_rig("cpu", "model", CONTEXT);
+    unsetenv("RFG_BATCH_INVARIANT");
+    const struct request requests[] = { { words, 13, 8, 1 }, { words + 4, 9, 8, 2 }, { words + 2, 1, 8, 3 } };
+    enum { N = sizeof(requests) / sizeof(requests[0]) };
+    for (size_t k = 0; k < sizeof(chunks) / sizeof(chunks[0]); k++) {
+        struct engine_params p = { .batch = 2, .context = CONTEXT, .chunk = chunks[k] };
+        struct taken now = { 0 };
+        p.sampling = (struct sampling){ .temperature = 1, .top_k = 40, .top_p = 0.95 };
+        struct engine *e = engine_create(r.ctx, r.m, &p);
+        generate(e, requests, N, false, take, k ? &now : &first, NULL);
+        engine_destroy(&e);
+        for (int i = 0; k && i < N; i++)
+            for (int n = 0; n < 8; n++)
+                ck_assert_msg(now.tokens[i][n] == first.tokens[i][n], "chunks of %d: request %d, token %d: %d, not %d",
+                              (int)chunks[k], i, n, now.tokens[i][n], first.tokens[i][n]);
+    }
+    close_rig(&r);
+}
+END_TEST
+
 /* Each token of a sequence is another draw. At this temperature all tokens are about as likely, so that a draw's number
  * is the place of its token among the logits. */
 START_TEST(draws_differ)
@@ -700,6 +729,7 @@ int main(void)
                   { "graph", graph_is_the_step, TINY_MODELS },
                   { "load", any_load, TINY_MODELS - TINY_QWEN3_MOE },
                   { "batch", beside_others_as_alone, 5 },
+                  { "chunks", any_chunk, 2 },
                   { "draws", draws_differ, 1 },
                   { "end", ends_itself, 1 },
                   { "files", files_of_all_kinds, 1 },
