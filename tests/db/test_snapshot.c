@@ -236,7 +236,7 @@ START_TEST(every_pair)
         }
     put(user, rows[0], n[0]);
     put(sys, rows[1], n[1]);
-    struct rfg_snapshot *s = rfg_snapshot_load(user, sys, "a", devices[0]);
+    struct rfg_snapshot *s = load(user, sys, "a", devices[0]);
     for (int i = 0; i < KINDS * KINDS; i++) {
         int rank[2], place[2];
         for (int k = 0; k < 2; k++) {
