@@ -11,6 +11,9 @@
 
 enum { INTER = 96, D = 64, MOST_TENSORS = 160, MOST_TOKENS = 64 };
 
+#define DEEPSEEK_FP8                                                                                                   \
+    .grows = 1.1, .arch = "DeepseekV3ForCausalLM", .deepseek = true, .fp8 = true, .layers = 1, .heads = 1,             \
+    .kv_heads = 1, .theta = 1000, .experts = 6, .top = 2, .inter = 256, .groups = 2, .topk_groups = 1
 const struct tiny tiny_models[TINY_MODELS] = {
     { .name = "llama",
       .grows = 2.9,
@@ -99,38 +102,8 @@ const struct tiny tiny_models[TINY_MODELS] = {
       .groups = 4,
       .topk_groups = 2,
       .seed = 4 },
-    { .name = "deepseek-fp8",
-      .grows = 1.1,
-      .hidden = 128,
-      .arch = "DeepseekV3ForCausalLM",
-      .deepseek = true,
-      .fp8 = true,
-      .layers = 1,
-      .heads = 1,
-      .kv_heads = 1,
-      .theta = 1000,
-      .experts = 6,
-      .top = 2,
-      .inter = 256,
-      .groups = 2,
-      .topk_groups = 1,
-      .seed = 2 },
-    { .name = "deepseek-fp8-208",
-      .grows = 1.1,
-      .hidden = 208,
-      .arch = "DeepseekV3ForCausalLM",
-      .deepseek = true,
-      .fp8 = true,
-      .layers = 1,
-      .heads = 1,
-      .kv_heads = 1,
-      .theta = 1000,
-      .experts = 6,
-      .top = 2,
-      .inter = 256,
-      .groups = 2,
-      .topk_groups = 1,
-      .seed = 3 },
+    { .name = "deepseek-fp8", .hidden = 128, .seed = 2, DEEPSEEK_FP8 },
+    { .name = "deepseek-fp8-208", .hidden = 208, .seed = 3, DEEPSEEK_FP8 },
 };
 
 /* ---- weights ---------------------------------------------------------------------------------------------------- */
