@@ -256,7 +256,8 @@ int amd_comgr_do_action(int kind, struct handle info, struct handle in, struct h
     const char *const assemble[] = { "--no-default-config",     "-x", "assembler", "-target", "amdgcn-amd-amdhsa",
                                      "-mcode-object-version=4", cpu,  "-c",        NULL };
     const char *const links[] = { "--no-default-config", "-target", "amdgcn-amd-amdhsa", cpu, NULL };
-    bool ok = stub_clang(link ? links : assemble, link ? "in.o" : d->name, d->bytes, d->size, &code, &size, &log);
+    const struct stub_file file = { link ? "in.o" : d->name, d->bytes, d->size };
+    bool ok = stub_clang(link ? links : assemble, &file, 1, &code, &size, &log);
     int st = ok ? add(out, link ? EXECUTABLE : RELOCATABLE, link ? "a.so" : "in.o", code, size) : ERROR;
     if (i->logging && log && *log)
         (void)add(out, LOG, "comgr.log", log, strlen(log));

@@ -7,12 +7,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/env.h"
 
-#define MAX_ARGS 32
+#define MAX_ARGS 128
+#define MAX_PATH 512
 
 /* What comgr's table of each release has (comgr-isa-metadata in amd/comgr/src of ROCm/llvm-project) that rfg has
  * kernels for or might ask about; gfx940 and gfx941 went with 7.0. */
@@ -92,37 +94,77 @@ static int start(const char *const *argv, const char *log)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
-bool stub_clang(const char *const *args, const char *name, const void *in, size_t size, void **out, size_t *out_size,
+/* dir/name, with the directories that it takes; false: not below dir, or too long. */
+static bool place(const char *dir, const struct stub_file *f, char path[MAX_PATH])
+{
+    size_t at = strlen(dir) + 1;
+    if (snprintf(path, MAX_PATH, "%s/%s", dir, f->name) >= MAX_PATH || !*f->name || strstr(f->name, ".."))
+        return false;
+    for (char *slash = path + at; (slash = strchr(slash, '/')); *slash++ = '/') {
+        *slash = 0;
+        mkdir(path, 0700);
+    }
+    return true;
+}
+
+static void remove_files(const char *dir, const struct stub_file *files, int n)
+{
+    char path[MAX_PATH];
+    for (int i = 0; i < n; i++)
+        if (place(dir, &files[i], path) && !unlink(path))
+            for (char *slash; (slash = strrchr(path, '/')) && slash > path + strlen(dir) && (*slash = 0, 1);)
+                if (rmdir(path))
+                    break;
+}
+
+/* What clang says of "/tmp/rocm-stub-x/a.hip" it says of "a.hip". */
+static void without(char *log, const char *dir)
+{
+    size_t n = strlen(dir) + 1;
+    for (char *at = log; (at = strstr(at, dir));)
+        memmove(at, at + n, strlen(at + n) + 1);
+}
+
+static bool failed(char **log, const char *why)
+{
+    *log = strdup(why);
+    return false;
+}
+
+bool stub_clang(const char *const *args, const struct stub_file *files, int n, void **out, size_t *out_size,
                 char **log)
 {
     const char *argv[MAX_ARGS] = { STUB_CLANG }, *tmp = rfg_env("TMPDIR");
-    char dir[200], from[240], to[240], words[240];
-    size_t n = 0, log_size;
+    char dir[200], from[MAX_PATH], path[MAX_PATH], to[240], words[240], include[240];
+    int n_args = 1, st = 0;
+    size_t log_size;
     *out = *log = NULL;
     *out_size = 0;
-    if (!*STUB_CLANG) {
-        *log = strdup("error: this stub was built without clang: it compiles nothing");
-        return false;
-    }
+    if (!*STUB_CLANG)
+        return failed(log, "error: this stub was built without clang: it compiles nothing");
     snprintf(dir, sizeof(dir), "%.150s/rocm-stub-XXXXXX", tmp ? tmp : "/tmp");
-    if (!mkdtemp(dir)) {
-        *log = strdup("error: no temporary directory can be made");
-        return false;
+    if (!mkdtemp(dir))
+        return failed(log, "error: no temporary directory can be made");
+    snprintf(to, sizeof(to), "%s/.out", dir);
+    snprintf(words, sizeof(words), "%s/.log", dir);
+    snprintf(include, sizeof(include), "-I%s", dir);
+    for (int i = n - 1; i >= 0 && !st; i--) /* the first last: its path stays */
+        st = place(dir, &files[i], i ? path : from) && write_file(i ? path : from, files[i].data, files[i].size) ? 0
+                                                                                                                 : EIO;
+    while (args[n_args - 1] && n_args < MAX_ARGS - 6) {
+        argv[n_args] = args[n_args - 1];
+        n_args++;
     }
-    snprintf(from, sizeof(from), "%s/%.30s", dir, name);
-    snprintf(to, sizeof(to), "%s/out", dir);
-    snprintf(words, sizeof(words), "%s/log", dir);
-    for (n = 1; args[n - 1] && n < MAX_ARGS - 4; n++)
-        argv[n] = args[n - 1];
-    argv[n++] = "-o";
-    argv[n++] = to;
-    argv[n] = from;
-    int st = write_file(from, in, size) ? start(argv, words) : EIO;
+    const char *const last[] = { "-o", to, from, n > 1 ? include : NULL };
+    memcpy(argv + n_args, last, sizeof(last));
+    st = st ? st : start(argv, words);
     *log = read_file(words, &log_size);
-    if (!*log)
+    if (*log)
+        without(*log, dir);
+    else
         *log = strdup(st ? strerror(st) : "");
     *out = st ? NULL : read_file(to, out_size);
-    unlink(from);
+    remove_files(dir, files, n);
     unlink(to);
     unlink(words);
     rmdir(dir);

@@ -10,10 +10,17 @@
 
 #define STUB_API __attribute__((visibility("default")))
 
-/* Compiles size bytes of text or object code, in a file that is called name: false if clang refuses it, isn't there or
- * can't be started. *out is malloc'ed, NULL on failure; *log too: what clang said, else why it could not be asked, with
- * a NUL behind it. */
-bool stub_clang(const char *const *args, const char *name, const void *in, size_t size, void **out, size_t *out_size,
+/* A file for the compiler: its name, in a directory of its own, and what is in it. */
+struct stub_file {
+    const char *name;
+    const void *data;
+    size_t size;
+};
+
+/* Compiles the first of n files; the others lie beside it, where #include finds them: false if clang refuses it, isn't
+ * there or can't be started. *out is malloc'ed, NULL on failure; *log too: what clang said, else why it could not be
+ * asked, with a NUL behind it. */
+bool stub_clang(const char *const *args, const struct stub_file *files, int n, void **out, size_t *out_size,
                 char **log);
 
 /* The processors of the emulated release, "gfx942"; NULL-terminated. */
