@@ -208,6 +208,7 @@ enum emu_stop {              /* why emu_run() came back */
                 EMU_BARRIER, /* waits for the workgroup */
                 EMU_YIELD,   /* s_sleep, s_nop in a spin: let others run */
                 EMU_FAULT,   /* the launch is over; wave->fault says why */
+                EMU_GRID,    /* waits for wave->grid_waves waves of the grid, itself among them */
 };
 
 struct emu_workgroup;
@@ -245,6 +246,7 @@ struct emu_wave {
     uint64_t lds_stores;
     uint64_t stores; /* to global memory, counted by emu_access(): how the scheduler sees that things move */
     uint64_t trap_pc;
+    uint32_t grid_waves, grid_turn; /* EMU_GRID: how many, and in which of the grid's barriers */
     bool vskip;        /* s_setvskip: vector instructions do nothing */
     bool signalled;    /* s_barrier_signal, whose s_barrier_wait hasn't come yet */
     uint8_t gpr_index; /* s_set_gpr_idx_on: which operands M0 shifts; 0: off */

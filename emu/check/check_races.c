@@ -25,6 +25,7 @@
 #include "base/log.h"
 #include "check_clocks.h"
 #include "check_pages.h"
+#include "check_sync.h"
 #include "watch.h"
 
 #define MAX_WAVE ((1u << 22) - 2)
@@ -70,6 +71,7 @@ struct emu_clocks {
     uint32_t told;  /* its writes up to there it gave to others: by its last release or barrier */
     uint32_t fresh; /* its atomics up to there were done when its caches were last invalidated */
     bool wb_pending;
+    bool at_grid; /* at a barrier of the grid */
 };
 
 struct emu_clocks *emu_clocks_create(void)
@@ -101,7 +103,7 @@ void emu_clocks_begin(struct emu_wave *w)
     c->id = (uint32_t)(group_number(w->launch, w->wg) * (uint64_t)w->launch->waves + (uint64_t)w->index);
     c->known.n = c->out.n = c->cached.n = c->near.n = c->acquired.n = c->written_back.n = 0;
     c->own_wb = c->acquired_at = c->told = c->fresh = 0;
-    c->wb_pending = c->more = false;
+    c->wb_pending = c->more = c->at_grid = false;
 }
 
 static int gfx_of(const struct emu_wave *w)
@@ -132,14 +134,9 @@ static struct entry own(const struct emu_wave *w, bool finished)
     return e;
 }
 
-/* ---- a launch's: words that synchronise
- * ------------------------------------------------------------------------------- */
+/* ---- a launch's ----------------------------------------------------------------------------------------------------
+ */
 
-struct sync {
-    uint64_t address; /* 0: free */
-    struct clock released;
-    struct clock seen; /* who read what the last release put there: r: when */
-};
 /* A plain load and another wave's atomic: right if the loading wave's compare-and-swap follows. */
 struct maybe {
     uint64_t address, lanes, other;
@@ -149,8 +146,7 @@ struct maybe {
     bool wrote; /* the other is a write */
 };
 struct emu_races {
-    struct sync *sync;
-    size_t n, room; /* room: a power of two */
+    struct syncs syncs;
     uint32_t generation;
     struct maybe *maybe;
     size_t n_maybe, maybe_room;
@@ -180,53 +176,15 @@ void emu_races_destroy(struct emu_races *r)
 {
     if (!r)
         return;
-    for (size_t k = 0; k < r->room; k++) {
-        free(r->sync[k].released.e);
-        free(r->sync[k].seen.e);
-    }
-    free(r->sync);
+    syncs_free(&r->syncs);
     free(r->maybe);
     free(r->ended);
     free(r);
 }
 
-static struct sync *slot(struct sync *table, size_t room, uint64_t address)
-{
-    size_t at = (address * 0x9E3779B97F4A7C15ull) >> 20 & (room - 1);
-    while (table[at].address && table[at].address != address)
-        at = (at + 1) & (room - 1);
-    return &table[at];
-}
-
-static struct sync *sync_at(struct emu_races *r, uint64_t address, bool make)
-{
-    address &= ~3ull;
-    struct sync *s = r->room ? slot(r->sync, r->room, address) : NULL;
-    if (s && s->address)
-        return s;
-    if (!make)
-        return NULL;
-    if (2 * (r->n + 1) > r->room) {
-        size_t room = r->room ? 2 * r->room : 64;
-        struct sync *table = calloc(room, sizeof(*table));
-        if (!table)
-            return NULL;
-        for (size_t k = 0; k < r->room; k++)
-            if (r->sync[k].address)
-                *slot(table, room, r->sync[k].address) = r->sync[k];
-        free(r->sync);
-        r->sync = table;
-        r->room = room;
-        s = slot(table, room, address);
-    }
-    s->address = address;
-    r->n++;
-    return s;
-}
-
 static void release(struct emu_wave *w, uint64_t address)
 {
-    struct sync *s = sync_at(w->launch->watch->races, address, true);
+    struct sync *s = sync_at(&w->launch->watch->races->syncs, address, true);
     struct entry me = own(w, true);
     if (!s)
         return;
@@ -234,6 +192,27 @@ static void release(struct emu_wave *w, uint64_t address)
     join_entries(&s->released, &me, 1);
     s->seen.n = 0;
     w->checks->clocks->told = me.w;
+}
+
+/* What stands for the grid's barrier among the words that synchronise. */
+#define GRID_KEY (1ull << 62)
+
+/* Who comes out of a barrier of the grid knows what those who went in had released. Its workgroup's waves, which wait
+ * for it, had their caches invalidated before it went in (ockl's grid.sync() has its one fence there), and have not
+ * loaded since: they are fresh. */
+static void leave_grid(struct emu_wave *w)
+{
+    const struct sync *s = sync_at(&w->launch->watch->races->syncs, GRID_KEY, false);
+    struct emu_clocks *c = w->checks->clocks;
+    if (!s)
+        return;
+    join(&c->known, &s->released);
+    join(&c->out, &s->released);
+    for (int k = 0; k < w->wg->n_waves; k++) {
+        struct emu_clocks *o = w->wg->wave[k].checks->clocks;
+        join(&o->cached, &s->released);
+        join(&o->near, &s->released);
+    }
 }
 
 /* What stands for a store of many lanes among the words that synchronise: an address that no memory has. */
@@ -244,7 +223,7 @@ static uint64_t key_of(uint64_t epoch)
 
 static void acquire(struct emu_wave *w, uint64_t address)
 {
-    struct sync *s = sync_at(w->launch->watch->races, address, false);
+    struct sync *s = sync_at(&w->launch->watch->races->syncs, address, false);
     struct emu_clocks *c = w->checks->clocks;
     if (!s)
         return;
@@ -257,7 +236,7 @@ static void acquire(struct emu_wave *w, uint64_t address)
  * there, waited for or not. */
 static bool seen(const struct emu_wave *w, uint64_t address)
 {
-    const struct sync *s = sync_at(w->launch->watch->races, address, false);
+    const struct sync *s = sync_at(&w->launch->watch->races->syncs, address, false);
     const struct emu_clocks *c = w->checks->clocks;
     for (int k = 0; s && k < s->seen.n; k++) {
         const struct entry *reader = &s->seen.e[k], *known = find(&c->known, reader->wave);
@@ -335,6 +314,10 @@ void emu_races_before(struct emu_wave *w, const struct emu_inst *i)
         join(&c->out, &c->acquired);
         c->acquired.n = 0;
     }
+    if (c->at_grid)
+        leave_grid(w);
+    if ((c->at_grid = is_named(i, "ds_gws_barrier")))
+        release(w, GRID_KEY);
     if (i->op->cls == EMU_CACHE)
         cache_op(w, i);
 }

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/util.h"
+#include "emu/run/touched.h"
 
 static const struct {
     const char *name;
@@ -20,8 +21,9 @@ static const struct {
     { "nan", EMU_CHECK_NAN },
     { "strict", EMU_CHECK_HAZARDS | EMU_CHECK_STRICT },
     { "notes", EMU_CHECK_NOTES },
+    { "streams", EMU_CHECK_STREAMS },
     { "usual", EMU_CHECK_USUAL },
-    { "all", EMU_CHECK_USUAL | EMU_CHECK_NAN | EMU_CHECK_STRICT | EMU_CHECK_NOTES },
+    { "all", EMU_CHECK_USUAL | EMU_CHECK_NAN | EMU_CHECK_STRICT | EMU_CHECK_NOTES | EMU_CHECK_STREAMS },
     { "1", EMU_CHECK_USUAL },
     { "none", 0 },
     { "0", 0 },
@@ -44,7 +46,7 @@ unsigned emu_checks_wanted(void)
             k++;
         if (k == count) {
             rfg_warn("RFG_EMU_CHECKS: '%.*s': must be registers, waits, lds, races, hazards, barriers, nan, strict, "
-                     "notes, usual, all or none; the usual ones run",
+                     "notes, streams, usual, all or none; the usual ones run",
                      (int)n, text);
             return EMU_CHECK_USUAL;
         }
@@ -62,7 +64,7 @@ static void launch_begin(struct emu_launch *l)
     if (!watch)
         return;
     bool one_thread, counting = emu_counts_wanted(&one_thread);
-    watch->groups = emu_checks_wanted();
+    watch->groups = emu_checks_wanted() & ~EMU_CHECK_STREAMS;
     if (watch->groups || counting)
         watch->effects = emu_effects(l->prog);
     if (!watch->effects)
@@ -75,7 +77,7 @@ static void launch_begin(struct emu_launch *l)
         emu_memory_trust(l->memory); /* nobody sees what it writes */
     if (watch->groups & (EMU_CHECK_REGISTERS | EMU_CHECK_RACES))
         one_thread = true; /* their shadows of memory belong to one thread; and reports are the same each time */
-    l->one_thread = one_thread;
+    l->one_thread = one_thread || l->touched;
 }
 
 static void launch_end(struct emu_launch *l)
@@ -156,6 +158,8 @@ static void wave_begin(struct emu_wave *w)
         }
         w->watch |= EMU_WATCH_BEFORE | EMU_WATCH_ACCESS;
     }
+    if (w->launch->touched)
+        w->watch |= EMU_WATCH_ACCESS;
     if (watch->counts && !w->counts)
         w->counts = emu_counts_create(watch->counts);
     if (w->counts) {
@@ -257,6 +261,8 @@ static uint64_t on_access(struct emu_wave *w, const struct emu_inst *i, const st
     const struct emu_checks *c = w->checks;
     if (w->counts)
         emu_counts_access(w, i, a, b);
+    if (w->launch->touched && a->space == EMU_GLOBAL)
+        emu_touched_add(w->launch->touched, w->launch->memory, a);
     if (c && a->space == EMU_LDS_SPACE && w->wg->shadow)
         emu_lds_access(w, i, a);
     bool scratch = a->space == EMU_SCRATCH || (b && b->kind == EMU_BLOCK_SCRATCH);

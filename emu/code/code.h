@@ -27,7 +27,10 @@ enum emu_arg_kind {
     EMU_ARG_HIDDEN_PRIVATE_BASE,
     EMU_ARG_HIDDEN_SHARED_BASE,
     EMU_ARG_HIDDEN_QUEUE_PTR,
-    EMU_ARG_HIDDEN_ZERO, /* global offsets, printf, hostcall, heap, multigrid...: zeroes */
+    EMU_ARG_HIDDEN_HOSTCALL_BUFFER,    /* an address, if the launch has one: run/hostcall.h */
+    EMU_ARG_HIDDEN_MULTIGRID_SYNC_ARG, /* 1: a cooperative launch */
+    EMU_ARG_HIDDEN_PRINTF_BUFFER,      /* not offered: such a kernel isn't launched */
+    EMU_ARG_HIDDEN_ZERO,               /* global offsets, heap...: zeroes */
 };
 
 struct emu_arg {
@@ -118,6 +121,8 @@ void emu_code_free(struct emu_code **code);
 bool emu_code_decode(struct emu_code *code, bool allow_unknown, char *error, size_t error_size);
 const struct emu_program *emu_code_program(const struct emu_code *code, const struct emu_kernel *kernel);
 
+/* The kernel's hidden argument of that kind; NULL: it has none. */
+const struct emu_arg *emu_kernel_hidden(const struct emu_kernel *k, enum emu_arg_kind kind);
 const struct emu_kernel *emu_code_kernel(const struct emu_code *code, const char *name);
 /* A device global (an object in .data, .bss or .rodata): NULL if there is none. */
 const struct emu_symbol *emu_code_global(const struct emu_code *code, const char *name);

@@ -682,6 +682,14 @@ const struct emu_kernel *emu_code_kernel(const struct emu_code *c, const char *n
     return NULL;
 }
 
+const struct emu_arg *emu_kernel_hidden(const struct emu_kernel *k, enum emu_arg_kind kind)
+{
+    for (int i = k->n_explicit; i < k->n_args; i++)
+        if (k->arg[i].kind == kind)
+            return &k->arg[i];
+    return NULL;
+}
+
 const struct emu_symbol *emu_code_global(const struct emu_code *c, const char *name)
 {
     for (size_t i = 0; i < c->n_symbols; i++)

@@ -32,6 +32,9 @@ static const struct {
     { "hidden_private_base", EMU_ARG_HIDDEN_PRIVATE_BASE },
     { "hidden_shared_base", EMU_ARG_HIDDEN_SHARED_BASE },
     { "hidden_queue_ptr", EMU_ARG_HIDDEN_QUEUE_PTR },
+    { "hidden_hostcall_buffer", EMU_ARG_HIDDEN_HOSTCALL_BUFFER },
+    { "hidden_multigrid_sync_arg", EMU_ARG_HIDDEN_MULTIGRID_SYNC_ARG },
+    { "hidden_printf_buffer", EMU_ARG_HIDDEN_PRINTF_BUFFER },
 };
 
 struct parser {

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "hip_impl.h"
+#include "hip_order.h"
 #include "emu/isa/llvm.h"
 #include "emu/check/watch.h"
 
@@ -204,7 +204,7 @@ hipError_t emu_hipDeviceGetAttribute(int *value, hipDeviceAttribute_t attr, int 
         { hipDeviceAttributeMaxGridDimZ, 65536 },
         { hipDeviceAttributeComputeCapabilityMajor, emu_major(d->arch) },
         { hipDeviceAttributeComputeCapabilityMinor, d->arch->gfx >> 4 & 15 },
-        { hipDeviceAttributeCooperativeLaunch, 0 },
+        { hipDeviceAttributeCooperativeLaunch, 1 },
         { hipDeviceAttributeL2CacheSize, d->card.l2_bytes },
         { hipDeviceAttributeMemoryBusWidth, d->card.bus_bits },
         { hipDeviceAttributeMemoryClockRate, d->card.mem_khz },
@@ -317,6 +317,7 @@ void *emu_host_alloc(size_t size)
     struct emu_block *b = emu_here() ? emu_memory_alloc(&emu_here()->memory, size) : NULL;
     if (!b)
         return NULL;
+    b->host = true;
     host_wrote(b, (void *)(uintptr_t)b->lo, size);
     return (void *)(uintptr_t)b->lo;
 }
@@ -324,6 +325,12 @@ void *emu_host_alloc(size_t size)
 hipError_t emu_hipFree(void *ptr)
 {
     LOCKED;
+    emu_order_host_all(); /* it waits for the device */
+    return emu_free(ptr);
+}
+
+hipError_t emu_free(void *ptr)
+{
     hipError_t e = emu_not_while_capturing();
     if (e != hipSuccess || !ptr)
         return e;
@@ -364,6 +371,20 @@ bool emu_copy_fits(const void *p, size_t size, bool write, const char *call)
     return !is_device(p) || emu_find_range(p, size, write, call);
 }
 
+/* A copy that the host waits for. b: what it writes, of a device; NULL: the host's. */
+static hipError_t copied_now(const char *call, void *dst, const void *src, size_t size, struct emu_block *b)
+{
+    emu_order_begin(NULL, "%s of %zu bytes", call, size);
+    emu_order_touch(src, size, EMU_TOUCH_READ);
+    emu_order_touch(dst, size, EMU_TOUCH_WRITE);
+    memcpy(dst, src, size);
+    if (b)
+        host_wrote(b, dst, size);
+    bool ordered = emu_order_end(NULL, 0);
+    emu_order_host_stream(NULL);
+    return ordered ? hipSuccess : hipErrorLaunchFailure;
+}
+
 hipError_t emu_hipMemcpyHtoD(hipDeviceptr_t dst, void *src, size_t size)
 {
     LOCKED;
@@ -373,9 +394,7 @@ hipError_t emu_hipMemcpyHtoD(hipDeviceptr_t dst, void *src, size_t size)
     struct emu_block *b = src ? emu_find_range(dst, size, true, "hipMemcpyHtoD") : NULL;
     if (!b || !emu_copy_fits(src, size, false, "hipMemcpyHtoD"))
         return hipErrorInvalidValue;
-    memcpy(dst, src, size);
-    host_wrote(b, dst, size);
-    return hipSuccess;
+    return copied_now("hipMemcpyHtoD", dst, src, size, b);
 }
 
 hipError_t emu_hipMemcpyDtoH(void *dst, hipDeviceptr_t src, size_t size)
@@ -386,8 +405,7 @@ hipError_t emu_hipMemcpyDtoH(void *dst, hipDeviceptr_t src, size_t size)
         return e;
     if (!dst || !emu_find_range(src, size, false, "hipMemcpyDtoH") || !emu_copy_fits(dst, size, true, "hipMemcpyDtoH"))
         return hipErrorInvalidValue;
-    memcpy(dst, src, size);
-    return hipSuccess;
+    return copied_now("hipMemcpyDtoH", dst, src, size, NULL);
 }
 
 /* What a copy or a memset touches is the device's where it should be. */
@@ -402,11 +420,32 @@ static bool is_there(const struct node *n, struct emu_block **to)
     return (*to || !writes) && (!reads || emu_find_range(n->src, n->size, false, call));
 }
 
-hipError_t emu_run_copy(const struct node *n)
+/* The side of a copy that is the host's own memory, known to the runtime (pinned) or not. */
+static const void *host_side(const struct node *n, bool *is_pinned)
+{
+    const void *side[] = { n->dst, n->src }, *found = NULL;
+    *is_pinned = true;
+    for (int i = 0; i < 2 && n->src; i++) {
+        const struct emu_block *b = emu_find_block(side[i]);
+        if (!b)
+            *is_pinned = false;
+        else if (b->host)
+            found = side[i];
+    }
+    return found;
+}
+
+hipError_t emu_run_copy(hipStream_t stream, const struct node *n, bool replayed)
 {
     struct emu_block *to;
+    bool is_pinned;
     if (!is_there(n, &to))
         return hipErrorInvalidValue;
+    const void *host = host_side(n, &is_pinned);
+    emu_order_begin(stream, "%s of %zu bytes", n->src ? "hipMemcpyAsync" : "hipMemsetAsync", n->size);
+    if (n->src)
+        emu_order_touch(n->src, n->size, EMU_TOUCH_READ);
+    emu_order_touch(n->dst, n->size, EMU_TOUCH_WRITE);
     if (n->src)
         memmove(n->dst, n->src, n->size);
     else
@@ -414,7 +453,10 @@ hipError_t emu_run_copy(const struct node *n)
             memcpy((char *)n->dst + i, &n->value, (size_t)n->width);
     if (to)
         host_wrote(to, n->dst, n->size);
-    return hipSuccess;
+    bool ordered = emu_order_end(host, n->size);
+    if (!is_pinned && !replayed) /* HIP copies memory that it doesn't know before the call comes back */
+        emu_order_host_stream(stream);
+    return ordered ? hipSuccess : hipErrorLaunchFailure;
 }
 
 static hipError_t submit_copy(const struct node *copy, hipStream_t stream)

@@ -70,6 +70,7 @@ struct node {
     struct function *fn; /* NULL: a copy or a memset, or a function of the host's */
     void (*host)(void *data);
     uint32_t grid[3], block[3], lds;
+    bool cooperative;
     uint8_t *kernarg;
     void *dst;       /* or the host function's data */
     const void *src; /* NULL: a memset */
@@ -92,6 +93,7 @@ struct stream {
     hipStreamCaptureMode mode;
     pthread_t owner; /* who began the capture */
     struct graph *graph;
+    int queue; /* hip_order.c's; 0: none yet */
 };
 
 struct event {
@@ -99,6 +101,7 @@ struct event {
     unsigned flags;
     bool recorded, captured;
     double time;
+    struct emu_order *order; /* hip_order.c's: what is over when it is; NULL: unknown */
 };
 
 struct module {
@@ -149,8 +152,11 @@ bool emu_stream_ok(hipStream_t *stream);
 /* Takes the node: runs it, or adds it to the capture. */
 hipError_t emu_submit(hipStream_t stream, struct node *n);
 
-/* Not in the table: rfg needs none. emu/rocm shows it as hipLaunchHostFunc(). fn runs under the emulator's lock: as on
+/* Not in the table, as rfg needs neither. emu/rocm shows it as hipLaunchHostFunc(). fn runs under the emulator's lock: as on
  * a GPU it may not call HIP. */
+/* hipModuleLaunchCooperativeKernel() */
+hipError_t emu_launch_cooperative(hipFunction_t fn, dim3 grid, dim3 block, unsigned lds, hipStream_t stream,
+                                  void **params);
 hipError_t emu_hipLaunchHostFunc(hipStream_t stream, void (*fn)(void *data), void *data);
 
 /* hip_emu.c: the block that [p, p + size) is in; NULL, and a report, if it isn't in one. */
@@ -159,14 +165,17 @@ struct emu_block *emu_find_range(const void *p, size_t size, bool write, const c
  * before.
  */
 bool emu_copy_fits(const void *p, size_t size, bool write, const char *call);
-hipError_t emu_run_copy(const struct node *n); /* or a memset */
+/* Or a memset. replayed: by a graph. */
+hipError_t emu_run_copy(hipStream_t stream, const struct node *n, bool replayed);
 /* Is p in memory that a device may touch? */
 struct emu_block *emu_find_block(const void *p);
+/* Without waiting for anybody. */
+hipError_t emu_free(void *p);
 /* count elements of width bytes, 1, 2 or 4 */
 hipError_t emu_memset(void *dst, uint32_t value, int width, size_t count, hipStream_t stream);
 /* Memory that the host writes as it likes: a device takes it for written. NULL: none is left. */
 void *emu_host_alloc(size_t size);
 /* hip_module.c */
-hipError_t emu_run_kernel(const struct node *n);
+hipError_t emu_run_kernel(hipStream_t stream, const struct node *n);
 
 #endif

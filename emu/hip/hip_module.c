@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hip_impl.h"
+#include "hip_order.h"
 
 #define MAX_GRID 0xFFFFFFFFull
 
@@ -34,7 +34,7 @@ static hipError_t failed(const struct emu_launch *l)
     return emu_fault = e;
 }
 
-hipError_t emu_run_kernel(const struct node *n)
+hipError_t emu_run_kernel(hipStream_t stream, const struct node *n)
 {
     struct module *m = n->fn->module;
     struct emu_launch l = { .arch = m->device->arch,
@@ -43,18 +43,19 @@ hipError_t emu_run_kernel(const struct node *n)
                             .code = m->code,
                             .kernel = n->fn->kernel,
                             .kernarg = n->kernarg,
-                            .dynamic_lds = n->lds };
+                            .dynamic_lds = n->lds,
+                            .cooperative = n->cooperative };
     memcpy(l.grid, n->grid, sizeof(l.grid));
     memcpy(l.block, n->block, sizeof(l.block));
-    switch (emu_launch_run(&l)) {
-    case EMU_DONE:
-        return hipSuccess;
-    case EMU_NO_MEMORY:
-        return hipErrorOutOfMemory;
-    case EMU_FAILED:
-        break;
-    }
-    return failed(&l);
+    emu_order_begin(stream, "kernel %.80s", n->fn->kernel->name);
+    l.touched = emu_order_wanted() ? emu_touched_create() : NULL;
+    enum emu_result result = emu_launch_run(&l);
+    emu_order_touched(l.touched);
+    emu_touched_destroy(l.touched);
+    bool ordered = emu_order_end(NULL, 0);
+    if (result == EMU_DONE)
+        return ordered ? hipSuccess : hipErrorLaunchFailure;
+    return result == EMU_NO_MEMORY ? hipErrorOutOfMemory : failed(&l);
 }
 
 static struct device *device_of(hipStream_t stream)
@@ -102,6 +103,8 @@ static hipError_t check_launch(const struct function *f, const uint32_t grid[3],
     if (threads > (uint64_t)k->max_threads)
         return refuse(f, hipErrorLaunchFailure, "%llu work-items a workgroup: the kernel's launch bounds say %d",
                       (unsigned long long)threads, k->max_threads);
+    if (emu_kernel_hidden(k, EMU_ARG_HIDDEN_PRINTF_BUFFER))
+        return refuse(f, hipErrorNotSupported, "it prints into a buffer: compile it with -mprintf-kind=hostcall");
     if ((uint64_t)lds + k->lds_bytes > (uint64_t)d->arch->lds_bytes)
         return refuse(f, hipErrorInvalidValue, "%u + %u bytes of LDS: %s has %d", k->lds_bytes, lds, d->arch->name,
                       d->arch->lds_bytes);
@@ -126,17 +129,31 @@ static bool read_extra(void **extra, const void **packed, size_t *size)
     return *packed && *size;
 }
 
-hipError_t emu_hipModuleLaunchKernel(hipFunction_t fn, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                                     unsigned bz, unsigned lds, hipStream_t stream, void **params, void **extra)
+/* A cooperative launch's workgroups must all be resident. */
+static hipError_t check_cooperative(const struct function *f, const uint32_t grid[3], const uint32_t block[3],
+                                    unsigned lds)
 {
-    LOCKED;
-    const uint32_t grid[3] = { gx, gy, gz }, block[3] = { bx, by, bz };
+    const struct device *d = f->module->device;
+    uint64_t wanted = (uint64_t)grid[0] * grid[1] * grid[2];
+    int most = emu_occupancy(d->arch, f->kernel, d->cu_count, (int)(block[0] * block[1] * block[2]),
+                             lds + f->kernel->lds_bytes);
+    return wanted <= (uint64_t)most
+               ? hipSuccess
+               : refuse(f, hipErrorCooperativeLaunchTooLarge, "a cooperative launch of %llu workgroups: the device "
+                        "holds %d at a time", (unsigned long long)wanted, most);
+}
+
+static hipError_t launch(hipFunction_t fn, const uint32_t grid[3], const uint32_t block[3], unsigned lds,
+                         hipStream_t stream, void **params, void **extra, bool cooperative)
+{
     struct function *f = (struct function *)fn;
     if (!emu_stream_ok(&stream))
         return emu_rules.bad_launch_stream;
     if (!emu_is(fn, FUNCTION) || device_of(stream) != f->module->device)
         return hipErrorInvalidHandle;
     hipError_t e = check_launch(f, grid, block, lds);
+    if (e == hipSuccess && cooperative)
+        e = check_cooperative(f, grid, block, lds);
     if (e != hipSuccess)
         return e;
     const struct emu_kernel *k = f->kernel;
@@ -159,13 +176,30 @@ hipError_t emu_hipModuleLaunchKernel(hipFunction_t fn, unsigned gx, unsigned gy,
     }
     n->fn = f;
     n->lds = lds;
-    memcpy(n->grid, grid, sizeof(grid));
-    memcpy(n->block, block, sizeof(block));
-    struct emu_launch l = { .arch = f->module->device->arch, .kernel = k, .dynamic_lds = lds, .kernarg = n->kernarg };
-    memcpy(l.grid, grid, sizeof(grid));
-    memcpy(l.block, block, sizeof(block));
+    n->cooperative = cooperative;
+    memcpy(n->grid, grid, sizeof(n->grid));
+    memcpy(n->block, block, sizeof(n->block));
+    struct emu_launch l = { .arch = f->module->device->arch, .kernel = k, .dynamic_lds = lds,
+                            .kernarg = n->kernarg, .cooperative = cooperative };
+    memcpy(l.grid, n->grid, sizeof(l.grid));
+    memcpy(l.block, n->block, sizeof(l.block));
     emu_kernarg_fill(&l, params, packed, packed_size);
     return emu_submit(stream, n);
+}
+
+hipError_t emu_hipModuleLaunchKernel(hipFunction_t fn, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                                     unsigned bz, unsigned lds, hipStream_t stream, void **params, void **extra)
+{
+    LOCKED;
+    return launch(fn, (uint32_t[]){ gx, gy, gz }, (uint32_t[]){ bx, by, bz }, lds, stream, params, extra, false);
+}
+
+hipError_t emu_launch_cooperative(hipFunction_t fn, dim3 grid, dim3 block, unsigned lds, hipStream_t stream,
+                                  void **params)
+{
+    LOCKED;
+    return launch(fn, (uint32_t[]){ grid.x, grid.y, grid.z }, (uint32_t[]){ block.x, block.y, block.z }, lds, stream,
+                  params, NULL, true);
 }
 
 /* ---- modules --------------------------------------------------------------------------------------------------------
@@ -252,6 +286,7 @@ hipError_t emu_hipModuleUnload(hipModule_t module)
     LOCKED;
     if (!emu_is(module, MODULE))
         return hipErrorInvalidHandle;
+    emu_order_host_all();
     unload((struct module *)module);
     return hipSuccess;
 }

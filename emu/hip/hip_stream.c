@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/util.h"
-#include "hip_impl.h"
+#include "hip_order.h"
 
 /* ---- capture --------------------------------------------------------------------------------------------------------
  */
@@ -88,11 +88,12 @@ static void free_node(struct node *n)
     free(n);
 }
 
-static hipError_t run_node(const struct node *n)
+static hipError_t run_node(hipStream_t stream, const struct node *n, bool replayed)
 {
     if (!n->host)
-        return n->fn ? emu_run_kernel(n) : emu_run_copy(n);
+        return n->fn ? emu_run_kernel(stream, n) : emu_run_copy(stream, n, replayed);
     n->host(n->dst);
+    emu_order_host_function(stream);
     return hipSuccess;
 }
 
@@ -109,7 +110,7 @@ hipError_t emu_submit(hipStream_t stream, struct node *n)
         s->graph->end = &n->next;
         return hipSuccess;
     } else if (e == hipSuccess)
-        e = run_node(n);
+        e = run_node(stream, n, false);
     free_node(n);
     return e;
 }
@@ -167,6 +168,7 @@ hipError_t emu_hipStreamDestroy(hipStream_t stream)
     struct stream *s = (struct stream *)stream;
     if (s->graph)
         free_graph(s->graph);
+    emu_order_destroy(s);
     emu_forget(s);
     return hipSuccess;
 }
@@ -181,7 +183,10 @@ hipError_t emu_hipStreamSynchronize(hipStream_t stream)
         s->capture = hipStreamCaptureStatusInvalidated;
         return hipErrorStreamCaptureUnsupported;
     }
-    return emu_not_while_capturing();
+    hipError_t e = emu_not_while_capturing();
+    if (e == hipSuccess)
+        emu_order_host_stream(stream);
+    return e;
 }
 
 hipError_t emu_hipDeviceSynchronize(void)
@@ -189,7 +194,10 @@ hipError_t emu_hipDeviceSynchronize(void)
     LOCKED;
     if (!emu_here())
         return hipErrorNoDevice;
-    return emu_rules.sync_breaks ? emu_not_while_capturing() : hipSuccess;
+    hipError_t e = emu_rules.sync_breaks ? emu_not_while_capturing() : hipSuccess;
+    if (e == hipSuccess)
+        emu_order_host_all();
+    return e;
 }
 
 hipError_t emu_hipStreamIsCapturing(hipStream_t stream, hipStreamCaptureStatus *status)
@@ -313,7 +321,7 @@ hipError_t emu_hipGraphLaunch(hipGraphExec_t exec, hipStream_t stream)
     for (const struct node *n = ((struct graph *)exec)->first; n && e == hipSuccess; n = n->next) {
         if (n->fn && !emu_is(n->fn, FUNCTION))
             return hipErrorInvalidHandle; /* its module was unloaded */
-        e = run_node(n);
+        e = run_node(stream, n, true);
         spend(emu_rules.node_seconds);
     }
     spend(emu_rules.tail_seconds);
@@ -359,6 +367,7 @@ hipError_t emu_hipEventDestroy(hipEvent_t event)
     LOCKED;
     if (!emu_is(event, EVENT))
         return hipErrorInvalidHandle;
+    emu_order_forget((struct event *)event);
     emu_forget(event);
     return hipSuccess;
 }
@@ -380,6 +389,8 @@ hipError_t emu_hipEventRecord(hipEvent_t event, hipStream_t stream)
     v->captured = s && s->capture == hipStreamCaptureStatusActive;
     v->recorded = !v->captured;
     v->time = rfg_now(); /* everything before it is done */
+    if (v->recorded)
+        emu_order_record(v, stream);
     return hipSuccess;
 }
 
@@ -388,7 +399,10 @@ hipError_t emu_hipEventSynchronize(hipEvent_t event)
     LOCKED;
     if (!emu_is(event, EVENT))
         return hipErrorInvalidHandle;
-    return ((struct event *)event)->captured ? hipErrorCapturedEvent : emu_not_while_capturing();
+    hipError_t e = ((struct event *)event)->captured ? hipErrorCapturedEvent : emu_not_while_capturing();
+    if (e == hipSuccess)
+        emu_order_host_event((struct event *)event);
+    return e;
 }
 
 hipError_t emu_hipEventElapsedTime(float *ms, hipEvent_t start, hipEvent_t stop)

@@ -242,6 +242,15 @@ H(s_barrier_wait)
     w->signalled = false;
     w->stop = EMU_BARRIER;
 }
+/* ROCm's grid.sync(): one wave of each workgroup comes here, with their number less one in a register. (ROCm's runtime
+ * sets the resource up before a cooperative launch.) */
+H(ds_gws_barrier)
+{
+    if (!w->exec)
+        return;
+    w->grid_waves = w->v[i->reg[0] - EMU_VGPR][__builtin_ctzll(w->exec)] + 1;
+    w->stop = EMU_GRID;
+}
 H(s_sleep)
 {
     (void)i;
@@ -504,6 +513,7 @@ static const struct emu_op rows[] = {
     NOP(s_gl1_inv, "*", EMU_CACHE)
     ROW(s_endpgm, "*", EMU_BRANCH)
     ROW(s_barrier, "*", EMU_WAIT)
+    ROW(ds_gws_barrier, "s1|M", EMU_WAIT)
     ROW(s_sleep, "i", EMU_WAIT)
     ROW(s_sendmsg_rtn_b32, "d1 i", EMU_SMEM)
     ROW(s_sendmsg_rtn_b64, "d2 i", EMU_SMEM)

@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "emu/hip/hip_order.h"
 #include "rocm.h"
 
 /* ---- allocations ------------------------------------------------------------------------------------------------ */
@@ -76,10 +77,29 @@ hipError_t hipMallocAsync(void **p, size_t size, hipStream_t stream)
     return captured(stream) ? rocm_refuse("hipMallocAsync during a capture") : hipMalloc(p, size);
 }
 
+/* The stream's work on it comes first, the host doesn't wait. */
+static hipError_t free_in_order(void *p, hipStream_t stream)
+{
+    LOCKED;
+    if (!emu_order_wanted() || !emu_find_block(p))
+        return emu_free(p);
+    if (!emu_stream_ok(&stream))
+        return emu_rules.bad_stream;
+    const struct emu_block *b = emu_find_block(p);
+    emu_order_begin(stream, "hipFreeAsync");
+    emu_order_touch(p, b->hi - b->lo, EMU_TOUCH_WRITE);
+    bool ordered = emu_order_end(NULL, 0);
+    hipError_t e = emu_free(p);
+    return ordered ? e : hipErrorLaunchFailure;
+}
+
 hipError_t hipFreeAsync(void *p, hipStream_t stream)
 {
     rocm_start();
-    return captured(stream) ? rocm_refuse("hipFreeAsync during a capture") : hipFree(p);
+    if (captured(stream))
+        return rocm_refuse("hipFreeAsync during a capture");
+    hipError_t e = free_in_order(p, stream);
+    return rocm_end(e);
 }
 
 hipError_t hipHostRegister(void *p, size_t size, unsigned flags)
@@ -96,6 +116,8 @@ hipError_t hipHostRegister(void *p, size_t size, unsigned flags)
     struct emu_block *b = e == hipSuccess && d
                               ? emu_memory_add(&d->memory, EMU_BLOCK_DEVICE, p, size, true, "registered host memory")
                               : NULL;
+    if (b)
+        b->host = true;
     if (b && emu_hooks->host_write)
         emu_hooks->host_write(b, b->lo, size);
     return rocm_end(e != hipSuccess || b ? e : hipErrorOutOfMemory);
@@ -109,6 +131,8 @@ hipError_t hipHostUnregister(void *p)
     struct emu_block *b = emu_find_block(p);
     if (e == hipSuccess && (!b || b->mapping || b->lo != (uintptr_t)p))
         e = hipErrorHostMemoryNotRegistered;
+    if (e == hipSuccess)
+        emu_order_host_gone(p, b->hi - b->lo, "hipHostUnregister");
     for (int i = 0; i < emu_n_devices && e == hipSuccess; i++)
         if (emu_memory_find(&emu_devices[i].memory, b->lo) == b) {
             emu_memory_remove(&emu_devices[i].memory, b);
@@ -233,13 +257,21 @@ static hipError_t blocking(void)
     return emu_blocking_ok();
 }
 
+/* ... and the host then knows that the default stream's work is over. */
+static hipError_t waited(hipError_t e)
+{
+    LOCKED;
+    emu_order_host_stream(NULL);
+    return e;
+}
+
 /* Which side is the device's, HIP sees by the pointers. */
 hipError_t hipMemcpy(void *dst, const void *src, size_t size, hipMemcpyKind kind)
 {
     hipError_t e = blocking();
     if (e == hipSuccess && (unsigned)kind > hipMemcpyDefault)
         e = hipErrorInvalidMemcpyDirection;
-    return rocm_end(e != hipSuccess ? e : emu_hipMemcpyAsync(dst, src, size, hipMemcpyDefault, NULL));
+    return rocm_end(e != hipSuccess ? e : waited(emu_hipMemcpyAsync(dst, src, size, hipMemcpyDefault, NULL)));
 }
 
 hipError_t hipMemcpyWithStream(void *dst, const void *src, size_t size, hipMemcpyKind kind, hipStream_t stream)
@@ -308,7 +340,7 @@ hipError_t hipMemcpy2D(void *dst, size_t dst_pitch, const void *src, size_t src_
 {
     hipError_t e = blocking();
     (void)kind;
-    return e != hipSuccess ? rocm_end(e) : copy_rows(dst, dst_pitch, src, src_pitch, width, height, NULL);
+    return e != hipSuccess ? rocm_end(e) : waited(copy_rows(dst, dst_pitch, src, src_pitch, width, height, NULL));
 }
 
 hipError_t hipMemcpy2DAsync(void *dst, size_t dst_pitch, const void *src, size_t src_pitch, size_t width, size_t height,
@@ -324,7 +356,7 @@ hipError_t hipMemcpy2DAsync(void *dst, size_t dst_pitch, const void *src, size_t
 static hipError_t set(void *dst, uint32_t value, int width, size_t count)
 {
     hipError_t e = blocking();
-    return rocm_end(e != hipSuccess ? e : emu_memset(dst, value, width, count, NULL));
+    return rocm_end(e != hipSuccess ? e : waited(emu_memset(dst, value, width, count, NULL)));
 }
 
 static hipError_t set_async(void *dst, uint32_t value, int width, size_t count, hipStream_t stream)

@@ -180,6 +180,30 @@ hipError_t hipLaunchKernel(const void *host, dim3 grid, dim3 block, void **args,
                                  NULL);
 }
 
+hipError_t hipLaunchCooperativeKernel(const void *host, dim3 grid, dim3 block, void **args, unsigned lds,
+                                      hipStream_t stream)
+{
+    hipFunction_t fn;
+    rocm_start();
+    int device = device_of(stream);
+    hipError_t e = device < 0 ? hipErrorNoDevice : kernel_of(host, device, &fn);
+    if (e == hipSuccess)
+        e = emu_fault != hipSuccess ? emu_fault : emu_launch_cooperative(fn, grid, block, lds, stream, args);
+    return rocm_end(e == hipErrorInvalidSymbol ? hipErrorInvalidDeviceFunction : e);
+}
+
+hipError_t launch_cooperative(hipFunction_t fn, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                              unsigned bz, unsigned lds, hipStream_t stream,
+                              void **params) __asm__("hipModuleLaunchCooperativeKernel");
+hipError_t launch_cooperative(hipFunction_t fn, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                              unsigned bz, unsigned lds, hipStream_t stream, void **params)
+{
+    rocm_start();
+    return rocm_end(emu_fault != hipSuccess ? emu_fault
+                                            : emu_launch_cooperative(fn, (dim3){ gx, gy, gz }, (dim3){ bx, by, bz },
+                                                                     lds, stream, params));
+}
+
 /* Its grid is in work-items. Exported as C and, since it was once C++, by this name too. */
 hipError_t launch_ext(hipFunction_t fn, uint32_t gx, uint32_t gy, uint32_t gz, uint32_t bx, uint32_t by, uint32_t bz,
                       size_t lds, hipStream_t stream, void **params, void **extra, hipEvent_t start, hipEvent_t stop,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * HIP's other calls for streams, events and graphs. Work is done when it is queued, so there is nothing to wait for. */
+#include "emu/hip/hip_order.h"
 #include "rocm.h"
 
 hipError_t hipStreamCreate(hipStream_t *stream)
@@ -88,6 +89,7 @@ hipError_t hipStreamWaitEvent(hipStream_t stream, hipEvent_t event, unsigned fla
         s->capture = hipStreamCaptureStatusInvalidated;
         return rocm_end(hipErrorStreamCaptureIsolation);
     }
+    emu_order_wait((hipStream_t)s, (struct event *)event);
     return rocm_end(hipSuccess);
 }
 

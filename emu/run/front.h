@@ -21,6 +21,7 @@ struct emu_block {
     uint64_t lo, hi; /* the bytes that may be touched */
     uint8_t kind;    /* enum emu_block_kind */
     bool writable, freed;
+    bool host; /* hipHostMalloc()'s or hipHostRegister()'s */
     uint64_t number;     /* the device's n-th; for reports */
     const char *label;   /* kernel or segment, NULL: none; for reports */
     char argument[80];   /* of the last launch, that pointed into it; for reports: "argument 2 'out'" */
@@ -119,6 +120,9 @@ struct emu_launch {
     _Atomic(const char *) why; /* the check that stopped it */
     uint64_t executed;         /* wave-instructions */
     double seconds;
+    bool cooperative;               /* all workgroups are resident, and may wait for each other */
+    struct emu_hostcall *hostcall;  /* NULL: the kernel asks nothing of the host */
+    struct emu_touched *touched;    /* run/touched.h; NULL: nobody asks what it touches */
     bool one_thread;                /* launch_begin() may ask for it */
     struct emu_launch_watch *watch; /* the checks' and counters' */
 };

@@ -33,6 +33,8 @@ static uint64_t hidden_value(const struct emu_launch *l, enum emu_arg_kind kind)
         return EMU_SHARED_BASE >> 32;
     case EMU_ARG_HIDDEN_QUEUE_PTR:
         return (uint64_t)(uintptr_t)l->queue;
+    case EMU_ARG_HIDDEN_MULTIGRID_SYNC_ARG:
+        return l->cooperative;
     default: /* remainders: hipModuleLaunchKernel()'s grids are whole workgroups */
         return 0;
     }

@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/util.h"
+#include "hostcall.h"
 #include "slot.h"
 
 #define BUDGET_LEAST     64 /* instructions of a wave in its turn: from EMU_BUDGET down to this, if it only waits */
@@ -32,6 +33,7 @@ struct sched {
     _Atomic uint64_t executed;
     _Atomic uint64_t quiet; /* instructions since anything was stored or a wave ended */
     _Atomic bool no_memory;
+    _Atomic uint32_t grid_turn, grid_arrived; /* barriers of the grid so far; waves at the next */
 };
 
 static _Atomic uint64_t executed_in_all;
@@ -220,12 +222,37 @@ static void give_up(struct sched *s, const char *why)
         atomic_store(&s->l->why, why);
 }
 
+/* Nothing that others can see, worth so many instructions. */
+static void stay_quiet(struct sched *s, uint64_t worth)
+{
+    if (atomic_fetch_add_explicit(&s->quiet, worth, memory_order_relaxed) > patience(s))
+        give_up(s, "deadlock");
+}
+
+/* A wave comes to a barrier of the grid; the last one opens it. */
+static void arrive(struct sched *s, struct emu_wave *w)
+{
+    if (!s->l->cooperative)
+        emu_report(w, w->pc - 1, "deadlock", w->exec,
+                   "a barrier of the grid in a launch that is not cooperative (hipLaunchCooperativeKernel)");
+    w->grid_turn = atomic_load(&s->grid_turn);
+    if (atomic_fetch_add(&s->grid_arrived, 1) + 1 == w->grid_waves) {
+        atomic_store(&s->grid_arrived, 0);
+        atomic_fetch_add(&s->grid_turn, 1);
+        not_quiet(s);
+    }
+}
+
 /* One wave for at most budget instructions. True if it got somewhere that others can see. */
 static bool run_wave(struct worker *k, struct emu_wave *w, int64_t budget)
 {
     struct sched *s = k->s;
     struct emu_workgroup *wg = w->wg;
     uint64_t before = w->executed, stores = w->stores, lds = w->lds_stores;
+    if (w->stop == EMU_GRID && w->grid_turn == atomic_load(&s->grid_turn)) {
+        stay_quiet(s, SLEEP);
+        return false;
+    }
     w->stop = EMU_RUNNING;
     enum emu_stop why = emu_run(w, budget);
     uint64_t executed = w->executed - before;
@@ -240,12 +267,15 @@ static bool run_wave(struct worker *k, struct emu_wave *w, int64_t budget)
             emu_hooks->wave_end(w);
     } else if (why == EMU_BARRIER)
         wg->at_barrier++;
+    else if (why == EMU_GRID)
+        arrive(s, w);
+    if (s->l->hostcall && emu_hostcall_serve(s->l))
+        progress = true;
     maybe_release(wg);
     if (progress)
         not_quiet(s);
-    else if (atomic_fetch_add_explicit(&s->quiet, executed + (why == EMU_YIELD ? SLEEP : 0), memory_order_relaxed) >
-             patience(s))
-        give_up(s, "deadlock");
+    else
+        stay_quiet(s, executed + (why == EMU_YIELD ? SLEEP : 0));
     return progress || w->lds_stores != lds;
 }
 
@@ -372,7 +402,7 @@ static void print_positions(const struct emu_launch *l, const struct position *p
         size_t end = i;
         emu_inst_text(l->prog, p[i].inst, text, sizeof(text));
         int at = snprintf(line, sizeof(line),
-                          "%s '%s' at 0x%x:", p[i].stop == EMU_BARRIER ? "after the barrier, before" : "before", text,
+                          "%s '%s' at 0x%x:", p[i].stop == EMU_BARRIER || p[i].stop == EMU_GRID ? "after the barrier, before" : "before", text,
                           p[i].inst->address);
         for (; end < n && p[end].inst == p[i].inst && at < (int)sizeof(line) - 60; end++)
             at += snprintf(line + at, sizeof(line) - (size_t)at, " (%u,%u,%u)/%d", p[end].id[0], p[end].id[1],
@@ -455,6 +485,14 @@ static bool surround(struct emu_launch *l, struct surroundings *u)
         if (!u->kernarg)
             return false;
     }
+    const struct emu_arg *buffer = emu_kernel_hidden(l->kernel, EMU_ARG_HIDDEN_HOSTCALL_BUFFER);
+    if (buffer && buffer->size == sizeof(uint64_t)) {
+        uint64_t groups = l->n_workgroups < (uint64_t)l->resident ? l->n_workgroups : (uint64_t)l->resident;
+        if (!(l->hostcall = emu_hostcall_open(l->memory, groups * (uint64_t)l->waves, name)))
+            return false;
+        uint64_t address = emu_hostcall_address(l->hostcall);
+        memcpy(l->kernarg + buffer->offset, &address, sizeof(address));
+    }
     /* A dynamic stack's size is nobody's knowledge: the runtime's default is 1 KiB and more on demand. */
     size_t lane = l->kernel->scratch_bytes + (l->kernel->dynamic_stack ? 16384u : 0);
     lane = (lane + 15) & ~(size_t)15;
@@ -483,6 +521,7 @@ static void unsurround(struct emu_launch *l, struct surroundings *u)
     if (l->scratch)
         munmap(l->scratch, u->scratch_size);
     l->scratch = NULL;
+    emu_hostcall_close(l->memory, &l->hostcall);
     l->packet = NULL;
     l->queue = NULL;
 }
@@ -543,6 +582,7 @@ enum emu_result emu_launch_run(struct emu_launch *l)
     l->resident = emu_occupancy(l->arch, l->kernel, l->cu_count, (int)threads, l->lds_bytes);
     l->n_workgroups = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
     l->executed = 0;
+    l->hostcall = NULL;
     atomic_store(&l->stop, false);
     atomic_store(&l->why, NULL);
     double start = rfg_now();
