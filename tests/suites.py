@@ -83,8 +83,8 @@ SLOW = {
 
 # Programs that need one of the emulated ROCm releases; they run on each.
 RELEASES = ["5.7", "6.1", "6.4", "7.0", "7.1"]
-ON_RELEASES = ["rocm", "rocm_blas", "rocm_devices", "rocm_faults", "rocm_headers", "rocm_hiprtc", "rocm_program", "rocm_rules"]
-ON_SOME = {"rocm_faults": ["5.7", "7.1"], "rocm_headers": ["6.4"], "rocm_hiprtc": ["5.7", "7.1"]}  # but for those that are the same code on all: the oldest and the newest
+ON_RELEASES = ["rocm", "rocm_blas", "rocm_devices", "rocm_faults", "rocm_headers", "rocm_hiprtc", "rocm_program", "rocm_rules", "rocm_streams"]
+ON_SOME = {"rocm_faults": ["5.7", "7.1"], "rocm_headers": ["6.4"], "rocm_hiprtc": ["5.7", "7.1"], "rocm_streams": ["6.4"]}  # but for those that are the same code on all: the oldest and the newest
 RELEASE_GPUS = {"5.7": ("MI210", "gfx90a"), "6.1": ("MI300X", "gfx942"), "6.4": ("MI300X", "gfx942"), "7.0": ("MI300X", "gfx942"),
                 "7.1": ("RX7900XTX", "gfx1100")}
 
