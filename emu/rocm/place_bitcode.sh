@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # place_bitcode.sh CLANG FROM DIR STAMP: ROCm's device libraries for clang's --rocm-device-lib-path. DIR gets links to
 # FROM's, which Debian has of ROCm 5.2, and what these lack: the numbers of newer processors and of code object version 6.
-# Without FROM there is no DIR.
+# Without FROM ("") there is no DIR.
 set -e
 clang=$1 from=$2 dir=$3 stamp=$4
 
@@ -12,7 +12,7 @@ constant() { # FILE NAME VALUE
 }
 
 rm -rf "$dir"
-if [ -n "$clang" ] && [ -e "$from/ockl.bc" ]; then
+if [ -n "$clang" ] && [ -n "$from" ]; then
     mkdir -p "$dir"
     ln -s "$from"/*.bc "$dir"
     for isa in 942:9402 1100:11000 1101:11001 1102:11002 1103:11003 1150:11500 1151:11501 1200:12000 1201:12001; do
