@@ -132,6 +132,24 @@ START_TEST(stops)
 }
 END_TEST
 
+/* How many waves it waits for, the register says less one. */
+START_TEST(barrier_of_the_grid)
+{
+    const char *text = "v_mov_b32 v1, 7\ns_mov_b32 s0, 1\nds_gws_barrier v1 gds\ns_mov_b32 s0, 2";
+    struct snippets s;
+    snippets_build(&s, 2, &text, 1);
+    struct bare *b = bare_new(2, &s.prog);
+    b->w.pc = s.start[0];
+    ck_assert_int_eq(emu_run(&b->w, 100), EMU_GRID);
+    ck_assert_uint_eq(b->w.s[0], 1);
+    ck_assert_uint_eq(b->w.grid_waves, 8);
+    ck_assert_int_eq(emu_run(&b->w, 100), EMU_END);
+    ck_assert_uint_eq(b->w.s[0], 2);
+    free(b);
+    snippets_free(&s);
+}
+END_TEST
+
 /* gfx12's barrier: signalled, then waited for; only the workgroup's is known. */
 START_TEST(barrier_in_two_steps)
 {
@@ -242,6 +260,7 @@ TCase *emu_case_decode(void)
     tcase_add_test(c, operands);
     tcase_add_test(c, faults);
     tcase_add_test(c, stops);
+    tcase_add_test(c, barrier_of_the_grid);
     tcase_add_test(c, barrier_in_two_steps);
     tcase_add_test(c, hook);
     tcase_add_loop_test(c, garbage, 0, 6);
