@@ -247,9 +247,9 @@ struct emu_wave {
     uint64_t stores; /* to global memory, counted by emu_access(): how the scheduler sees that things move */
     uint64_t trap_pc;
     uint32_t grid_waves, grid_turn; /* EMU_GRID: how many, and in which of the grid's barriers */
-    bool vskip;        /* s_setvskip: vector instructions do nothing */
-    bool signalled;    /* s_barrier_signal, whose s_barrier_wait hasn't come yet */
-    uint8_t gpr_index; /* s_set_gpr_idx_on: which operands M0 shifts; 0: off */
+    bool vskip;                     /* s_setvskip: vector instructions do nothing */
+    bool signalled;                 /* s_barrier_signal, whose s_barrier_wait hasn't come yet */
+    uint8_t gpr_index;              /* s_set_gpr_idx_on: which operands M0 shifts; 0: off */
 };
 
 struct emu_workgroup {

@@ -20,7 +20,7 @@ enum emu_check_group {
     EMU_CHECK_NAN = 64,      /* NaN out of none: only if asked for */
     EMU_CHECK_STRICT = 128,  /* hazards of which AMD's own kernels take no notice: only if asked for */
     EMU_CHECK_NOTES = 256,   /* what is right but may not be meant: only if asked for */
-    EMU_CHECK_STREAMS = 512, /* races between streams (hip/hip_order.c): only if asked for */
+    EMU_CHECK_STREAMS = 512, /* races between streams (emu/hip): only if asked for */
     EMU_CHECK_USUAL = 63,
 };
 /* RFG_EMU_CHECKS, read at each launch: what it says that isn't known is warned of, and the usual ones run. */

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "hip_order.h"
+#include "hip_impl.h"
 #include "emu/isa/llvm.h"
 #include "emu/check/watch.h"
 

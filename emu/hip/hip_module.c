@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hip_order.h"
+#include "hip_impl.h"
 
 #define MAX_GRID 0xFFFFFFFFull
 
@@ -137,10 +137,11 @@ static hipError_t check_cooperative(const struct function *f, const uint32_t gri
     uint64_t wanted = (uint64_t)grid[0] * grid[1] * grid[2];
     int most = emu_occupancy(d->arch, f->kernel, d->cu_count, (int)(block[0] * block[1] * block[2]),
                              lds + f->kernel->lds_bytes);
-    return wanted <= (uint64_t)most
-               ? hipSuccess
-               : refuse(f, hipErrorCooperativeLaunchTooLarge, "a cooperative launch of %llu workgroups: the device "
-                        "holds %d at a time", (unsigned long long)wanted, most);
+    return wanted <= (uint64_t)most ? hipSuccess
+                                    : refuse(f, hipErrorCooperativeLaunchTooLarge,
+                                             "a cooperative launch of %llu workgroups: the device "
+                                             "holds %d at a time",
+                                             (unsigned long long)wanted, most);
 }
 
 static hipError_t launch(hipFunction_t fn, const uint32_t grid[3], const uint32_t block[3], unsigned lds,
@@ -179,8 +180,11 @@ static hipError_t launch(hipFunction_t fn, const uint32_t grid[3], const uint32_
     n->cooperative = cooperative;
     memcpy(n->grid, grid, sizeof(n->grid));
     memcpy(n->block, block, sizeof(n->block));
-    struct emu_launch l = { .arch = f->module->device->arch, .kernel = k, .dynamic_lds = lds,
-                            .kernarg = n->kernarg, .cooperative = cooperative };
+    struct emu_launch l = { .arch = f->module->device->arch,
+                            .kernel = k,
+                            .dynamic_lds = lds,
+                            .kernarg = n->kernarg,
+                            .cooperative = cooperative };
     memcpy(l.grid, n->grid, sizeof(l.grid));
     memcpy(l.block, n->block, sizeof(l.block));
     emu_kernarg_fill(&l, params, packed, packed_size);

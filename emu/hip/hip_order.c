@@ -1,5 +1,7 @@
-/* SPDX-License-Identifier: MIT */
-#include "hip_order.h"
+/* SPDX-License-Identifier: MIT
+ *
+ * Races between streams: hip_impl.h says what of. */
+#include "hip_impl.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -287,8 +289,8 @@ void emu_order_host_gone(const void *p, size_t size, const char *call)
     uint64_t lo = (uint64_t)(uintptr_t)p;
     for (int i = 0; i < n_records && emu_order_wanted(); i++)
         if (records[i].lo < lo + size && lo < records[i].hi && records[i].n > host.at[records[i].queue])
-            emu_report_launch(NULL, "host-race", "%s of %zu bytes at %p, which %s %s: the host didn't wait for it", call,
-                              size, p, name_of(records[i].name), did(records[i].how));
+            emu_report_launch(NULL, "host-race", "%s of %zu bytes at %p, which %s %s: the host didn't wait for it",
+                              call, size, p, name_of(records[i].name), did(records[i].how));
     drop_pinned(lo, lo + size);
 }
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/util.h"
-#include "hip_order.h"
+#include "hip_impl.h"
 
 /* ---- capture --------------------------------------------------------------------------------------------------------
  */

@@ -168,8 +168,9 @@ static char *with_names(const struct program *p)
         return NULL;
     fputs(p->file[0].data, f);
     for (int i = 0; i < p->n_names; i++)
-        fprintf(f, "\n#line 1 \"name expression '%s'\"\n__attribute__((device, used)) static const void *" LOWERED
-                   "%d[] = { (const void *)&%s };\n",
+        fprintf(f,
+                "\n#line 1 \"name expression '%s'\"\n__attribute__((device, used)) static const void *" LOWERED
+                "%d[] = { (const void *)&%s };\n",
                 p->name[i], i, p->name[i] + (p->name[i][0] == '&'));
     return fclose(f) ? NULL : text;
 }
@@ -197,8 +198,8 @@ static void read_lowered(struct program *p, const char *ir)
 static bool device_arch(char *arch, size_t size)
 {
     int (*get)(int *) = (int (*)(int *))dlsym(RTLD_DEFAULT, "hipGetDevice"), device = 0;
-    int (*ask)(void *, int) = (int (*)(void *, int))dlsym(RTLD_DEFAULT, EMU_ROCM < 60000 ? "hipGetDeviceProperties"
-                                                                                         : "hipGetDevicePropertiesR0600");
+    int (*ask)(void *, int) = (int (*)(void *, int))dlsym(
+        RTLD_DEFAULT, EMU_ROCM < 60000 ? "hipGetDeviceProperties" : "hipGetDevicePropertiesR0600");
     static _Thread_local char props[2048];
     if (!get || !ask || get(&device) || ask(props, device)) /* gcnArchName: emu/rocm/properties.c */
         return false;
@@ -216,17 +217,19 @@ static int refused(struct program *p, const char *why)
 /* What each compilation begins with; returns how many. */
 static int first_options(const struct program *p, const char **args)
 {
-    const char *const all[] = { "--cuda-device-only",
-                                "--no-gpu-bundle-output",
-                                "--no-default-config",
-                                "-fuse-cuid=none",
-                                "-D__HIPCC_RTC__=1",
-                                "-std=c++17",
+    const char *const all[] = {
+        "--cuda-device-only",
+        "--no-gpu-bundle-output",
+        "--no-default-config",
+        "-fuse-cuid=none",
+        "-D__HIPCC_RTC__=1",
+        "-std=c++17",
 #if EMU_ROCM >= 70000
-                                "-mcode-object-version=6", /* the default of its clang 20 */
+        "-mcode-object-version=6", /* the default of its clang 20 */
 #endif
-                                "-x",
-                                "hip" };
+        "-x",
+        "hip"
+    };
     const char *const bare[] = { "-nogpuinc", "-nogpulib" };
     const char *const hip[] = { "--rocm-device-lib-path=" STUB_BITCODE, "-O3", "-include", "hip/hip_runtime.h" };
     bool own = strstr(p->file[0].data, OWN_WORDS);

@@ -4,7 +4,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "emu/hip/hip_order.h"
 #include "rocm.h"
 
 /* ---- allocations ------------------------------------------------------------------------------------------------ */

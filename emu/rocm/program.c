@@ -199,9 +199,9 @@ hipError_t launch_cooperative(hipFunction_t fn, unsigned gx, unsigned gy, unsign
                               unsigned bz, unsigned lds, hipStream_t stream, void **params)
 {
     rocm_start();
-    return rocm_end(emu_fault != hipSuccess ? emu_fault
-                                            : emu_launch_cooperative(fn, (dim3){ gx, gy, gz }, (dim3){ bx, by, bz },
-                                                                     lds, stream, params));
+    return rocm_end(emu_fault != hipSuccess
+                        ? emu_fault
+                        : emu_launch_cooperative(fn, (dim3){ gx, gy, gz }, (dim3){ bx, by, bz }, lds, stream, params));
 }
 
 /* Its grid is in work-items. Exported as C and, since it was once C++, by this name too. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
  * HIP's other calls for streams, events and graphs. Work is done when it is queued, so there is nothing to wait for. */
-#include "emu/hip/hip_order.h"
 #include "rocm.h"
 
 hipError_t hipStreamCreate(hipStream_t *stream)

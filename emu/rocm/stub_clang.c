@@ -117,7 +117,7 @@ static void remove_files(const char *dir, const struct stub_file *files, int n)
                     break;
 }
 
-/* What clang says of "/tmp/rocm-stub-x/a.hip" it says of "a.hip". */
+/* Files are called in the log as the program called them. */
 static void without(char *log, const char *dir)
 {
     size_t n = strlen(dir) + 1;
@@ -131,8 +131,7 @@ static bool failed(char **log, const char *why)
     return false;
 }
 
-bool stub_clang(const char *const *args, const struct stub_file *files, int n, void **out, size_t *out_size,
-                char **log)
+bool stub_clang(const char *const *args, const struct stub_file *files, int n, void **out, size_t *out_size, char **log)
 {
     const char *argv[MAX_ARGS] = { STUB_CLANG }, *tmp = rfg_env("TMPDIR");
     char dir[200], from[MAX_PATH], path[MAX_PATH], to[240], words[240], include[240];

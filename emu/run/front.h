@@ -21,7 +21,7 @@ struct emu_block {
     uint64_t lo, hi; /* the bytes that may be touched */
     uint8_t kind;    /* enum emu_block_kind */
     bool writable, freed;
-    bool host; /* hipHostMalloc()'s or hipHostRegister()'s */
+    bool host;           /* hipHostMalloc()'s or hipHostRegister()'s */
     uint64_t number;     /* the device's n-th; for reports */
     const char *label;   /* kernel or segment, NULL: none; for reports */
     char argument[80];   /* of the last launch, that pointed into it; for reports: "argument 2 'out'" */

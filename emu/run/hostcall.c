@@ -11,7 +11,10 @@
 #include "hostcall.h"
 
 enum { SERVICE_FUNCTION = 1, SERVICE_PRINTF = 2, SERVICE_MEMORY = 3 };
-enum { MESSAGE_BEGINS = 1, MESSAGE_ENDS = 2 }; /* bits of a message's first word; 5..7: words that follow; 8..: number */
+enum {
+    MESSAGE_BEGINS = 1,
+    MESSAGE_ENDS = 2
+}; /* bits of a message's first word; 5..7: words that follow; 8..: number */
 
 struct header {
     _Atomic uint64_t next;
@@ -72,8 +75,7 @@ struct emu_hostcall *emu_hostcall_open(struct emu_memory *memory, uint64_t waves
     if (!h)
         return NULL;
     h->size = fixed + headers + whole(n * sizeof(struct payload));
-    h->mapping =
-        mmap(NULL, h->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    h->mapping = mmap(NULL, h->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (h->mapping == MAP_FAILED) {
         free(h);
         return NULL;

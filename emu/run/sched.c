@@ -401,9 +401,9 @@ static void print_positions(const struct emu_launch *l, const struct position *p
         char text[128], line[1000];
         size_t end = i;
         emu_inst_text(l->prog, p[i].inst, text, sizeof(text));
-        int at = snprintf(line, sizeof(line),
-                          "%s '%s' at 0x%x:", p[i].stop == EMU_BARRIER || p[i].stop == EMU_GRID ? "after the barrier, before" : "before", text,
-                          p[i].inst->address);
+        int at = snprintf(line, sizeof(line), "%s '%s' at 0x%x:",
+                          p[i].stop == EMU_BARRIER || p[i].stop == EMU_GRID ? "after the barrier, before" : "before",
+                          text, p[i].inst->address);
         for (; end < n && p[end].inst == p[i].inst && at < (int)sizeof(line) - 60; end++)
             at += snprintf(line + at, sizeof(line) - (size_t)at, " (%u,%u,%u)/%d", p[end].id[0], p[end].id[1],
                            p[end].id[2], p[end].wave);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 //
-// A cooperative launch, and what must be refused: tests/emu/test_rocm_headers.c runs it. It ends with 0 if all was right.
+// A cooperative launch, and what must be refused: tests/emu/test_rocm_headers.c runs it. It ends with 0 if all was
+// right.
 #include <hip/hip_runtime.h>
 #include <hip/hip_cooperative_groups.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 namespace cg = cooperative_groups;
 enum { GROUPS = 8, GROUP = 128, N = GROUPS * GROUP, STEPS = 3 };
@@ -21,13 +23,14 @@ __global__ void steps(int *a, int *b)
     }
 }
 
-#define IS(condition)                                                                                                  \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            printf("line %d: %s; %s\n", __LINE__, #condition, hipGetErrorName(hipGetLastError()));                     \
-            return 1;                                                                                                  \
-        }                                                                                                              \
-    } while (0)
+static void is(bool right, int line)
+{
+    if (right)
+        return;
+    printf("line %d: %s\n", line, hipGetErrorName(hipGetLastError()));
+    exit(1);
+}
+#define IS(condition) is(condition, __LINE__)
 
 int main(int argc, char **)
 {

@@ -57,4 +57,15 @@ static inline void *rocm_symbol(const char *name)
         ck_assert_msg(e_ == want_, "%s is %d, not %d", #call, e_, want_);                                              \
     } while (0)
 
+/* The device libraries beside the release: build/emulated-rocm/bitcode. */
+static inline bool rocm_has_bitcode(void)
+{
+    char ockl[512];
+    snprintf(ockl, sizeof(ockl), "%s/../bitcode/ockl.bc", getenv("EMULATED_ROCM_DIR"));
+    bool there = access(ockl, R_OK) == 0;
+    if (!there)
+        printf("SKIPPED: %s is not there: no ROCm device libraries (Debian: rocm-device-libs)\n", ockl);
+    return there;
+}
+
 #endif

@@ -128,12 +128,10 @@ END_TEST
 
 int main(void)
 {
-    char ockl[512];
-    if (!rocm_is_there())
+    if (!rocm_is_there() || !rocm_has_bitcode())
         return 77;
-    snprintf(ockl, sizeof(ockl), "%s/../bitcode/ockl.bc", getenv("EMULATED_ROCM_DIR"));
-    if (access(ockl, R_OK) || system("clang++-19 --version >/dev/null 2>&1") != 0) {
-        printf("SKIPPED: clang++-19 or ROCm's device libraries (%s; Debian: rocm-device-libs) are not there\n", ockl);
+    if (system("clang++-19 --version >/dev/null 2>&1") != 0) {
+        printf("SKIPPED: clang++-19 is not there\n");
         return 77;
     }
     Suite *s = suite_create("rocm_headers");

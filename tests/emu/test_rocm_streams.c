@@ -228,7 +228,7 @@ static void graphs(bool ordered)
     kernel("get", y, a);
     OK(CALL(hipStreamEndCapture, hipStream_t, hipGraph_t *)(a, &graph));
     OK(CALL(hipGraphInstantiate, hipGraphExec_t *, hipGraph_t, hipGraphNode_t *, char *, size_t)(&exec, graph, NULL,
-                                                                                                NULL, 0));
+                                                                                                 NULL, 0));
     (void)CALL(hipGraphLaunch, hipGraphExec_t, hipStream_t)(exec, a);
     (void)CALL(hipGraphLaunch, hipGraphExec_t, hipStream_t)(exec, a);
     if (ordered) {
