@@ -233,8 +233,7 @@ static void stay_quiet(struct sched *s, uint64_t worth)
 static void arrive(struct sched *s, struct emu_wave *w)
 {
     if (!s->l->cooperative)
-        emu_report(w, w->pc - 1, "deadlock", w->exec,
-                   "a barrier of the grid in a launch that is not cooperative (hipLaunchCooperativeKernel)");
+        give_up(s, "deadlock");
     w->grid_turn = atomic_load(&s->grid_turn);
     if (atomic_fetch_add(&s->grid_arrived, 1) + 1 == w->grid_waves) {
         atomic_store(&s->grid_arrived, 0);
@@ -419,10 +418,13 @@ static void report_deadlock(struct emu_launch *l, const struct worker *workers, 
         most += (size_t)workers[i].n_live * (size_t)l->waves;
     struct position *p = calloc(most + 1, sizeof(*p));
     char first[200] = "", text[128];
+    bool at_grid = false;
     for (int i = 0; i < n_workers; i++)
         for (int g = 0; g < workers[i].n_live; g++) {
             const struct emu_workgroup *wg = &workers[i].live[g]->wg;
             groups++;
+            for (int w = 0; p && w < wg->n_waves; w++)
+                at_grid |= wg->wave[w].stop == EMU_GRID;
             for (int w = 0; p && w < wg->n_waves; w++)
                 if (wg->wave[w].stop != EMU_END)
                     p[n++] =
@@ -438,9 +440,12 @@ static void report_deadlock(struct emu_launch *l, const struct worker *workers, 
     emu_report_launch(
         l, "deadlock",
         "no wave stored anything or ended for %llu instructions; %zu waves of %zu workgroups are left, of "
-        "%llu in the grid, %d resident%s",
+        "%llu in the grid, %d resident%s%s",
         (unsigned long long)atomic_load(&((struct sched *)workers[0].s)->quiet), n, groups,
-        (unsigned long long)l->n_workgroups, l->resident, first);
+        (unsigned long long)l->n_workgroups, l->resident, first,
+        at_grid && !l->cooperative
+            ? "; a barrier of the grid, but the launch is not cooperative (hipLaunchCooperativeKernel)"
+            : "");
     if (p && emu_reports("deadlock") > before)
         print_positions(l, p, n);
     free(p);

@@ -135,7 +135,7 @@ END_TEST
 /* How many waves it waits for, the register says less one. */
 START_TEST(barrier_of_the_grid)
 {
-    const char *text = "v_mov_b32 v1, 7\ns_mov_b32 s0, 1\nds_gws_barrier v1 gds\ns_mov_b32 s0, 2";
+    const char *text = "v_mov_b32 v2, 7\ns_mov_b32 s0, 1\nds_gws_barrier v2 gds\ns_mov_b32 s0, 2";
     struct snippets s;
     snippets_build(&s, 2, &text, 1);
     struct bare *b = bare_new(2, &s.prog);

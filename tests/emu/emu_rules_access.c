@@ -215,7 +215,7 @@ static const struct fault {
     { PALL, 2, "deadlock", "2 waves of 1 workgroups are left",
       "v_readfirstlane_b32 s9, v0\ns_cmp_lg_u32 s9, 0\ns_cbranch_scc1 1f\n", "s_barrier\ns_endpgm\n1:\ns_branch 1b",
       "s_barrier\ns_endpgm\n1:\ns_barrier" },
-    { PALL, 1, "deadlock", "a barrier of the grid in a launch that is not cooperative", "v_mov_b32 v20, 0\n",
+    { PALL, 1, "deadlock", "a barrier of the grid, but the launch is not cooperative", "v_mov_b32 v20, 0\n",
       "ds_gws_barrier v20 gds", "s_barrier" },
 };
 
