@@ -140,6 +140,7 @@ START_TEST(barrier_of_the_grid)
     snippets_build(&s, 2, &text, 1);
     struct bare *b = bare_new(2, &s.prog);
     b->w.pc = s.start[0];
+    b->w.exec = 1;
     ck_assert_int_eq(emu_run(&b->w, 100), EMU_GRID);
     ck_assert_uint_eq(b->w.s[0], 1);
     ck_assert_uint_eq(b->w.grid_waves, 8);
