@@ -11,6 +11,7 @@ struct bits {
     struct bits *next;
     uint64_t lo, hi;
     uint64_t *word[WAYS];
+    uint64_t from, to; /* all that were touched lie between */
 };
 struct emu_touched {
     struct bits *first; /* the one that was touched last */
@@ -53,7 +54,7 @@ static struct bits *bits_of(struct emu_touched *t, const struct emu_memory *m, u
         return NULL;
     struct bits *b = calloc(1, sizeof(*b));
     if (b) {
-        *b = (struct bits){ .next = t->first, .lo = block->lo, .hi = block->hi };
+        *b = (struct bits){ .next = t->first, .lo = block->lo, .hi = block->hi, .from = UINT64_MAX };
         t->first = b;
     } else
         t->lost = true;
@@ -70,7 +71,10 @@ void emu_touched_add(struct emu_touched *t, const struct emu_memory *m, const st
             t->lost |= b != NULL;
             continue;
         }
-        for (uint64_t at = address - b->lo, end = at + a->bytes; at < end && at < b->hi - b->lo; at++)
+        uint64_t from = address - b->lo, to = from + a->bytes < b->hi - b->lo ? from + a->bytes : b->hi - b->lo;
+        b->from = from < b->from ? from : b->from;
+        b->to = to > b->to ? to : b->to;
+        for (uint64_t at = from; at < to; at++)
             b->word[way][at / 64] |= 1ull << at % 64;
     }
 }
@@ -83,8 +87,8 @@ static bool is_set(const uint64_t *word, uint64_t at)
 static void each_of(const struct bits *b, int way, void (*fn)(void *, uint64_t, uint64_t, enum emu_touch), void *arg)
 {
     const uint64_t *word = b->word[way];
-    uint64_t size = b->hi - b->lo;
-    for (uint64_t at = 0; word && at < size;) {
+    uint64_t size = b->to;
+    for (uint64_t at = b->from; word && at < size;) {
         if (!word[at / 64])
             at = (at / 64 + 1) * 64;
         else if (!is_set(word, at))
