@@ -200,8 +200,8 @@ void expert_tensors(struct expert_tensors *t, const struct model *m, int64_t lay
     const struct layer *l = &m->layer[layer];
     struct sizes s = sizes_of(m);
     int64_t e = s.experts, h = s.hidden, n = s.inner;
-    t->w1 = (rfg_tensor){ l->w1, s.dtype, 3, { e, 2 * n, h }, { 2 * n * h, h, 1 } };
-    t->w2 = (rfg_tensor){ l->w2, s.dtype, 3, { e, h, n }, { h * n, n, 1 } };
+    t->w1 = rfg_tensor_nd(l->w1, s.dtype, 3, (const int64_t[]){ e, 2 * n, h });
+    t->w2 = rfg_tensor_nd(l->w2, s.dtype, 3, (const int64_t[]){ e, h, n });
     t->w1_scale = rfg_tensor_2d(l->w1_scale, s.scale, s.w1_rows, s.w1_groups, s.w1_groups);
     t->w2_scale = rfg_tensor_2d(l->w2_scale, s.scale, s.w2_rows, s.w2_groups, s.w2_groups);
     if (s.prepacked) {

@@ -108,7 +108,7 @@ static rfg_tensor pages(const struct engine *e, int64_t layer, int which)
 {
     int64_t h = e->m->c.kv_heads, d = e->m->c.head_dim;
     char *at = (char *)e->cache.memory + (size_t)(2 * layer + which) * e->cache.layer_bytes;
-    return (rfg_tensor){ at, e->m->dtype, 4, { e->cache.blocks, PAGE, h, d }, { PAGE * h * d, h * d, d, 1 } };
+    return rfg_tensor_nd(at, e->m->dtype, 4, (const int64_t[]){ e->cache.blocks, PAGE, h, d });
 }
 
 void op_rope_append(struct engine *e, int64_t layer, const struct rows *r)

@@ -110,7 +110,7 @@ typedef struct rfg_tensor {
     int64_t strides[RFG_MAX_DIMS];
 } rfg_tensor;
 
-/* A packed row-major 1-d or 2-d view. */
+/* A packed 1-d view. */
 static inline rfg_tensor rfg_tensor_1d(void *data, rfg_dtype dtype, int64_t n)
 {
     rfg_tensor t = { data, dtype, 1, { n, 0, 0, 0, 0 }, { 1, 0, 0, 0, 0 } };
@@ -121,6 +121,20 @@ static inline rfg_tensor rfg_tensor_1d(void *data, rfg_dtype dtype, int64_t n)
 static inline rfg_tensor rfg_tensor_2d(void *data, rfg_dtype dtype, int64_t rows, int64_t cols, int64_t row_stride)
 {
     rfg_tensor t = { data, dtype, 2, { rows, cols, 0, 0, 0 }, { row_stride, 1, 0, 0, 0 } };
+    return t;
+}
+
+/* A packed row-major view of 1 to RFG_MAX_DIMS dimensions. Nothing is checked here, as above: operators refuse any
+ * other ndim (of shape the first RFG_MAX_DIMS are read at most) and sizes below 0. */
+static inline rfg_tensor rfg_tensor_nd(void *data, rfg_dtype dtype, int32_t ndim, const int64_t *shape)
+{
+    rfg_tensor t = { data, dtype, ndim, { 0, 0, 0, 0, 0 }, { 0, 0, 0, 0, 0 } };
+    uint64_t stride = 1;
+    for (int32_t i = (ndim < RFG_MAX_DIMS ? ndim : RFG_MAX_DIMS) - 1; i >= 0; i--) {
+        t.shape[i] = shape[i];
+        t.strides[i] = (int64_t)stride;
+        stride *= (uint64_t)shape[i];
+    }
     return t;
 }
 

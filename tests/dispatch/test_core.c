@@ -371,6 +371,30 @@ START_TEST(context_refusals)
 }
 END_TEST
 
+START_TEST(tensors)
+{
+    const int64_t shape[] = { 2, 3, 4, 5, 6, 7 }, strides[] = { 360, 120, 30, 6, 1 };
+    char data;
+    rfg_tensor t = rfg_tensor_nd(&data, RFG_I4, 5, shape), flat = rfg_tensor_2d(&data, RFG_BF16, 2, 3, 3);
+    ck_assert_ptr_eq(t.data, &data);
+    ck_assert_int_eq(t.dtype, RFG_I4);
+    ck_assert_int_eq(t.ndim, 5);
+    ck_assert_mem_eq(t.shape, shape, sizeof(t.shape));
+    ck_assert_mem_eq(t.strides, strides, sizeof(t.strides));
+    t = rfg_tensor_nd(&data, RFG_BF16, 2, shape);
+    ck_assert_mem_eq(t.shape, flat.shape, sizeof(t.shape));
+    ck_assert_mem_eq(t.strides, flat.strides, sizeof(t.strides));
+    /* What no operator takes stays as it was said, and nothing is read or written beyond. */
+    t = rfg_tensor_nd(&data, RFG_BF16, 6, shape);
+    ck_assert_int_eq(t.ndim, 6);
+    ck_assert_mem_eq(t.shape, shape, sizeof(t.shape));
+    t = rfg_tensor_nd(&data, RFG_BF16, -1, NULL);
+    ck_assert_int_eq(t.ndim, -1);
+    t = rfg_tensor_nd(&data, RFG_BF16, 3, (const int64_t[]){ INT64_MAX, -3, INT64_MAX });
+    ck_assert_int_eq(t.shape[1], -3);
+}
+END_TEST
+
 START_TEST(dlpack)
 {
     char data[64];
@@ -430,6 +454,7 @@ int main(void)
     tcase_add_test(tc, names);
     tcase_add_test(tc, errors_are_per_thread);
     tcase_add_test(tc, context_refusals);
+    tcase_add_test(tc, tensors);
     tcase_add_test(tc, dlpack);
     return run_suite(s);
 }

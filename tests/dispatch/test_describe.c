@@ -142,8 +142,8 @@ static struct {
 
 static rfg_status decode(rfg_mha_params p)
 {
-    rfg_tensor q = { m.q, RFG_BF16, 3, { 4, 8, 64 }, { 8 * 64, 64, 1 } }, o = q;
-    rfg_tensor k = { m.k, RFG_BF16, 4, { 8, 16, 2, 64 }, { 16 * 2 * 64, 2 * 64, 64, 1 } }, v = k;
+    rfg_tensor q = rfg_tensor_nd(m.q, RFG_BF16, 3, (const int64_t[]){ 4, 8, 64 }), o = q;
+    rfg_tensor k = rfg_tensor_nd(m.k, RFG_BF16, 4, (const int64_t[]){ 8, 16, 2, 64 }), v = k;
     rfg_tensor table = rfg_tensor_2d(m.table, RFG_I32, 4, 2, 2), lens = rfg_tensor_1d(m.lens, RFG_I32, 4);
     o.data = m.out;
     v.data = m.v;

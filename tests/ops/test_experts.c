@@ -418,7 +418,7 @@ static void set_values(void)
 static rfg_status multiply(rfg_context *ctx, rfg_gemm_params *p)
 {
     rfg_tensor ty = rfg_tensor_2d(y + N, RFG_F32, M, N, N), tx = rfg_tensor_2d(x, RFG_F32, M, K, K);
-    rfg_tensor tw = { w, RFG_F32, 3, { E, N, K }, { N * K, K, 1 } };
+    rfg_tensor tw = rfg_tensor_nd(w, RFG_F32, 3, (const int64_t[]){ E, N, K });
     return rfg_op_gemm(ctx, &ty, &tx, &tw, p, NULL);
 }
 

@@ -90,9 +90,10 @@ static void run(rfg_context *ctx, const struct call *c)
 {
     int64_t b = c->b, sq = c->sq, hq = c->hq, s = c->s, hkv = c->hkv, d = c->d;
     size_t nq = (size_t)(b * sq * hq * d) * 2, nk = rfg_dtype_bytes(c->kv, b * s * hkv * d);
-    rfg_tensor q = { put(ctx, c->q, nq), c->dtype, 4, { b, sq, hq, d }, { sq * hq * d, hq * d, d, 1 } }, out = q;
-    rfg_tensor k = { put(ctx, c->k, nk), c->kv, 4, { b, s, hkv, d }, { s * hkv * d, hkv * d, d, 1 } }, v = k;
-    rfg_tensor lse = { put(ctx, c->lse, (size_t)(b * hq * sq) * 4), RFG_F32, 3, { b, hq, sq }, { hq * sq, sq, 1 } };
+    const int64_t queries[] = { b, sq, hq, d }, keys[] = { b, s, hkv, d }, rows[] = { b, hq, sq };
+    rfg_tensor q = rfg_tensor_nd(put(ctx, c->q, nq), c->dtype, 4, queries), out = q;
+    rfg_tensor k = rfg_tensor_nd(put(ctx, c->k, nk), c->kv, 4, keys), v = k;
+    rfg_tensor lse = rfg_tensor_nd(put(ctx, c->lse, (size_t)(b * hq * sq) * 4), RFG_F32, 3, rows);
     rfg_mha_params p = c->p;
     v.data = put(ctx, c->v, nk);
     out.data = put(ctx, c->out, nq);

@@ -268,8 +268,8 @@ static void new_call(struct call *c, const struct form *f, rfg_context *ctx, uin
         fill(ctx, &c->residual, 1, &seed);
         c->p.residual = &c->residual.t;
     }
-    c->w1.t = (rfg_tensor){ c->w1.t.data, f->w, 3, { e, 2 * n, h }, { 2 * n * h, h, 1 } };
-    c->w2.t = (rfg_tensor){ c->w2.t.data, f->w, 3, { e, h, n }, { h * n, n, 1 } };
+    c->w1.t = rfg_tensor_nd(c->w1.t.data, f->w, 3, (const int64_t[]){ e, 2 * n, h });
+    c->w2.t = rfg_tensor_nd(c->w2.t.data, f->w, 3, (const int64_t[]){ e, h, n });
     if (f->packed) {
         struct matrix *m[] = { &c->w1, &c->w2, &c->s1, &c->s2 };
         for (int i = 0; i < 4; i++) {

@@ -60,8 +60,8 @@ static void fill(void)
 }
 
 #define F2(p, rows, cols) rfg_tensor_2d(p, RFG_F32, rows, cols, cols)
-#define H3(p, a, b, c)    ((rfg_tensor){ p, RFG_BF16, 3, { a, b, c }, { (b) * (c), c, 1 } })
-#define H4(p, a, b, c, d) ((rfg_tensor){ p, RFG_BF16, 4, { a, b, c, d }, { (b) * (c) * (d), (c) * (d), d, 1 } })
+#define H3(p, ...)        rfg_tensor_nd(p, RFG_BF16, 3, (const int64_t[]){ __VA_ARGS__ })
+#define H4(p, ...)        rfg_tensor_nd(p, RFG_BF16, 4, (const int64_t[]){ __VA_ARGS__ })
 
 static rfg_status act(const void *p)
 {
