@@ -118,7 +118,7 @@ class MhaParams(Params):
         ("scale", c.c_float),
         ("soft_cap", c.c_float),
         ("causal", c.c_int),
-        ("window", c.c_int),
+        ("window", c.c_int32),
         ("window_left", c.c_int32),
         ("window_right", c.c_int32),
         ("sinks", c.POINTER(Tensor)),

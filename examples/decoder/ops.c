@@ -159,9 +159,7 @@ void op_attention(struct engine *e, int64_t layer, const struct rows *r, bool pr
     rfg_mha_params p = { .size = sizeof(p),
                          .scale = c->attention_scale,
                          .causal = 1,
-                         .window = c->sliding[layer],
-                         .window_left =
-                             c->sliding[layer] ? (int32_t)c->window - 1 : 0, /* a window counts the query's own key */
+                         .window = c->sliding[layer] ? (int32_t)c->window : 0,
                          .sinks = sinks.data ? &sinks : NULL,
                          .max_seqlen_k = (int32_t)longest,
                          .mean_seqlen_k = prefill ? 0 : (int32_t)e->p.mean,

@@ -14,20 +14,28 @@ extern "C" {
  *   s[i,j]  = scale q[i] . k[j]
  *   s[i,j]  = soft_cap tanh(s[i,j] / soft_cap)           if soft_cap > 0 (Gemma 2)
  *   s[i,j] -= alibi[h] |at - j|                          if alibi (Press et al., as FlashAttention has it)
- *   key j is masked if causal and j > at, or with a window if j < at - window_left or j > at + window_right
+ *   key j is masked if causal and j > at, or with a window of n if j <= at - n, or with one of sides if
+ *                                                j < at - window_left or j > at + window_right
  *   lse[i]  = log(sum_j exp(s[i,j]) + exp(sink[h]))      the last term if sinks (gpt-oss)
  *   out[i]  = sum_j exp(s[i,j] - lse[i]) v[j]            over the keys that aren't masked
  *
  * so causal is aligned to the bottom right, and queries shorter than the keys are the newest ones (chunked prefill,
  * speculative decoding). A query with no key left gives 0, and lse -inf (with a sink: the sink). Scores, exponentials
  * and sums are fp32; weights are rounded to the 16-bit dtype before they are multiplied with V. */
+/* rfg_mha_params' window: by window_left and window_right. */
+#define RFG_MHA_WINDOW_SIDES (-1)
+
 typedef struct rfg_mha_params {
     size_t size;    /* sizeof(rfg_mha_params): see rfg/core.h. All other members may be zero */
     float scale;    /* 0: 1 / sqrt(D) */
     float soft_cap; /* 0: none; else > 0 */
     int causal;
-    int window;                        /* 0: none; the next two must be 0 or -1 */
-    int32_t window_left, window_right; /* keys before and after that one sees; -1: all. Causal: right counts as 0 */
+    /* 0: none. n > 0: a query sees n keys, its own the last of them, as models' configs count (sliding_window 128: from
+     * at - 127 to at). It says nothing of later keys, so it must be with causal, or in rfg_op_mha_decode() with one
+     * query a sequence. RFG_MHA_WINDOW_SIDES: as the next two say; without it they must be 0. */
+    int32_t window;
+    int32_t window_left, window_right; /* keys before and after its own that a query sees; -1: all. Causal: right
+                                        * counts as 0 */
     const rfg_tensor *sinks;           /* [Hq] f32, or NULL */
     const rfg_tensor *alibi;           /* [Hq] f32, or NULL */
     const rfg_tensor *lse;             /* output, f32, natural logarithm: see the functions; or NULL */
@@ -76,12 +84,12 @@ typedef struct rfg_mha_params {
  * Problem string: "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=128 S=2048 Sq=2048 causal=1".
  * B=: sequences; Hq=, Hkv=, D=; Sq=: queries of a sequence (with cu_seqlens max_seqlen_q); S=: the most keys that a
  * sequence may have: what the tensors hold (all of k with cu_seqlens_k, columns of the table times page), or
- * max_seqlen_k, if it is less, rounded up to a power of two. Left out where it is as usual: Dv=; causal=1; window=,
- * window_right=: of a window; cap=: soft_cap, rounded up; sink=1; alibi=1; lse=1; varlen=1: cu_seqlens; page=: keys of
- * a block of the cache; kv=: e4m3, e4m3fnuz, e5m2; scales=: of 8-bit k and v, tensor or head. Of the layout, which
- * tuned rows don't go by: align=: where pointers or strides are multiples of fewer than 16 bytes; form=, lens=: how
- * tests lay k and v out, and draw lengths. In columns of shapes files and tuned rows M is B, N is S and K is Hq.
- * invariant=1, overlap=1: as for rfg_op_gemm().
+ * max_seqlen_k, if it is less, rounded up to a power of two. Left out where it is as usual: Dv=; causal=1; window=:
+ * keys that a query sees, its own included (causal, or one query); window_left=, window_right=: of others; cap=:
+ * soft_cap, rounded up; sink=1; alibi=1; lse=1; varlen=1: cu_seqlens; page=: keys of a block of the cache; kv=: e4m3,
+ * e4m3fnuz, e5m2; scales=: of 8-bit k and v, tensor or head. Of the layout, which tuned rows don't go by: align=: where
+ * pointers or strides are multiples of fewer than 16 bytes; form=, lens=: how tests lay k and v out, and draw lengths.
+ * In columns of shapes files and tuned rows M is B, N is S and K is Hq. invariant=1, overlap=1: as for rfg_op_gemm().
  *
  * With batch_invariant (rfg_context_params) the bits of a query's out and lse depend on its q, its place, the keys and
  * values that it sees, the params and the layout alone: not on B, on other sequences, on which of its sequence's

@@ -245,7 +245,7 @@ void mha_views(const struct rfg_problem *prob, const rfg_tensor *t, struct mha_v
     }
     w[MHA_T_K] = cache_view(prob, &t[MHA_T_K], v[MHA_D], true);
     w[MHA_T_V] = cache_view(prob, &t[MHA_T_V], dv, false);
-    bool paged = v[MHA_PAGE] != 0, windowed = v[MHA_LEFT] >= 0 || v[MHA_RIGHT] >= 0;
+    bool paged = v[MHA_PAGE] != 0, sides = v[MHA_LEFT] >= 0 || v[MHA_RIGHT] >= 0;
     const rfg_tensor *scales[2] = { &w[MHA_T_K_SCALE], &w[MHA_T_V_SCALE] };
     views->call = (struct mha_call){
         .op = prob->op,
@@ -256,9 +256,9 @@ void mha_views(const struct rfg_problem *prob, const rfg_tensor *t, struct mha_v
         .p = { .size = sizeof(rfg_mha_params),
                .soft_cap = (float)v[MHA_CAP],
                .causal = v[MHA_CAUSAL] != 0,
-               .window = windowed,
-               .window_left = (int32_t)v[MHA_LEFT],
-               .window_right = (int32_t)v[MHA_RIGHT],
+               .window = sides ? RFG_MHA_WINDOW_SIDES : (int32_t)v[MHA_WINDOW],
+               .window_left = sides ? (int32_t)v[MHA_LEFT] : 0,
+               .window_right = sides ? (int32_t)v[MHA_RIGHT] : 0,
                .sinks = v[MHA_SINK] ? &w[MHA_T_SINKS] : NULL,
                .alibi = v[MHA_ALIBI] ? &w[MHA_T_ALIBI] : NULL,
                .lse = w[MHA_T_LSE].data ? &w[MHA_T_LSE] : NULL,

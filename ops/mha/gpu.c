@@ -46,7 +46,7 @@ static bool order_of(const struct rfg_device *dev, const struct rfg_problem *pro
 {
     (void)dev;
     snprintf(order->words, sizeof(order->words), "mha_portable");
-    return p[P_ROWS] == 1 || prob->v[MHA_LEFT] < 0 ||
+    return p[P_ROWS] == 1 || mha_left(prob) < 0 ||
            rfg_refuse(why, "rows=%d: begin with the window of the first", p[P_ROWS]);
 }
 

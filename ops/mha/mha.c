@@ -25,8 +25,11 @@ static const char *const lens_names[] = { "all", "log", "any" };
         "keys that a sequence may have: what the tensors hold, or max_seqlen_k rounded up to a power of two" },       \
     [MHA_DV] = { "Dv", RFG_KEY_ATTR, 0, 0, 256, NULL, "elements of a head of v, if not D" },                          \
     [MHA_CAUSAL] = { "causal", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: causal" },                                            \
-    [MHA_LEFT] = { "window", RFG_KEY_ATTR, -1, -1, RFG_MAX_SIZE, NULL, "window_left; -1: none" },                     \
-    [MHA_RIGHT] = { "window_right", RFG_KEY_ATTR, -1, -1, RFG_MAX_SIZE, NULL, "window_right; -1: none" },             \
+    [MHA_WINDOW] = { "window", RFG_KEY_ATTR, 0, 0, RFG_MAX_SIZE, NULL,                                                \
+        "keys that a query sees, its own included (with causal=1, or one query); 0: all" },                           \
+    [MHA_LEFT] = { "window_left", RFG_KEY_ATTR, -1, -1, RFG_MAX_SIZE, NULL,                                           \
+        "keys before its own that a query sees, where window= doesn't say it; -1: all" },                             \
+    [MHA_RIGHT] = { "window_right", RFG_KEY_ATTR, -1, -1, RFG_MAX_SIZE, NULL, "keys after it; -1: all" },             \
     [MHA_CAP] = { "cap", RFG_KEY_ATTR, 0, 0, MHA_MAX_CAP, NULL, "soft_cap, rounded up; 0: none" },                    \
     [MHA_SINK] = { "sink", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: sinks" },                                                 \
     [MHA_ALIBI] = { "alibi", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: alibi" },                                               \
@@ -68,11 +71,20 @@ bool mha_head_dims_allowed(int64_t d, int64_t dv)
 static bool masks_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 {
     const int64_t *v = prob->v;
-    if (mha_is_decode(prob) && v[MHA_SQ] == 1 && (v[MHA_CAUSAL] || v[MHA_RIGHT] >= 0))
+    bool lone = mha_is_lone(prob);
+    if (lone && (v[MHA_CAUSAL] || v[MHA_RIGHT] >= 0))
         return rfg_refuse(why, "%s=%" PRId64 ": masks nothing with one query: leave it out",
                           v[MHA_CAUSAL] ? "causal" : "window_right", v[MHA_CAUSAL] ? 1 : v[MHA_RIGHT]);
     if (v[MHA_CAUSAL] && v[MHA_RIGHT] >= 0)
         return rfg_refuse(why, "window_right=%" PRId64 ": causal=1 counts it as 0: leave it out", v[MHA_RIGHT]);
+    if (v[MHA_WINDOW] && !v[MHA_CAUSAL] && !lone)
+        return rfg_refuse(why,
+                          "window=%" PRId64 ": must be with causal=1%s: it says nothing of later keys, "
+                          "window_left= and window_right= do",
+                          v[MHA_WINDOW], mha_is_decode(prob) ? " or Sq=1" : "");
+    if (v[MHA_LEFT] >= 0 && (v[MHA_CAUSAL] || lone))
+        return rfg_refuse(why, "window_left=%" PRId64 ": is window=%" PRId64 " with %s", v[MHA_LEFT], v[MHA_LEFT] + 1,
+                          lone ? "one query" : "causal=1");
     return true;
 }
 
@@ -183,7 +195,7 @@ static double ramp(double a, double b)
  * takes longer for long sequences: every first call of a problem asks, for each candidate. */
 static void visible(const struct rfg_problem *prob, int64_t sq, int64_t skv, double *pairs, double *keys)
 {
-    int64_t left = prob->v[MHA_LEFT], right = prob->v[MHA_CAUSAL] ? 0 : prob->v[MHA_RIGHT];
+    int64_t left = mha_left(prob), right = prob->v[MHA_CAUSAL] ? 0 : prob->v[MHA_RIGHT];
     double first = (double)(skv - sq), last = (double)(skv - 1), n = (double)skv, before = (double)left; /* places */
     double after = (double)right + 1, from = left < 0 ? 0 : ramp(first - before, last - before);
     double to =
@@ -306,8 +318,9 @@ void mha_fill_args(const struct mha_call *c, struct mha_args *a)
     a->tokens = packed ? (int)tokens : 0;
     a->hq = (int)c->q->shape[c->q->ndim - 2];
     a->hkv = (int)c->k->shape[is_older_vllm(c) ? 1 : c->k->ndim - 2];
-    a->window_left = p->window && p->window_left >= 0 ? p->window_left : INT32_MAX;
-    a->window_right = p->causal ? 0 : p->window && p->window_right >= 0 ? p->window_right : INT32_MAX;
+    bool sides = p->window == RFG_MHA_WINDOW_SIDES;
+    a->window_left = p->window > 0 ? p->window - 1 : sides && p->window_left >= 0 ? p->window_left : INT32_MAX;
+    a->window_right = p->causal ? 0 : sides && p->window_right >= 0 ? p->window_right : INT32_MAX;
 }
 
 /* ---- the tables ------------------------------------------------------------------------------------------------- */

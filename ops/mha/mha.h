@@ -17,8 +17,9 @@ enum {
     MHA_SQ,
     MHA_DV,     /* 0: D */
     MHA_CAUSAL, /* 1: mha */
-    MHA_LEFT,   /* the window; -1: none */
-    MHA_RIGHT,
+    MHA_WINDOW, /* keys that a query sees; 0: all. With causal, or a lone query of decode; else */
+    MHA_LEFT,   /* keys before its own; -1: all */
+    MHA_RIGHT,  /* and after */
     MHA_CAP,    /* the soft cap, rounded up; 0: none */
     MHA_SINK,   /* sinks */
     MHA_ALIBI,  /* slopes */
@@ -51,6 +52,16 @@ static inline bool mha_is_decode(const struct rfg_problem *prob)
 static inline int mha_dv(const struct rfg_problem *prob)
 {
     return (int)(prob->v[MHA_DV] ? prob->v[MHA_DV] : prob->v[MHA_D]);
+}
+/* Keys before its own that a query sees; -1: all. */
+static inline int64_t mha_left(const struct rfg_problem *prob)
+{
+    return prob->v[MHA_WINDOW] ? prob->v[MHA_WINDOW] - 1 : prob->v[MHA_LEFT];
+}
+/* One query a sequence: nothing is behind it. */
+static inline bool mha_is_lone(const struct rfg_problem *prob)
+{
+    return mha_is_decode(prob) && prob->v[MHA_SQ] == 1;
 }
 /* enum rfg_dtype of k and v. */
 static inline int mha_kv_dtype(const struct rfg_problem *prob)

@@ -50,6 +50,10 @@ static rfg_status check_queries(const struct mha_call *c, struct facts *f)
     }
     if (f->decode && f->sq > 8)
         return BAD("%s: q has %" PRId64 " queries a sequence: must have at most 8 (rfg_op_mha takes more)", fn, f->sq);
+    if (c->p.window > 0 && !c->p.causal && !(f->decode && f->sq == 1))
+        return BAD("%s: window is %" PRId32 " and causal 0: must be with causal%s: it says nothing of later keys, "
+                   "RFG_MHA_WINDOW_SIDES does",
+                   fn, c->p.window, f->decode ? " or one query a sequence" : "");
     if (!mha_head_dims_allowed(f->d, f->dv))
         return BAD("%s: q's heads have %" PRId64 " elements and out's %" PRId64
                    ": must be both 64, 96, 128, 192 or 256, or 192 and 128",
@@ -192,10 +196,14 @@ static rfg_status check_numbers(const struct mha_call *c)
         return BAD("%s: scale is %g: must be finite (0: 1 / sqrt(D))", fn, (double)p->scale);
     if (!isfinite(p->soft_cap) || p->soft_cap < 0)
         return BAD("%s: soft_cap is %g: must be finite and above 0, or 0 for none", fn, (double)p->soft_cap);
-    if (!p->window && ((p->window_left && p->window_left != -1) || (p->window_right && p->window_right != -1)))
-        return BAD("%s: window_left is %" PRId32 ", window_right %" PRId32 ": must be 0 or -1, window is 0", fn,
-                   p->window_left, p->window_right);
-    if (p->window && (p->window_left < -1 || p->window_right < -1))
+    if (p->window < RFG_MHA_WINDOW_SIDES)
+        return BAD("%s: window is %" PRId32 ": must be how many keys a query sees, 0 for all, or RFG_MHA_WINDOW_SIDES",
+                   fn, p->window);
+    if (p->window != RFG_MHA_WINDOW_SIDES && (p->window_left || p->window_right))
+        return BAD("%s: window_left is %" PRId32 ", window_right %" PRId32 ": must be 0, window is %" PRId32
+                   " and not RFG_MHA_WINDOW_SIDES",
+                   fn, p->window_left, p->window_right, p->window);
+    if (p->window_left < -1 || p->window_right < -1)
         return BAD("%s: window_left is %" PRId32 ", window_right %" PRId32 ": must be 0 or above, or -1 for all keys",
                    fn, p->window_left, p->window_right);
     return RFG_OK;
@@ -250,6 +258,8 @@ static void problem_of(const struct mha_call *c, const struct facts *f, struct r
     const rfg_mha_params *p = &c->p;
     int64_t *v = prob->v, held = mha_held(c);
     bool lone = f->decode && f->sq == 1; /* nothing is to the right of the only query */
+    bool behind = p->causal || lone, sides = p->window == RFG_MHA_WINDOW_SIDES;
+    int64_t seen = sides && p->window_left >= 0 ? (int64_t)p->window_left + 1 : 0; /* with its own */
     *prob = (struct rfg_problem){ .op = c->op };
     prob->dtype[0] = (uint8_t)c->q->dtype;
     prob->dtype[1] = (uint8_t)c->out->dtype;
@@ -261,8 +271,9 @@ static void problem_of(const struct mha_call *c, const struct facts *f, struct r
     v[MHA_SQ] = f->sq;
     v[MHA_DV] = f->dv == f->d ? 0 : f->dv;
     v[MHA_CAUSAL] = p->causal && !lone;
-    v[MHA_LEFT] = p->window ? p->window_left : -1;
-    v[MHA_RIGHT] = p->window && !p->causal && !lone ? p->window_right : -1;
+    v[MHA_WINDOW] = !behind ? 0 : p->window > 0 ? p->window : seen < RFG_MAX_SIZE ? seen : RFG_MAX_SIZE;
+    v[MHA_LEFT] = sides && !behind ? p->window_left : -1;
+    v[MHA_RIGHT] = sides && !behind ? p->window_right : -1;
     v[MHA_CAP] = p->soft_cap < (float)MHA_MAX_CAP ? (int64_t)ceilf(p->soft_cap) : MHA_MAX_CAP;
     v[MHA_SINK] = p->sinks != NULL;
     v[MHA_ALIBI] = p->alibi != NULL;

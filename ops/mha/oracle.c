@@ -110,9 +110,11 @@ static void attend(const struct job *j, const struct place *at, int64_t h, const
     double k_scale = vector_at(p->k_scale, kv_head, 1), v_scale = vector_at(p->v_scale, kv_head, 1);
     double sink = vector_at(p->sinks, h, -INFINITY), slope = vector_at(p->alibi, h, 0), row[MAX_D];
     int64_t from = 0, end = at->skv;
-    if (p->window && p->window_left >= 0 && pos - p->window_left > from)
+    if (p->window > 0 && pos - p->window + 1 > from)
+        from = pos - p->window + 1;
+    if (p->window < 0 && p->window_left >= 0 && pos - p->window_left > from)
         from = pos - p->window_left;
-    if (p->window && p->window_right >= 0 && pos + p->window_right + 1 < end)
+    if (p->window < 0 && p->window_right >= 0 && pos + p->window_right + 1 < end)
         end = pos + p->window_right + 1;
     if (p->causal && pos + 1 < end)
         end = pos + 1;

@@ -167,8 +167,12 @@ static const struct {
     { { .max_seqlen_k = 9, .mean_seqlen_k = 7 }, "mha_decode bf16->bf16 B=4 Hq=8 Hkv=2 D=64 S=16 page=16" },
     { { .max_seqlen_k = 16, .mean_seqlen_k = 12 }, "mha_decode bf16->bf16 B=4 Hq=8 Hkv=2 D=64 S=16 page=16" },
     { { .max_seqlen_k = 17, .mean_seqlen_k = 12 }, "mha_decode bf16->bf16 B=4 Hq=8 Hkv=2 D=64 S=32 page=16 lens=log" },
-    { { .soft_cap = 29.5f, .window = 1, .window_left = 8, .window_right = -1 },
-      "mha_decode bf16->bf16 B=4 Hq=8 Hkv=2 D=64 S=32 window=8 cap=30 page=16 lens=log" },
+    { { .soft_cap = 29.5f, .window = RFG_MHA_WINDOW_SIDES, .window_left = 8, .window_right = -1 },
+      "mha_decode bf16->bf16 B=4 Hq=8 Hkv=2 D=64 S=32 window=9 cap=30 page=16 lens=log" },
+    { { .window = RFG_MHA_WINDOW_SIDES, .window_left = INT32_MAX, .window_right = 2 },
+      "mha_decode bf16->bf16 B=4 Hq=8 Hkv=2 D=64 S=32 window=2147483647 page=16 lens=log" },
+    { { .soft_cap = 29.5f, .window = 9 },
+      "mha_decode bf16->bf16 B=4 Hq=8 Hkv=2 D=64 S=32 window=9 cap=30 page=16 lens=log" },
 };
 
 START_TEST(asked_prepared_called)

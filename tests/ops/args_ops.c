@@ -166,13 +166,21 @@ static void cap_negative(struct call *c)
 }
 static void left_negative(struct call *c)
 {
-    c->mha.window = 1;
+    c->mha.window = RFG_MHA_WINDOW_SIDES;
     c->mha.window_left = -2;
 }
 static void right_negative(struct call *c)
 {
-    c->mha.window = 1;
+    c->mha.window = RFG_MHA_WINDOW_SIDES;
     c->mha.window_right = INT32_MIN;
+}
+static void window_negative(struct call *c)
+{
+    c->mha.window = -2;
+}
+static void left_alone(struct call *c)
+{
+    c->mha.window_left = -1;
 }
 static void max_k_negative(struct call *c)
 {
@@ -190,6 +198,7 @@ static void max_q_negative(struct call *c)
 #define MHA_WRONGS                                                                                                     \
     { "scale", scale_nan }, { "scale", scale_inf }, { "soft_cap", cap_nan }, { "soft_cap", cap_negative },             \
         { "window_left", left_negative }, { "window_right", right_negative }, { "max_seqlen_k", max_k_negative },      \
+        { "window", window_negative }, { "window_left", left_alone },                                                  \
     {                                                                                                                  \
         "mean_seqlen_k", mean_k_negative                                                                               \
     }

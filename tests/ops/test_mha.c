@@ -25,7 +25,7 @@ static const struct op_case prefill[] = {
     { "mha bf16->bf16 B=1 Hq=2 Hkv=1 D=64 S=300 Sq=3 lse=1", R, false },
     /* kv heads that don't come out even on 8 dies: 4, 2 and 1 by turns; 8 that the caches hold, then 2 and 1. */
     { "mha bf16->bf16 B=7 Hq=2 Hkv=1 D=64 S=70 Sq=70 causal=1 lse=1", R, false },
-    { "mha bf16->bf16 B=11 Hq=1 Hkv=1 D=64 S=16384 Sq=16 causal=1 window=20", R, false,
+    { "mha bf16->bf16 B=11 Hq=1 Hkv=1 D=64 S=16384 Sq=16 causal=1 window=21", R, false,
       "mha_prefill_mma{waves=4,frags_q=1,tile_kv=64,stages=1,q_lds=0,pack=0,parts=1}" },
     { "mha bf16->bf16 B=1 Hq=2 Hkv=2 D=64 S=80 Sq=80 lse=1", C, false }, /* nearly one key takes all */
     { "mha f16->f16 B=1 Hq=4 Hkv=2 D=128 S=66 Sq=18 causal=1 lse=1", C, false },
@@ -36,25 +36,25 @@ static const struct op_case prefill[] = {
 
 static const struct op_case masks[] = {
     { "mha bf16->bf16 B=1 Hq=2 Hkv=1 D=64 S=20 Sq=60 causal=1 lse=1", R, false }, /* 40 rows see nothing */
-    { "mha bf16->bf16 B=1 Hq=2 Hkv=1 D=64 S=150 Sq=90 causal=1 window=33 lse=1", R, false },
-    { "mha f16->f16 B=1 Hq=2 Hkv=1 D=64 S=90 Sq=90 window=5 window_right=40 lse=1", R, false },
+    { "mha bf16->bf16 B=1 Hq=2 Hkv=1 D=64 S=150 Sq=90 causal=1 window=34 lse=1", R, false },
+    { "mha f16->f16 B=1 Hq=2 Hkv=1 D=64 S=90 Sq=90 window_left=5 window_right=40 lse=1", R, false },
     { "mha bf16->bf16 B=1 Hq=2 Hkv=1 D=64 S=90 Sq=40 window_right=7 lse=1", R, false },
-    { "mha bf16->bf16 B=1 Hq=2 Hkv=1 D=64 S=90 Sq=30 window=33 window_right=7 lse=1", R, false,
+    { "mha bf16->bf16 B=1 Hq=2 Hkv=1 D=64 S=90 Sq=30 window_left=33 window_right=7 lse=1", R, false,
       "mha_portable{rows=4}" },
-    { "mha bf16->bf16 B=1 Hq=2 Hkv=1 D=64 S=70 Sq=70 window=0 window_right=0 lse=1", R, false },
+    { "mha bf16->bf16 B=1 Hq=2 Hkv=1 D=64 S=70 Sq=70 window_left=0 window_right=0 lse=1", R, false },
     { "mha bf16->bf16 B=1 Hq=2 Hkv=2 D=128 S=70 Sq=40 causal=1 cap=1 lse=1", R, false },
     { "mha f16->f16 B=1 Hq=2 Hkv=2 D=64 S=70 Sq=40 cap=30 lse=1", C, false },
-    { "mha bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=40 Sq=40 causal=1 window=12 sink=1 lse=1", R, false },
+    { "mha bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=40 Sq=40 causal=1 window=13 sink=1 lse=1", R, false },
     { "mha bf16->bf16 B=1 Hq=4 Hkv=2 D=64 S=10 Sq=30 causal=1 sink=1 lse=1", R, false },
     { "mha bf16->bf16 B=1 Hq=4 Hkv=2 D=64 S=70 Sq=50 causal=1 alibi=1 lse=1", R, false },
-    { "mha f16->f16 B=1 Hq=4 Hkv=1 D=64 S=33 Sq=50 alibi=1 sink=1 cap=2 window=20 lse=1", R, false },
+    { "mha f16->f16 B=1 Hq=4 Hkv=1 D=64 S=33 Sq=50 alibi=1 sink=1 cap=2 window_left=20 lse=1", R, false },
 };
 
 static const struct op_case ragged[] = {
     { "mha bf16->bf16 B=5 Hq=2 Hkv=1 D=64 S=70 Sq=40 causal=1 lse=1 varlen=1", R, false },
     { "mha bf16->bf16 B=4 Hq=4 Hkv=2 D=128 S=33 Sq=33 varlen=1", R, false },
     { "mha f16->f16 B=5 Hq=2 Hkv=2 D=64 S=60 Sq=30 causal=1 lse=1 varlen=1 lens=any", R, false },
-    { "mha bf16->bf16 B=4 Hq=2 Hkv=1 D=64 S=90 Sq=20 causal=1 window=40 lse=1 varlen=1 lens=log", R, false },
+    { "mha bf16->bf16 B=4 Hq=2 Hkv=1 D=64 S=90 Sq=20 causal=1 window=41 lse=1 varlen=1 lens=log", R, false },
     { "mha bf16->bf16 B=2 Hq=4 Hkv=2 D=128 S=100 Sq=24 causal=1 lse=1 page=16", R, false },
     { "mha f16->f16 B=3 Hq=2 Hkv=1 D=64 S=75 Sq=16 causal=1 lse=1 page=32 lens=any", R, false },
     { "mha bf16->bf16 B=3 Hq=2 Hkv=1 D=96 S=75 Sq=16 causal=1 page=1 lens=log", R, false },
@@ -92,13 +92,13 @@ static const struct op_case speculative[] = {
     { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=2 D=128 S=90 Sq=2 causal=1 lse=1 page=16 lens=any", R, false },
     { "mha_decode f16->f16 B=2 Hq=8 Hkv=2 D=64 S=90 Sq=3 page=16", R, false },
     { "mha_decode bf16->bf16 B=3 Hq=4 Hkv=1 D=64 S=70 Sq=4 causal=1 lse=1 page=32 lens=any", R, false },
-    { "mha_decode bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=70 Sq=5 causal=1 window=20 lse=1 page=16 lens=log", R, false },
-    { "mha_decode bf16->bf16 B=1 Hq=4 Hkv=4 D=96 S=40 Sq=6 window=9 window_right=1 lse=1", R, false },
+    { "mha_decode bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=70 Sq=5 causal=1 window=21 lse=1 page=16 lens=log", R, false },
+    { "mha_decode bf16->bf16 B=1 Hq=4 Hkv=4 D=96 S=40 Sq=6 window_left=9 window_right=1 lse=1", R, false },
     { "mha_decode f16->f16 B=1 Hq=4 Hkv=2 D=64 S=70 Sq=7 causal=1 alibi=1 page=1", R, false },
     { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=2 D=128 S=60 Sq=8 causal=1 lse=1 page=16", R, false },
     { "mha_decode bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=5 Sq=8 causal=1 lse=1 page=16", R, false }, /* rows see nothing */
     { "mha_decode bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=5 Sq=8 causal=1 sink=1 lse=1", R, false },
-    { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=2 D=64 S=150 window=40 sink=1 lse=1 page=16 lens=log", R, false },
+    { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=2 D=64 S=150 window=41 sink=1 lse=1 page=16 lens=log", R, false },
     /* Sinks above the one score, and below it. */
     { "mha_decode bf16->bf16 B=2 Hq=32 Hkv=2 D=64 S=1 sink=1 lse=1 page=16", R, false },
     { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=2 D=128 S=90 cap=2 alibi=1 lse=1 page=16", R, false },

@@ -189,7 +189,7 @@ static int differing_decode(rfg_context *ctx, const rfg_mha_params *p, int sq)
 
 static const rfg_mha_params kinds[] = {
     { .size = sizeof(rfg_mha_params), .causal = 1 },
-    { .size = sizeof(rfg_mha_params), .causal = 1, .window = 1, .window_left = 90 },
+    { .size = sizeof(rfg_mha_params), .causal = 1, .window = 91 },
 };
 #define N_KINDS (int)(sizeof(kinds) / sizeof(kinds[0]))
 
@@ -269,9 +269,9 @@ START_TEST(one_order_serves_all_sizes)
     static const char *const problems[] = {
         "mha_decode bf16->bf16 B=%d Hq=32 Hkv=8 D=128 S=%d page=16 invariant=1",
         "mha_decode bf16->bf16 B=%d Hq=128 Hkv=1 D=256 S=%d page=16 Sq=2 causal=1 lens=log invariant=1",
-        "mha_decode f16->f16 B=%d Hq=8 Hkv=8 D=64 S=%d kv=e4m3 window=100 invariant=1",
+        "mha_decode f16->f16 B=%d Hq=8 Hkv=8 D=64 S=%d kv=e4m3 window=101 invariant=1",
         "mha bf16->bf16 B=%d Hq=32 Hkv=8 D=128 S=%d Sq=77 causal=1 invariant=1",
-        "mha bf16->bf16 B=%d Hq=16 Hkv=16 D=192 Dv=128 S=%d Sq=3 page=64 window=50 varlen=1 invariant=1",
+        "mha bf16->bf16 B=%d Hq=16 Hkv=16 D=192 Dv=128 S=%d Sq=3 page=64 window_left=50 varlen=1 invariant=1",
         "mha f16->f16 B=%d Hq=4 Hkv=2 D=64 S=%d Sq=2000 alibi=1 cap=30 align=2 invariant=1",
     };
     for (size_t d = 0; d < sizeof(devices) / sizeof(devices[0]); d++) {

@@ -80,9 +80,8 @@ static void longer_table(struct batch *b)
 /* What keys outside of the window hold doesn't matter, as long as it is finite. */
 static void window(struct batch *b)
 {
-    b->p.window = 1;
-    b->p.window_left = 11;
-    b->p.window_right = -1;
+    b->p.window = 12;
+    b->p.causal = 1;
 }
 static void keys_outside_the_window(struct batch *b)
 {
@@ -432,9 +431,12 @@ START_TEST(refusals)
            g.p.v_scale = &g.tscale, "v_scale has 3 in dimension 0", "1 or k's heads, 2");
     DECODE(g.p.scale = NAN, "scale is nan", "finite");
     DECODE(g.p.soft_cap = -1, "soft_cap is -1");
-    DECODE(g.p.window_left = 128, "window_left is 128, window_right 0", "must be 0 or -1, window is 0");
-    DECODE(g.p.window_right = 1, "window_left is 0, window_right 1", "must be 0 or -1, window is 0");
-    DECODE(g.p.window = 1; g.p.window_left = -2, "window_left is -2", "0 or above, or -1");
+    DECODE(g.p.window_left = 128, "window_left is 128, window_right 0", "must be 0, window is 0");
+    DECODE(g.p.causal = 1; g.p.window = 8; g.p.window_right = -1, "window_left is 0, window_right -1",
+                                           "must be 0, window is 8 and not RFG_MHA_WINDOW_SIDES");
+    DECODE(g.p.window = RFG_MHA_WINDOW_SIDES; g.p.window_left = -2, "window_left is -2", "0 or above, or -1");
+    DECODE(g.p.window = -2, "window is -2", "how many keys a query sees");
+    DECODE(g.p.window = 128, "window is 128 and causal 0", "must be with causal or one query a sequence");
     DECODE(g.p.max_seqlen_k = -1, "max_seqlen_k is -1");
     /* vLLM's older form */
     rfg_tensor k5 = { g.k, RFG_BF16, 5, { 4, 2, 8, 8, 8 }, { 1024, 512, 64, 8, 1 } };
@@ -480,6 +482,10 @@ START_TEST(problem_strings)
         { "mha bf16->bf16 B=1 Hq=2 Hkv=2 D=64 Dv=64 S=8 Sq=8", "leave it out" },
         { "mha bf16->bf16 B=1 Hq=2 Hkv=2 D=64 S=8 Sq=8 page=24", "power of two" },
         { "mha bf16->bf16 B=1 Hq=2 Hkv=2 D=64 S=8 Sq=8 causal=1 window_right=0", "leave it out" },
+        { "mha bf16->bf16 B=1 Hq=2 Hkv=2 D=64 S=8 Sq=8 causal=1 window_left=3", "is window=4 with causal=1" },
+        { "mha_decode bf16->bf16 B=1 Hq=2 Hkv=2 D=64 S=8 window_left=3", "is window=4 with one query" },
+        { "mha bf16->bf16 B=1 Hq=2 Hkv=2 D=64 S=8 Sq=8 window=4", "window=4: must be with causal=1:" },
+        { "mha_decode bf16->bf16 B=1 Hq=2 Hkv=2 D=64 S=8 Sq=2 window=4", "must be with causal=1 or Sq=1:" },
         { "mha bf16->bf16 B=1 Hq=2 Hkv=2 D=64 S=8 Sq=8 form=vllm page=16", "only mha_decode" },
         { "mha bf16->bf16 B=1 Hq=2 Hkv=2 D=64 S=8 Sq=8 lens=any", "only with varlen=1 or a page" },
         { "mha bf16->bf16 B=1 Hq=2 Hkv=2 D=64 S=8 Sq=8 scales=head", "8-bit kv" },
@@ -507,7 +513,7 @@ END_TEST
 START_TEST(calls_have_their_problem)
 {
     static const char *const text[] = {
-        "mha bf16->bf16 B=1 Hq=2 Hkv=2 D=192 S=20 Sq=8 Dv=128 window=3 window_right=2 cap=30 lse=1",
+        "mha bf16->bf16 B=1 Hq=2 Hkv=2 D=192 S=20 Sq=8 Dv=128 window_left=3 window_right=2 cap=30 lse=1",
         "mha f16->f16 B=3 Hq=4 Hkv=2 D=64 S=20 Sq=8 causal=1 window=3 sink=1 alibi=1 varlen=1",
         "mha f16->f16 B=3 Hq=4 Hkv=2 D=64 S=20 Sq=8 varlen=1 page=16 kv=e5m2 scales=head",
         "mha_decode bf16->bf16 B=3 Hq=4 Hkv=1 D=96 S=20 Sq=2 causal=1 page=16 kv=e4m3 scales=tensor form=vllm",
@@ -584,7 +590,7 @@ START_TEST(tables_and_costs)
     } costs[] = {
         { "mha_decode bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=100 page=16", 2 * 4 * 128 * 2 + 200 * 2 * 128 * 2 + 50,
           2 * 128 * 200 * 4 },
-        { "mha_decode bf16->bf16 B=1 Hq=4 Hkv=2 D=64 S=100 window=9 lse=1 kv=e4m3", 4 * (256 + 4) + 10 * 2 * 128,
+        { "mha_decode bf16->bf16 B=1 Hq=4 Hkv=2 D=64 S=100 window=10 lse=1 kv=e4m3", 4 * (256 + 4) + 10 * 2 * 128,
           2 * 128 * 10 * 4 },
         { "mha bf16->bf16 B=1 Hq=1 Hkv=1 D=192 S=5 Sq=3 Dv=128 causal=1", 3 * 320 * 2 + 5 * 320 * 2, 2 * 320 * 12 },
         { "mha bf16->bf16 B=1 Hq=1 Hkv=1 D=64 S=2 Sq=5 causal=1", 5 * 256 + 2 * 256, 2 * 128 * 3 },
@@ -610,7 +616,7 @@ START_TEST(costs_by_counting)
         bool causal = rfg_random(&seed) % 3 == 0;
         char text[RFG_PROBLEM_STRLEN], window[60] = "";
         if (left >= 0)
-            snprintf(window, sizeof(window), " window=%d", left);
+            snprintf(window, sizeof(window), causal ? " window=%d" : " window_left=%d", left + causal);
         if (right >= 0 && !causal)
             snprintf(window + strlen(window), sizeof(window) - strlen(window), " window_right=%d", right);
         snprintf(text, sizeof(text), "mha bf16->bf16 B=1 Hq=1 Hkv=1 D=64 S=%d Sq=%d%s%s", (int)skv, (int)sq,

@@ -102,6 +102,23 @@ static rfg_status mha(const void *p)
     rfg_tensor q = H4(hx, 1, 4, 2, 64), k = H4(hk, 1, 6, 1, 64), v = H4(hv, 1, 6, 1, 64), out = H4(hy, 1, 4, 2, 64);
     return rfg_op_mha(ctx, &out, &q, &k, &v, p, NULL);
 }
+static rfg_status masked(const void *p, int is_causal, int32_t window)
+{
+    rfg_mha_params m = RFG_MHA_PARAMS_INIT;
+    if (p)
+        memcpy(&m, p, sizeof(m));
+    m.causal |= is_causal;
+    m.window = window ? window : m.window;
+    return mha(&m);
+}
+static rfg_status causal(const void *p)
+{
+    return masked(p, 1, 0);
+}
+static rfg_status sides(const void *p)
+{
+    return masked(p, 0, RFG_MHA_WINDOW_SIDES);
+}
 static rfg_status rmsnorm(const void *p)
 {
     rfg_tensor tx = F2(x, 2, 8), ty = F2(y, 2, 8), tw = rfg_tensor_1d(w, RFG_F32, 8);
@@ -238,9 +255,9 @@ static const struct member {
     M(rfg_mha_params, scale, REAL, 2, mha),
     M(rfg_mha_params, soft_cap, REAL, 1, mha),
     M(rfg_mha_params, causal, INT, 1, mha),
-    M(rfg_mha_params, window, INT, 1, mha),
-    M(rfg_mha_params, window_left, INT, 1, mha),
-    M(rfg_mha_params, window_right, INT, 1, mha),
+    M(rfg_mha_params, window, INT, 2, mha, causal),
+    M(rfg_mha_params, window_left, INT, 1, mha, sides),
+    M(rfg_mha_params, window_right, INT, 1, mha, sides),
     M(rfg_mha_params, sinks, TENSOR, 0, mha),
     M(rfg_mha_params, alibi, TENSOR, 0, mha),
     M(rfg_mha_params, lse, TENSOR, 0, mha),

@@ -7,7 +7,7 @@ stream=; on cpu the result is there on return. ctx=: a rfg.Context in place of t
 
 None of these has a backward, and PyTorch's compiler can't look into them: rfg.torch has those. What C refuses is an rfg.Error."""
 
-from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _rfg
 from ._hooks import dtype as dtype_number
@@ -15,6 +15,7 @@ from .view import empty
 
 Tensor = Any  #: torch.Tensor, numpy.ndarray, rfg.View
 Ctx = Optional[_rfg.Context]
+Window = Union[int, Tuple[int, int]]
 
 
 class Quant(NamedTuple):
@@ -277,30 +278,32 @@ def quantize_scale(
     return out
 
 
-def _window(window: Optional[Tuple[int, int]]) -> Tuple[bool, int, int]:
-    return (False, 0, 0) if window is None else (True, window[0], window[1])
+def _window(window: Window) -> Dict[str, int]:
+    if isinstance(window, int):
+        return dict(window=window, window_left=0, window_right=0)
+    return dict(window=-1, window_left=window[0], window_right=window[1])  # RFG_MHA_WINDOW_SIDES
 
 
 def mha(
     q: Tensor, k: Tensor, v: Tensor, *, out: Optional[Tensor] = None, scale: float = 0.0, soft_cap: float = 0.0, causal: bool = False,
-    window: Optional[Tuple[int, int]] = None, sinks: Optional[Tensor] = None, alibi: Optional[Tensor] = None, lse: Optional[Tensor] = None,
+    window: Window = 0, sinks: Optional[Tensor] = None, alibi: Optional[Tensor] = None, lse: Optional[Tensor] = None,
     k_scale: Optional[Tensor] = None, v_scale: Optional[Tensor] = None, cu_seqlens_q: Optional[Tensor] = None,
     cu_seqlens_k: Optional[Tensor] = None, max_seqlen_q: int = 0, max_seqlen_k: int = 0, block_table: Optional[Tensor] = None,
     kv_lens: Optional[Tensor] = None, stream: Any = None, ctx: Ctx = None
 ) -> Tensor:
     """rfg_op_mha: prefill attention. q [B,Sq,Hq,D], k [B,Skv,Hkv,D], v [B,Skv,Hkv,Dv]; causal is aligned to the bottom right.
 
-    scale 0: 1 / sqrt(D); window: (keys before, keys after) that a query sees, -1: all; sinks, alibi [Hq] f32; lse: an output,
+    scale 0: 1 / sqrt(D); window: how many keys a query sees, its own the last of them (with causal, or one query of mha_decode());
+    or (keys before, keys after) its own, -1: all; sinks, alibi [Hq] f32; lse: an output,
     [B,Hq,Sq] f32; k_scale, v_scale: of 8-bit k and v. cu_seqlens_q, cu_seqlens_k [B+1] int32 and max_seqlen_q: ragged batches
     without a batch dimension. block_table, kv_lens: k and v are a paged cache."""
     if out is None:
         v_shape = _shape("mha", "v", v)
         dv = v_shape[-1] if len(v_shape) != 4 or len(_shape("mha", "k", k)) != 5 else v_shape[2]
         out = empty(q, _shape("mha", "q", q)[:-1] + (dv,))
-    has_window, left, right = _window(window)
     _rfg.mha(
         out, q, k, v,
-        scale=scale, soft_cap=soft_cap, causal=causal, window=has_window, window_left=left, window_right=right,
+        scale=scale, soft_cap=soft_cap, causal=causal, **_window(window),
         sinks=sinks, alibi=alibi, lse=lse, k_scale=k_scale, v_scale=v_scale, cu_seqlens_q=cu_seqlens_q,
         cu_seqlens_k=cu_seqlens_k, max_seqlen_q=max_seqlen_q, max_seqlen_k=max_seqlen_k, block_table=block_table,
         kv_lens=kv_lens, stream=stream, ctx=ctx,
@@ -311,7 +314,7 @@ def mha(
 def mha_decode(
     q: Tensor, k: Tensor, v: Tensor, block_table: Optional[Tensor] = None, kv_lens: Optional[Tensor] = None, *,
     out: Optional[Tensor] = None, scale: float = 0.0, soft_cap: float = 0.0, causal: bool = False,
-    window: Optional[Tuple[int, int]] = None, sinks: Optional[Tensor] = None, alibi: Optional[Tensor] = None, lse: Optional[Tensor] = None,
+    window: Window = 0, sinks: Optional[Tensor] = None, alibi: Optional[Tensor] = None, lse: Optional[Tensor] = None,
     k_scale: Optional[Tensor] = None, v_scale: Optional[Tensor] = None, max_seqlen_k: int = 0, mean_seqlen_k: int = 0, stream: Any = None,
     ctx: Ctx = None
 ) -> Tensor:
@@ -324,10 +327,9 @@ def mha_decode(
         v_shape = _shape("mha_decode", "v", v, 3)
         dv = v_shape[-1] if len(_shape("mha_decode", "k", k)) != 5 else v_shape[2]
         out = empty(q, _shape("mha_decode", "q", q)[:-1] + (dv,))
-    has_window, left, right = _window(window)
     _rfg.mha_decode(
         out, q, k, v,
-        scale=scale, soft_cap=soft_cap, causal=causal, window=has_window, window_left=left, window_right=right,
+        scale=scale, soft_cap=soft_cap, causal=causal, **_window(window),
         sinks=sinks, alibi=alibi, lse=lse, k_scale=k_scale, v_scale=v_scale, max_seqlen_k=max_seqlen_k,
         mean_seqlen_k=mean_seqlen_k, block_table=block_table, kv_lens=kv_lens, stream=stream, ctx=ctx,
     )  # fmt: skip

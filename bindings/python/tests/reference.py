@@ -48,7 +48,9 @@ def attention(q, k, v, causal=False, scale=None, window=None, kv_lens=None, sink
             for i in range(sq):
                 at = i + n - sq
                 keys = [j for j in range(n) if not (causal and j > at)]
-                if window is not None:
+                if isinstance(window, int):
+                    keys = [j for j in keys if at - window < j]
+                elif window is not None:
                     keys = [j for j in keys if at - window[0] <= j <= at + window[1]]
                 if not keys:
                     continue

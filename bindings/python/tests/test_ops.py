@@ -283,7 +283,7 @@ def test_embedding(rng):
     assert (rfg.embedding(ids + 1000, table, first=1000) == want).all()
 
 
-@pytest.mark.parametrize("options", [{}, {"causal": True}, {"window": (2, 1)}, {"scale": 0.3}, {"sinks": True}])
+@pytest.mark.parametrize("options", [{}, {"causal": True}, {"window": (2, 1)}, {"window": 3, "causal": True}, {"scale": 0.3}, {"sinks": True}])
 def test_mha(rng, options):
     q, k, v = (normal(rng, 2, n, h, 64).astype(np.float16) for n, h in ((5, 4), (9, 2), (9, 2)))
     sinks = normal(rng, 4) if options.get("sinks") else None

@@ -290,7 +290,7 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     rfg_kernel_macro(k, "CLUSTER", p[P_CLUSTER]);
     rfg_kernel_macro(k, "GROUPS", p[P_GROUPS]);
     rfg_kernel_macro(k, "PAGED", v[MHA_PAGE] == 0 ? 0 : v[MHA_PAGE] % STEP ? 2 : 1);
-    rfg_kernel_macro(k, "MASK", (v[MHA_CAUSAL] && v[MHA_SQ] > 1) || v[MHA_LEFT] >= 0 || v[MHA_RIGHT] >= 0);
+    rfg_kernel_macro(k, "MASK", (v[MHA_CAUSAL] && v[MHA_SQ] > 1) || mha_left(prob) >= 0 || v[MHA_RIGHT] >= 0);
     rfg_kernel_macro(k, "CAP", v[MHA_CAP] != 0);
     rfg_kernel_macro(k, "ALIBI", v[MHA_ALIBI] != 0);
     if (segmented(prob, p))

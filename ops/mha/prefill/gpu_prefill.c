@@ -66,7 +66,7 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     if (async) {
         /* Compiled by ptxas of CUDA 13, what this makes more than 232 spills; scores, which are in their places
          * twice while they become weights, count more than they are. */
-        features += (p[P_PARTS] > 1 ? 8 : 0) + (v[MHA_LEFT] >= 0 && v[MHA_PAGE] && p[P_STAGES] > 1) + (d > dv) +
+        features += (p[P_PARTS] > 1 ? 8 : 0) + (mha_left(prob) >= 0 && v[MHA_PAGE] && p[P_STAGES] > 1) + (d > dv) +
                     (d > 128 && !p[P_Q_LDS] ? 48 : 0);
         s.registers = out + scores * 3 / 2 + (p[P_Q_LDS] ? frags * 4 : q) + features;
         s.limit = 232;

@@ -90,7 +90,7 @@ static inline void tile_macros(struct rfg_kernel *k, const struct rfg_problem *p
 static inline void mask_macros(struct rfg_kernel *k, const struct rfg_problem *prob)
 {
     const int64_t *v = prob->v;
-    rfg_kernel_macro(k, "MASK", v[MHA_LEFT] >= 0 ? 3 : v[MHA_CAUSAL] || v[MHA_RIGHT] >= 0);
+    rfg_kernel_macro(k, "MASK", mha_left(prob) >= 0 ? 3 : v[MHA_CAUSAL] || v[MHA_RIGHT] >= 0);
     rfg_kernel_macro(k, "CAP", v[MHA_CAP] != 0);
     rfg_kernel_macro(k, "ALIBI", (int)v[MHA_ALIBI]);
     rfg_kernel_macro(k, "PAGED", v[MHA_PAGE] != 0);

@@ -61,7 +61,7 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
     struct shape s = shape_of(dev, prob, p);
     if (!tile_is_valid(dev, prob, p[P_PACK], s.lds, s.registers, s.limit, why))
         return false;
-    if (p[P_GROUPS] == 3 && (prob->v[MHA_CAUSAL] || prob->v[MHA_LEFT] >= 0 || prob->v[MHA_RIGHT] >= 0 ||
+    if (p[P_GROUPS] == 3 && (prob->v[MHA_CAUSAL] || mha_left(prob) >= 0 || prob->v[MHA_RIGHT] >= 0 ||
                              prob->v[MHA_CAP] || prob->v[MHA_ALIBI]))
         return rfg_refuse(why, "groups=3: must have no mask, soft cap or slopes, or registers spill");
     if (s.tiles > INT32_MAX / 16)

@@ -266,7 +266,7 @@ def paged_attention_v1(
     return _decode(
         name, out, query, k, v, block_tables, context_lens, max_context_len, mtp, scale=scale, soft_cap=logits_soft_cap,
         alibi=alibi_slopes, k_scale=_scale(k, k_scale), v_scale=_scale(v, v_scale),
-        window=(sliding_window - 1, 0) if sliding_window > 0 else None
+        window=max(sliding_window, 0)
     )  # fmt: skip
 
 
@@ -305,11 +305,11 @@ def pa_fwd_asm(
     )  # fmt: skip
 
 
-def _window(function: str, size: Tuple[int, ...]) -> Optional[Tuple[int, int]]:
+def _window(function: str, size: Tuple[int, ...]) -> ops.Window:
     left, right, sink = (tuple(size) + (0,))[:3]
     if sink:
         raise Error("%s: window_size: %s: keys at the beginning that all see: rfg hasn't these" % (function, tuple(size)))
-    return None if left < 0 and right < 0 else (left, right)
+    return 0 if left < 0 and right < 0 else (left, right)
 
 
 def flash_attn_func(

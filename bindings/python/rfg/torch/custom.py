@@ -232,8 +232,8 @@ _OF_DECODE = ("block_table", "kv_lens") + _ATTENTION + ("max_seqlen_k", "mean_se
 def _named(names: Sequence[str], rest: Sequence[Any], options: Dict[str, Any]) -> Dict[str, Any]:
     """Arguments by name: PyTorch's dispatcher gives them by place. (Tensors that it takes by name only have no autograd.)"""
     options.update(zip(names, rest))
-    if options.get("window") is not None:
-        options["window"] = tuple(options["window"])
+    if "window" in options:
+        options["window"] = tuple(options["window"]) if len(options["window"]) == 2 else options["window"][0]
     return options
 
 
@@ -308,7 +308,7 @@ def _attended(q: Tensor, k: Tensor, v: Tensor, *_: Any, **__: Any) -> Tensor:
 # ---- schemas and meta functions ----------------------------------------------------------------------------------------
 
 _MHA = (
-    "float scale=0.0, float soft_cap=0.0, bool causal=False, int[]? window=None, Tensor? sinks=None, Tensor? alibi=None, "
+    "float scale=0.0, float soft_cap=0.0, bool causal=False, int[1] window=0, Tensor? sinks=None, Tensor? alibi=None, "
     "Tensor? k_scale=None, Tensor? v_scale=None, "
 )
 _PREFILL = (

@@ -123,8 +123,7 @@ def mha_cached(
 ) -> Tensor:
     """Causal attention of q [B,S,Hq,D] to the filled keys of k, v [B,Hkv,N,D] (places()), the last S of which are q's own.
     window: a query sees so many keys, its own included; 0: all."""
-    limits: Any = (window - 1, 0) if window else None
-    options: Dict[str, Any] = dict(scale=scale, soft_cap=soft_cap, causal=q.shape[1] > 1, window=limits, kv_lens=kv_lens(given, q.shape[0]))
+    options: Dict[str, Any] = dict(scale=scale, soft_cap=soft_cap, causal=q.shape[1] > 1, window=window, kv_lens=kv_lens(given, q.shape[0]))
     if q.shape[1] <= MOST_QUERIES:
         return ops.mha_decode(q, k.transpose(1, 2), v.transpose(1, 2), **options)
     b, h, n, _ = k.shape
@@ -135,9 +134,8 @@ def mha_cached(
 
 def mha_heads(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float = 0.0, soft_cap: float = 0.0, window: int = 0) -> Tensor:
     """Attention of q [B,S,Hq,D] to all of k, v [B,Hkv,N,D]; causal: the last S keys are q's own."""
-    limits: Any = (window - 1, 0) if window else None
     k, v = k.transpose(1, 2), v.transpose(1, 2)
-    options: Dict[str, Any] = dict(scale=scale, soft_cap=soft_cap, causal=causal and q.shape[1] > 1, window=limits)
+    options: Dict[str, Any] = dict(scale=scale, soft_cap=soft_cap, causal=causal and q.shape[1] > 1 or window > 0, window=window)
     return ops.mha_decode(q, k, v, **options) if causal and q.shape[1] <= MOST_QUERIES else ops.mha(q, k, v, **options)
 
 
