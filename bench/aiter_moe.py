@@ -172,7 +172,7 @@ def parts(p):
         between = "quantize bf16->%s,f32 M=%d N=%d group_rows=1%s" % (p.x, pairs, p.I,
                                                                      " group_cols=128" if p.per == "block" else "")
     return ["gemm %s M=%d N=%d K=%d experts=%d top=%d%s%s" % (types, pairs, p.rows, p.H, p.E, p.top,
-                                                             " act=silu halves=1" if p.rows > p.I else "", scale), between,
+                                                             " act=silu" if p.rows > p.I else "", scale), between,
             "gemm %s M=%d N=%d K=%d experts=%d weights=1%s" % (types, pairs, p.H, p.I, p.E, scale),
             "moe_sum bf16->bf16 T=%d N=%d top=%d" % (p.T, p.H, p.top)]
 

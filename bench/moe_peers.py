@@ -96,7 +96,7 @@ class Ours:
         sorted_, places = new(torch.float32, p.n_sets, n), new(torch.int32, p.n_sets, t, k)
         h, out = new(torch.bfloat16, n, w.inner), new(torch.bfloat16, n, w.hidden)
         calls = {"route": self.routes, "align": [], "gemm1": [], "gemm2": [], "sum": []}
-        gate = dict(gated=1, act=0, gate_halves=self.params.get("gate_halves", 0))
+        gate = dict(gated=1, act=0, gates=self.params.get("gates", 0))
         per, fast = self.params.get("w_per", 0), self.params.get("fast_accum", 0)
         if w.form == "fp8":
             calls["quantize1"], calls["quantize2"] = [], []

@@ -28,6 +28,9 @@ def blocks(n):
     return -(-n // BLOCK)
 
 
+INTERLEAVED = 1  # RFG_GATES_INTERLEAVED
+
+
 def in_turns(w, experts):
     """Rows of gate and up in turn, of halves [E,2I,...]."""
     half = w.shape[1] // 2
@@ -86,11 +89,11 @@ class Weights(Described):
         blocks can't be mixed."""
         e = self.experts
         if self.form == "fp8":
-            return self.w1, self.w2, dict(w1_scale=self.s1, w2_scale=self.s2, x_per=2, w_per=2, gate_halves=1, fast_accum=int(fast))
+            return self.w1, self.w2, dict(w1_scale=self.s1, w2_scale=self.s2, x_per=2, w_per=2, fast_accum=int(fast))
         w1 = in_turns(self.w1, e)
         if self.form == "bf16":
-            return w1, self.w2, {}
-        made = {"experts": e}
+            return w1, self.w2, {"gates": INTERLEAVED}
+        made = {"experts": e, "gates": INTERLEAVED}
         out = []
         for name, w, s in (("w1_scale", w1, in_turns(self.s1, e)), ("w2_scale", self.w2, self.s2)):
             n, k = w.shape[1], 2 * w.shape[2]
@@ -188,9 +191,9 @@ def parts_of(w, t, routing="uniform", fast=False):
     routed = "" if routing == "uniform" else " routing=" + routing
     blocks_ = " x_scale=f32 w_scale=f32 x_per=block w_per=block" + (" fast=1" if fast else "")
     dtypes, one, two = {
-        "bf16": ("bf16,bf16->bf16", "", ""),
-        "fp8": ("e4m3,e4m3->bf16", blocks_ + " halves=1", blocks_),
-        "mxfp4": ("bf16,e2m1->bf16", " w_scale=e8m0 w_group=32 packed=1", " w_scale=e8m0 w_group=32 packed=1"),
+        "bf16": ("bf16,bf16->bf16", " gates=interleaved", ""),
+        "fp8": ("e4m3,e4m3->bf16", blocks_, blocks_),
+        "mxfp4": ("bf16,e2m1->bf16", " gates=interleaved w_scale=e8m0 w_group=32 packed=1", " w_scale=e8m0 w_group=32 packed=1"),
     }[w.form]  # fmt: skip
     out = {
         "route": "moe_route f32->f32 " + words,

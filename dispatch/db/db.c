@@ -40,6 +40,11 @@ static const struct {
     "op, dtypes, attrs, M, N, K, arch, cu_count, variant, params, median_us, spread_us, samples, error, error_bound, " \
     "default_us, vendor_us, source_hash, code_hash, compiler, driver, rfg_version, date, seed, how, how_rank"
 
+/* Of schema 3: by way of names that are nobody's, since one row's new name may be another's old one. */
+#define RENAME_PROBLEMS(table)                                                                                         \
+    "UPDATE " table " SET attrs = '~' || " RFG_DB_ATTRS_OF_3 " WHERE attrs != " RFG_DB_ATTRS_OF_3 ";"                  \
+    "UPDATE OR REPLACE " table " SET attrs = substr(attrs, 2) WHERE attrs GLOB '~*';"
+
 /* migrations[i] takes a file from schema i to i + 1. Never edited once released: a change is a new entry. */
 static const char *const migrations[] = {
     "CREATE TABLE tuned ("
@@ -77,6 +82,7 @@ static const char *const migrations[] = {
     " FROM tuned;"
     "DROP TABLE tuned;"
     "ALTER TABLE tuned_3 RENAME TO tuned;",
+    RENAME_PROBLEMS("tuned") RENAME_PROBLEMS("misses") RENAME_PROBLEMS("failures"),
 };
 _Static_assert(sizeof(migrations) / sizeof(migrations[0]) == RFG_DB_SCHEMA, "one migration for each schema");
 
@@ -335,7 +341,7 @@ static int connect(struct rfg_db *db, const char *query)
     /* A damaged or hostile file must not make SQLite do more than fail. */
     if (rc == SQLITE_OK)
         rc = sqlite3_exec(db->h, "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON", NULL, NULL, NULL);
-    return rc;
+    return rc == SQLITE_OK ? rfg_db_add_functions(db->h) : rc;
 }
 
 static void disconnect(struct rfg_db *db, bool corrupt)

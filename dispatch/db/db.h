@@ -11,7 +11,7 @@
 #include "ops/op.h"
 
 #define RFG_DB_APPLICATION_ID 0x52464731 /* "RFG1" */
-#define RFG_DB_SCHEMA         3          /* PRAGMA user_version; part of the default file name */
+#define RFG_DB_SCHEMA         4          /* PRAGMA user_version; part of the default file name */
 
 /* How a row was obtained; a better one always beats a worse one in lookups. */
 enum rfg_source {
@@ -72,10 +72,10 @@ void rfg_db_before_fork(void);
 void rfg_db_after_fork(bool child);
 const char *rfg_db_path(const struct rfg_db *db);
 
-/* Default paths: $RFG_DB or $XDG_DATA_HOME/rfg/user-v3.db; $RFG_SYSTEM_DB (a file, or a directory of
- * ARCH_CUS-v3.db) or the installed system database for (arch, cu_count), "" if there is none. malloc'ed.
+/* Default paths: $RFG_DB or $XDG_DATA_HOME/rfg/user-v4.db; $RFG_SYSTEM_DB (a file, or a directory of
+ * ARCH_CUS-v4.db) or the installed system database for (arch, cu_count), "" if there is none. malloc'ed.
  * The number is the schema's, so that versions side by side don't share a file. The user database that an older version
- * left (user-v2.db) is copied to the new name first, and stays; where that can't be done, its own path is returned. */
+ * left (user-v3.db) is copied to the new name first, and stays; where that can't be done, its own path is returned. */
 char *rfg_db_user_path(void);
 char *rfg_db_system_path(const char *arch, int cu_count);
 

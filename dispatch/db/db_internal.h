@@ -91,6 +91,12 @@ bool rfg_problem_set_attrs(struct rfg_problem *p, const char *attrs, struct rfg_
 /* Are the figures plausible: finite, not negative, an error within its bound? What rfg_db_put() insists on. */
 bool rfg_row_check(const struct rfg_row *row, const char **column, struct rfg_reason *why);
 
+/* db_older.c. The problem of a row of schema 3 or older, as it is said now; in SQL, of the columns op and attrs. False:
+ * it has no room. */
+bool rfg_db_attrs_of_3(const char *op, const char *attrs, char *out, size_t size);
+#define RFG_DB_ATTRS_OF_3 "rfg_attrs_of_3(op, attrs)"
+int rfg_db_add_functions(sqlite3 *h);
+
 /* ---- files --------------------------------------------------------------------------------------------------- */
 
 /* Several rows in one transaction. written: how many were stored (for the others a row with a better `how` is there);

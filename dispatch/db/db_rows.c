@@ -11,7 +11,9 @@
 
 #include "base/util.h"
 
-#define KEY_NAMES   "op, dtypes, attrs, M, N, K, arch, cu_count"
+#define KEY_NAMES "op, dtypes, attrs, M, N, K, arch, cu_count"
+/* The same of a file of schema 3 or older, to be read from as if it were a table. */
+#define OLDER_NAMES "op, dtypes, " RFG_DB_ATTRS_OF_3 " AS attrs, M, N, K, arch, cu_count"
 #define KEY_WHERE   "op=?1 AND dtypes=?2 AND attrs=?3 AND M=?4 AND N=?5 AND K=?6 AND arch=?7 AND cu_count=?8"
 #define TUNED_WHERE KEY_WHERE " AND device=?9" /* a tuned row's */
 #define KEY_VALUES  "?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8"
@@ -123,11 +125,12 @@ static char *column_names(const struct rfg_db *db, char *buf, size_t size)
     size_t at = 0;
     buf[0] = 0;
     for (int i = 0; i < RFG_N_COLUMNS && at < size; i++) {
-        const char *name = rfg_columns[i].name, *instead = db->schema < 2 && !strcmp(name, "code_hash")  ? "'' AS "
-                                                           : db->schema < 3 && !strcmp(name, "mem_gbps") ? "0 AS "
-                                                           : db->schema < 3 && !strcmp(name, "device")
-                                                               ? RFG_DB_OLD_DEVICE " AS "
-                                                               : "";
+        const char *name = rfg_columns[i].name,
+                   *instead = db->schema < 4 && !strcmp(name, "attrs")       ? RFG_DB_ATTRS_OF_3 " AS "
+                              : db->schema < 2 && !strcmp(name, "code_hash") ? "'' AS "
+                              : db->schema < 3 && !strcmp(name, "mem_gbps")  ? "0 AS "
+                              : db->schema < 3 && !strcmp(name, "device")    ? RFG_DB_OLD_DEVICE " AS "
+                                                                             : "";
         at += (size_t)snprintf(buf + at, size - at, "%s%s%s", i ? ", " : "", instead, name);
     }
     return buf;
@@ -280,7 +283,6 @@ static sqlite3_stmt *prepare_key(struct rfg_db *db, const char *sql, const struc
 int rfg_db_get(struct rfg_db *db, const struct rfg_problem *prob, const char *arch, int cu_count, const char *device,
                struct rfg_row *row)
 {
-    const char *column_device = db->schema < 3 ? RFG_DB_OLD_DEVICE : "device";
     char sql[1600], names[700];
     struct rfg_flat f;
     struct rfg_reason why = { "" };
@@ -288,9 +290,10 @@ int rfg_db_get(struct rfg_db *db, const struct rfg_problem *prob, const char *ar
     if (db->schema == 0)
         return 0;
     snprintf(sql, sizeof(sql),
-             "SELECT %s FROM tuned WHERE " KEY_WHERE " AND (?9 IS NULL OR %s IN (?9, '')) ORDER BY (?9 IS NOT NULL AND "
-             "%s = ''), how_rank DESC, how = 'provisional' DESC, %s LIMIT 1",
-             column_names(db, names, sizeof(names)), column_device, column_device, column_device);
+             "SELECT * FROM (SELECT %s, how_rank FROM tuned) WHERE " KEY_WHERE
+             " AND (?9 IS NULL OR device IN (?9, '')) "
+             "ORDER BY (?9 IS NOT NULL AND device = ''), how_rank DESC, how = 'provisional' DESC, device LIMIT 1",
+             column_names(db, names, sizeof(names)));
     rfg_db_lock(db);
     int found = -1;
     sqlite3_stmt *s = prepare_key(db, sql, prob, arch, cu_count);
@@ -453,8 +456,10 @@ rfg_status rfg_db_each_miss(struct rfg_db *db,
     rfg_status st = RFG_OK;
     bool more = true;
     int rc = SQLITE_DONE;
-    sqlite3_stmt *s = rfg_db_prepare(db, "SELECT " KEY_NAMES ", rung, calls, last FROM misses ORDER BY calls DESC, "
-                                         "op, dtypes, attrs, N, K, M, arch, cu_count");
+#define MISSES(names)                                                                                                  \
+    "SELECT " names ", rung, calls, last FROM misses ORDER BY calls DESC, op, dtypes, attrs, N, K, M, arch, cu_count"
+    sqlite3_stmt *s = rfg_db_prepare(db, db->schema < 4 ? MISSES(OLDER_NAMES) : MISSES(KEY_NAMES));
+#undef MISSES
     if (!s)
         st = RFG_ERROR_DATABASE;
     while (s && more && (rc = rfg_db_step(db, s)) == SQLITE_ROW) {
@@ -509,8 +514,12 @@ int rfg_db_failed(struct rfg_db *db, const struct rfg_problem *prob, const char 
     if (db->schema == 0)
         return 0;
     rfg_db_lock(db);
-    sqlite3_stmt *s = prepare_key(db, "SELECT what FROM failures WHERE " KEY_WHERE " AND config=?9 AND source_hash=?10",
-                                  prob, arch, cu_count);
+#define FAILURES(names)                                                                                                \
+    "SELECT what FROM (SELECT " names ", config, source_hash, what FROM failures) WHERE " KEY_WHERE                    \
+    " AND config=?9 AND source_hash=?10"
+    sqlite3_stmt *s =
+        prepare_key(db, db->schema < 4 ? FAILURES(OLDER_NAMES) : FAILURES(KEY_NAMES), prob, arch, cu_count);
+#undef FAILURES
     int found = -1;
     if (s) {
         bind_text(s, 9, config);

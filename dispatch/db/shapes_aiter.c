@@ -416,9 +416,7 @@ int rfg_aiter_mixture(const struct rfg_aiter_row *row, struct rfg_shape pieces[R
     add(&p, "moe_align i32->i32 T=%" PRId64 " top=%" PRId64 " E=%" PRId64 " weights=1 places=1", m.t, m.k, m.e);
     add_quantised(&p, &m, m.t, m.h);
     struct rfg_shape *one = &pieces[p.n];
-    add(&p,
-        "gemm %s,%s->%s M=%" PRId64 " N=%" PRId64 " K=%" PRId64 " act=%s halves=1 experts=%" PRId64 " top=%" PRId64
-        "%s%s",
+    add(&p, "gemm %s,%s->%s M=%" PRId64 " N=%" PRId64 " K=%" PRId64 " act=%s experts=%" PRId64 " top=%" PRId64 "%s%s",
         m.x, m.w, m.dtype, pairs, 2 * m.i, m.h, m.act, m.e, m.k, m.weights_first ? " weights=1" : "", scales);
     add_quantised(&p, &m, pairs, m.i);
     snprintf(second, sizeof(second), "M=%" PRId64 " N=%" PRId64 " K=%" PRId64 " experts=%" PRId64 "%s%s", pairs, m.h,

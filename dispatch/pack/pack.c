@@ -21,7 +21,7 @@
 /* Also another when the host comes to expect of code what its text doesn't tell: a compiler's option (wave size, ABI).
  */
 #define FORMAT        1
-#define OLDEST_SCHEMA 2 /* of rows that are still understood */
+#define OLDEST_SCHEMA 4 /* of rows that are still understood */
 #define MAX_INDEX     (64u << 20)
 #define MAX_CODES     65536
 #define HEX_LEN       64

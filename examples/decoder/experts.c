@@ -216,7 +216,7 @@ void expert_tensors(struct expert_tensors *t, const struct model *m, int64_t lay
     t->p = (rfg_moe_params){ .size = sizeof(t->p),
                              .experts = e,
                              .act = m->c.act,
-                             .gate_halves = !m->c.gpt_oss,
+                             .gates = m->c.gpt_oss ? RFG_GATES_INTERLEAVED : RFG_GATES_HALVES,
                              .limit = m->c.moe.limit,
                              .x_per = blocks ? RFG_GEMM_SCALE_BLOCK : RFG_GEMM_SCALE_TENSOR,
                              .w_per = blocks ? RFG_GEMM_SCALE_BLOCK : RFG_GEMM_SCALE_TENSOR,

@@ -83,13 +83,13 @@ void op_gemm_add(struct engine *e, void *residual, const void *x, const void *w,
     op_gemm(e, residual, e->m->dtype, n, x, w, k, bias, rows, n, k, &p);
 }
 
-void op_act(struct engine *e, int64_t rows, bool interleaved)
+void op_act(struct engine *e, int64_t rows, rfg_gates gates)
 {
     if (!wanted(e, OP_ACT))
         return;
     int64_t n = e->m->c.intermediate;
     rfg_tensor y = matrix(e, e->act, rows, n), x = matrix(e, e->gate_up, rows, 2 * n);
-    rfg_act_params p = { .size = sizeof(p), .act = e->m->c.act, .interleaved = interleaved };
+    rfg_act_params p = { .size = sizeof(p), .act = e->m->c.act, .gates = gates };
     CHECK(rfg_op_act_and_mul(e->ctx, &y, &x, &p, e->stream));
 }
 

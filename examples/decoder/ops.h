@@ -24,8 +24,8 @@ void op_gemm_add(struct engine *e, void *residual, const void *x, const void *w,
 void op_rope_append(struct engine *e, int64_t layer, const struct rows *r);
 /* e->attention = attention of the queries in e->qkv over the cache. */
 void op_attention(struct engine *e, int64_t layer, const struct rows *r, bool prefill, int64_t longest);
-/* e->act = act(gate) up of e->gate_up, where they are columns in turn or, if not interleaved, one behind the other */
-void op_act(struct engine *e, int64_t rows, bool interleaved);
+/* e->act = act(gate) up of e->gate_up, whose columns lie so */
+void op_act(struct engine *e, int64_t rows, rfg_gates gates);
 /* e->x [rows, hidden], or added to the residual, = what the experts of each row of e->normed make of it. Rows from
  * r->live on have none: theirs are left as they are. */
 void op_experts(struct engine *e, int64_t layer, const struct rows *r, bool add);

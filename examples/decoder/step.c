@@ -66,13 +66,13 @@ static void mlp_block(struct engine *e, int64_t l, const struct rows *r)
         for (int i = 0; i < 2; i++) /* every other row of w */
             op_gemm(e, e->gate_up + (size_t)(i * n) * sizeof(uint16_t), m->dtype, 2 * n, e->normed,
                     w + (size_t)(i * c->hidden) * sizeof(uint16_t), 2 * c->hidden, NULL, r->count, n, c->hidden, NULL);
-        op_act(e, r->count, false);
+        op_act(e, r->count, RFG_GATES_HALVES);
     } else if (epilogues(e, r)) {
-        rfg_gemm_params p = { .size = sizeof(p), .gated = 1, .act = c->act };
+        rfg_gemm_params p = { .size = sizeof(p), .gated = 1, .act = c->act, .gates = RFG_GATES_INTERLEAVED };
         op_gemm(e, e->act, m->dtype, n, e->normed, w, c->hidden, NULL, r->count, 2 * n, c->hidden, &p);
     } else {
         op_gemm(e, e->gate_up, m->dtype, 2 * n, e->normed, w, c->hidden, NULL, r->count, 2 * n, c->hidden, NULL);
-        op_act(e, r->count, true);
+        op_act(e, r->count, RFG_GATES_INTERLEAVED);
     }
     if (adds_in_gemm(e, r))
         op_gemm_add(e, e->residual, e->act, m->layer[l].down, NULL, r->count, n);

@@ -20,20 +20,26 @@ typedef enum rfg_act {
     RFG_ACT_NONE       /* v: the product alone; alone, a copy, or a quantisation */
 } rfg_act;
 
+/* How gate's and up's rows of weights lie, or the columns of their product. */
+typedef enum rfg_gates {
+    RFG_GATES_HALVES = 0,     /* gate's, then up's, as most checkpoints have them */
+    RFG_GATES_INTERLEAVED = 1 /* in turn, gate first, as gpt-oss has them */
+} rfg_gates;
+
 /* All members but size may be zero. */
 typedef struct rfg_act_params {
     size_t size; /* sizeof(rfg_act_params): see rfg/core.h */
     rfg_act act;
-    /* act_and_mul: 0: a row of x is [a, b], each of N columns (vLLM's and AITER's *_and_mul). 1: a and b take turns,
-     * a0 b0 a1 b1 ..., as gpt-oss has its gate and up projections (vLLM's swigluoai_and_mul). */
-    int interleaved;
+    /* act_and_mul: halves: a row of x is [a, b], each of N columns (vLLM's and AITER's *_and_mul). Interleaved: a0 b0
+     * a1 b1 ... (vLLM's swigluoai_and_mul). */
+    rfg_gates gates;
     float alpha;            /* swigluoai; 0: 1.702. Of other acts: must be 0 */
     float limit;            /* swigluoai; 0: 7; else > 0. Of other acts: must be 0 */
     const rfg_quant *quant; /* quantised output: see rfg/quant.h; or NULL */
 } rfg_act_params;
 #define RFG_ACT_PARAMS_INIT                                                                                            \
     {                                                                                                                  \
-        sizeof(rfg_act_params), RFG_ACT_SILU, 0, 0, 0, NULL                                                            \
+        sizeof(rfg_act_params), RFG_ACT_SILU, RFG_GATES_HALVES, 0, 0, NULL                                             \
     }
 
 /* Y[M,N] = act(A) * B with X = [A, B] of [M,2N]: the gated activations of LLMs' MLPs (vLLM's and AITER's silu_and_mul,
@@ -59,8 +65,9 @@ typedef struct rfg_act_params {
  * Errors: INVALID_ARGUMENT, UNSUPPORTED, COMPILE, IO, DEVICE, OUT_OF_MEMORY, NOT_READY (first call of a problem under
  * stream capture). On an error nothing was launched.
  * Problem string: "act_and_mul bf16->bf16 M=64 N=14336 act=gelu_tanh" and
- * "act_and_mul bf16->e4m3 M=8 N=2880 act=swigluoai interleaved=1 scale=group plain=1".
- * act=: silu (which is left out), gelu, gelu_tanh, relu, relu2, swigluoai, none; interleaved=1; scale=: static, token,
+ * "act_and_mul bf16->e4m3 M=8 N=2880 act=swigluoai gates=interleaved scale=group plain=1".
+ * act=: silu (which is left out), gelu, gelu_tanh, relu, relu2, swigluoai, none; gates=: halves (left
+ * out), interleaved; scale=: static, token,
  * group, mx (with rounding=: up, down, even, ceil): a quantised output, whose dtype stands behind the arrow; plain=1:
  * the plain output too. Of the layout, which tuned rows don't go by: ldx=, ldy= (y and q): row strides in elements,
  * where rows don't follow one another; scale_columns=1: column-major scales; inplace=1: y is x (rfg_op_act()); align=
@@ -74,7 +81,7 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_act_and_mul(rfg_context *ctx, const rfg_
  *
  *   x       [M,N]
  *
- * y may be x itself (same address, shape, strides). interleaved must be 0, act not RFG_ACT_SWIGLUOAI.
+ * y may be x itself (same address, shape, strides). gates must be 0, act not RFG_ACT_SWIGLUOAI.
  * Problem string: "act bf16->bf16 M=64 N=14336 act=relu2", "act bf16->e4m3 M=64 N=4096 act=none scale=token". */
 RFG_API RFG_NODISCARD rfg_status rfg_op_act(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x,
                                             const rfg_act_params *params, rfg_stream stream);

@@ -171,7 +171,7 @@ typedef struct rfg_context_params {
     /* "cpu", "amd:0", "nvidia:0", "emu:gfx942:304". NULL: $RFG_DEVICE, else the first AMD device, else the first
      * NVIDIA device, else "cpu". */
     const char *device;
-    /* The writable tuned database. NULL: $RFG_DB, else $XDG_DATA_HOME/rfg/user-v2.db. "": none. */
+    /* The writable tuned database. NULL: $RFG_DB, else $XDG_DATA_HOME/rfg/user-v4.db. "": none. */
     const char *user_db;
     /* The read-only tuned database. NULL: $RFG_SYSTEM_DB, else the installed one for the device. "": none. */
     const char *system_db;

@@ -21,14 +21,14 @@ typedef struct rfg_gemm_params {
     const rfg_tensor *bias;     /* or NULL: none */
     const rfg_tensor *w_scale;  /* of a w of 8 or 4 bits, or NULL: none */
     const rfg_tensor *residual; /* added to the product, or NULL: none */
-    int gated;                  /* not 0: rows of w are gate's and up's in turn, and y is act(gate) * up */
+    int gated;                  /* not 0: rows of w are gate's and up's, and y is act(gate) * up */
     rfg_act act;                /* if gated: silu, gelu, gelu_tanh, relu, relu2 or swigluoai; else 0 */
     const rfg_tensor *x_scale;  /* of an x of codes, or NULL: none */
     const rfg_tensor *w_zero;   /* of a w of i4: its zero points, or NULL: they are 0 */
     rfg_gemm_scale x_per;       /* what of x shares one of x_scale, */
     rfg_gemm_scale w_per;       /* and of w, with an x of codes, one of w_scale */
     int fast_accum;             /* not 0, with fp8 x and w only: sums may be less exact, see rfg_op_gemm() */
-    int gate_halves;            /* if gated, not 0: w's first half are gate's rows, the second half up's */
+    rfg_gates gates;            /* if gated: how w's rows lie; else 0 */
     const rfg_tensor *offsets;  /* of a grouped product: see below; or NULL */
     const rfg_tensor *rows;     /* of it, or NULL */
     const rfg_tensor *weights;  /* of it, or NULL */
@@ -40,7 +40,7 @@ typedef struct rfg_gemm_params {
 #define RFG_GEMM_PARAMS_INIT                                                                                           \
     {                                                                                                                  \
         sizeof(rfg_gemm_params), NULL, NULL, NULL, 0, RFG_ACT_SILU, NULL, NULL, RFG_GEMM_SCALE_TENSOR,                 \
-            RFG_GEMM_SCALE_TENSOR, 0, 0, NULL, NULL, NULL, 0, 0, NULL                                                  \
+            RFG_GEMM_SCALE_TENSOR, 0, RFG_GATES_HALVES, NULL, NULL, NULL, 0, 0, NULL                                   \
     }
 
 /* Y[M,N] = X[M,K] * W[N,K]^T (+ bias[N]), the linear layer of every LLM (torch.nn.functional.linear; AITER's
@@ -79,11 +79,11 @@ typedef struct rfg_gemm_params {
  *   w_zero [N,K/group] of params, packed i8, or NULL: all 0; only with w of i4. A checkpoint's unsigned q and z (0 to
  *                15) are q - 8 and z - 8 here
  *   residual [M,N] of params: y's dtype; row stride >= N, unit column stride; may be y itself: Y += X W^T
- *   gated        of params: w is what rfg_pack_gate_up() makes interleaved (row 2j gate's, row 2j+1 up's; a bias has
- *                the same order), y is [M,N/2]: y[m][j] = act(g) * u, where g and u are columns 2j and 2j+1 of the
- *                product with its bias, not rounded in between (rfg_op_act_and_mul() reads rounded ones). No residual.
- *                With gate_halves w (and bias, and scales) has gate's rows first, then up's, as most checkpoints have
- *                them; not prepacked. swigluoai is gpt-oss': g sigmoid(alpha g) (u + 1), both with their limit
+ *   gated        of params: y is [M,N/2]: y[m][j] = act(g) * u, where g and u are columns j and N/2 + j of the product
+ *                with its bias, not rounded in between (rfg_op_act_and_mul() reads rounded ones). No residual. By gates
+ *                halves w (and bias, and scales) has gate's rows first, then up's, and is not prepacked; interleaved,
+ * as rfg_pack_gate_up() makes it, rows 2j are gate's, rows 2j+1 up's: more kernels take that, among them those for few
+ * rows. swigluoai is gpt-oss': g sigmoid(alpha g) (u + 1), both with their limit
  *
  * Zero sizes as in BLAS: M = 0 or N = 0 does nothing, K = 0 gives Y = bias (0 without one); data of an empty tensor
  * may be NULL. The stride of a dimension of size 1 is ignored. Pointers must be aligned to their element's size.
@@ -122,14 +122,14 @@ typedef struct rfg_gemm_params {
  * stream capture). On an error nothing was launched.
  * Problem string: "gemm bf16,bf16->bf16 M=8 N=2112 K=7168", "gemm f16,f16->f32 M=33 N=1024 K=128 bias=1 ldw=136".
  * N is of rows of w. residual=1: there is one; act=silu (gelu, gelu_tanh, relu, relu2, swigluoai): gated.
- * halves=1: gate_halves; limit=: rounded up. experts=, top=, weights=1: a grouped product of so many experts, M / top
- * rows of x (0: no rows are given), with weights ("gemm bf16,bf16->bf16 M=512 N=4096 K=7168 act=silu experts=256
- * top=8"; N is an expert's). routing=zipf, one, recorded: for timing, experts are not as likely as one another
- * (docs/shipping.md); calls don't tell it, and take rows tuned with any but one. slots=: rfg_op_moe()'s second product
- * where its launch also sums so many rows to one of y, which has M / slots, and adds the residual.
- * bias=1: there is one; btype=f32: it is fp32, x is not (with codes btype= is always said); packed=1: w is prepacked.
- * "gemm e4m3,e4m3->bf16 M=8 N=2112 K=7168 w_scale=f32 x_scale=f32 x_per=block w_per=block": tensor (not said), row,
- * block, group ("gemm e4m3,e2m1->bf16 M=8 N=2112 K=7168 w_scale=e8m0 x_scale=e8m0 x_per=group w_per=group"). fast=1:
+ * gates=: halves (left out), interleaved; limit=: rounded up. experts=, top=, weights=1: a grouped product of so many
+ * experts, M / top rows of x (0: no rows are given), with weights ("gemm bf16,bf16->bf16 M=512 N=4096 K=7168 act=silu
+ * experts=256 top=8"; N is an expert's). routing=zipf, one, recorded: for timing, experts are not as likely as one
+ * another (docs/shipping.md); calls don't tell it, and take rows tuned with any but one. slots=: rfg_op_moe()'s second
+ * product where its launch also sums so many rows to one of y, which has M / slots, and adds the residual. bias=1:
+ * there is one; btype=f32: it is fp32, x is not (with codes btype= is always said); packed=1: w is prepacked. "gemm
+ * e4m3,e4m3->bf16 M=8 N=2112 K=7168 w_scale=f32 x_scale=f32 x_per=block w_per=block": tensor (not said), row, block,
+ * group ("gemm e4m3,e2m1->bf16 M=8 N=2112 K=7168 w_scale=e8m0 x_scale=e8m0 x_per=group w_per=group"). fast=1:
  * fast_accum. Of 4-bit weights w_scale=: its dtype, w_zero=i8: there are zero points, w_group=: columns that share them
  * ("gemm bf16,i4->bf16 M=8 N=2112 K=7168 w_scale=f16 w_group=128", "gemm f16,e2m1->f16 M=1 N=4096 K=4096 w_scale=e8m0
  * w_group=32"). Of the layout, which tuned rows don't go by: ldx=, ldw=, ldy=, ldr= (residual): row strides in
@@ -233,11 +233,11 @@ RFG_API RFG_NODISCARD rfg_status rfg_gemm_prepack(rfg_context *ctx, const rfg_te
 RFG_API RFG_NODISCARD rfg_status rfg_pack_qkv(rfg_context *ctx, const rfg_tensor *dst, const rfg_tensor *q,
                                               const rfg_tensor *k, const rfg_tensor *v, rfg_stream stream);
 
-/* The same of a gated MLP's two: gate's rows, then up's, as rfg_op_act_and_mul() reads their product; or, interleaved
- * (not 0), gate's and up's in turn, gate first, as it does with rfg_act_params' interleaved: then both have as many
- * rows. Interleaved weights can't be prepacked in the same call. */
+/* The same of a gated MLP's two, by gates: gate's rows, then up's; or interleaved, then both have as many rows. It is
+ * what gates of rfg_gemm_params and rfg_act_params say of the product with dst. Interleaved weights can't be prepacked
+ * in the same call. */
 RFG_API RFG_NODISCARD rfg_status rfg_pack_gate_up(rfg_context *ctx, const rfg_tensor *dst, const rfg_tensor *gate,
-                                                  const rfg_tensor *up, int interleaved, rfg_stream stream);
+                                                  const rfg_tensor *up, rfg_gates gates, rfg_stream stream);
 
 /* ---- e4m3 weights on e4m3fnuz hardware ----------------------------------------------------------------------- */
 

@@ -195,8 +195,7 @@ typedef struct rfg_moe_params {
     /* E; 0: w1 has three dimensions. From 1 to 1024; with an expert_map those of this rank. */
     int64_t experts;
     rfg_act act;       /* silu, gelu, gelu_tanh, relu, relu2 or swigluoai */
-    int gate_halves;   /* not 0: of an expert's w1 the first I rows are gate's, the others up's, as in most checkpoints;
-                        * 0: they take turns (gpt-oss) */
+    rfg_gates gates;   /* how the rows of an expert's w1 lie: its first I are gate's, the others up's, or interleaved */
     float limit;       /* of act, as of rfg_gemm_params */
     float alpha;       /* the same */
     int weights_first; /* not 0: weights multiply before the activation (Llama 4; AITER's doweight_stage1) */

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/gates.h"
 #include "ops/params.h"
 
 static const char *const act_names[] = { "silu", "gelu", "gelu_tanh", "relu", "relu2", "swigluoai", "none" };
@@ -17,7 +18,7 @@ static const struct rfg_key act_keys[ACT_NKEYS] = {
     [ACT_N] = { "N", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE / 2, NULL,
                 "columns of y" }, /* x may have twice as many columns */
     [ACT_ACT] = { "act", RFG_KEY_ATTR, RFG_ACT_SILU, RFG_ACT_SILU, RFG_ACT_NONE, act_names, "the activation" },
-    [ACT_INTERLEAVED] = { "interleaved", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: a and b take turns in a row of x" },
+    [ACT_GATES] = RFG_KEY_GATES("how a and b lie in a row of x"),
     [ACT_SCALE] = { "scale", RFG_KEY_ATTR, 0, 0, RFG_SCALE_MX, RFG_SCALE_NAMES, "the quantised output's scales" },
     [ACT_ROUNDING] = RFG_KEY_ROUNDING("with scale=mx, how a scale follows from the largest"),
     [ACT_PLAIN] = { "plain", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: with a scale, the plain output too" },
@@ -49,8 +50,8 @@ static bool act_valid(const struct rfg_problem *prob, struct rfg_reason *why)
                                         v[ACT_ROUNDING], v[ACT_PLAIN], v[ACT_SCALE_COLUMNS] };
     if (!rfg_outputs_valid(prob, &outputs, why))
         return false;
-    if (!act_multiplies(prob) && (v[ACT_INTERLEAVED] || v[ACT_ACT] == RFG_ACT_SWIGLUOAI))
-        return rfg_refuse(why, "%s: only of act_and_mul", v[ACT_INTERLEAVED] ? "interleaved=1" : "act=swigluoai");
+    if (!act_multiplies(prob) && (v[ACT_GATES] || v[ACT_ACT] == RFG_ACT_SWIGLUOAI))
+        return rfg_refuse(why, "%s: only of act_and_mul", v[ACT_GATES] ? "gates=interleaved" : "act=swigluoai");
     if (v[ACT_INPLACE] && (act_multiplies(prob) || !act_is_plain(prob) || v[ACT_LDX] != v[ACT_LDY]))
         return rfg_refuse(why, "inplace=1: only of act with a plain output and ldy=ldx");
     if (v[ACT_LDX] && v[ACT_LDX] < act_x_cols(prob))
@@ -110,9 +111,11 @@ static rfg_status run(const char *fn, const struct rfg_op *op, rfg_context *ctx,
     if ((unsigned)params.act > RFG_ACT_NONE)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: act is %d: must be an rfg_act, from 0 to %d", fn,
                         (int)params.act, (int)RFG_ACT_NONE);
-    if (!mul && (params.act == RFG_ACT_SWIGLUOAI || params.interleaved))
+    if ((unsigned)params.gates > RFG_GATES_INTERLEAVED)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: gates is %d: " RFG_GATES_RULE, fn, (int)params.gates);
+    if (!mul && (params.act == RFG_ACT_SWIGLUOAI || params.gates))
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: %s: only rfg_op_act_and_mul has it", fn,
-                        params.interleaved ? "interleaved is not 0" : "act is RFG_ACT_SWIGLUOAI");
+                        params.gates ? "gates is RFG_GATES_INTERLEAVED" : "act is RFG_ACT_SWIGLUOAI");
     if (!isfinite(params.alpha) || !isfinite(params.limit) || params.limit < 0)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: alpha is %g, limit %g: must be finite, limit 0 or above", fn,
                         (double)params.alpha, (double)params.limit);
@@ -140,7 +143,7 @@ static rfg_status run(const char *fn, const struct rfg_op *op, rfg_context *ctx,
     prob.v[ACT_M] = ox.rows;
     prob.v[ACT_N] = n;
     prob.v[ACT_ACT] = params.act;
-    prob.v[ACT_INTERLEAVED] = params.interleaved != 0;
+    prob.v[ACT_GATES] = params.gates;
     prob.v[ACT_SCALE] = o.quantised ? o.quant.kind : 0;
     prob.v[ACT_ROUNDING] = o.quant.rounding;
     prob.v[ACT_PLAIN] = o.quantised && y;

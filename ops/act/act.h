@@ -11,7 +11,7 @@ enum {
     ACT_M,
     ACT_N,
     ACT_ACT,
-    ACT_INTERLEAVED,
+    ACT_GATES, /* rfg_gates */
     ACT_SCALE,
     ACT_ROUNDING, /* of mx scales */
     ACT_PLAIN,    /* the plain output beside the quantised one */

@@ -28,7 +28,7 @@ static rfg_status act_call(rfg_context *ctx, const struct rfg_problem *prob, con
     rfg_quant quant = { sizeof(rfg_quant), (rfg_scale_kind)prob->v[ACT_SCALE], &t[1], &t[2], prob->v[ACT_ROUNDING] };
     rfg_act_params params = { .size = sizeof(params),
                               .act = (rfg_act)prob->v[ACT_ACT],
-                              .interleaved = (int)prob->v[ACT_INTERLEAVED],
+                              .gates = (rfg_gates)prob->v[ACT_GATES],
                               .quant = prob->v[ACT_SCALE] ? &quant : NULL };
     return (act_multiplies(prob) ? rfg_op_act_and_mul : rfg_op_act)(ctx, act_is_plain(prob) ? &t[0] : NULL, &t[3],
                                                                     &params, stream);

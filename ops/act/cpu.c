@@ -18,7 +18,7 @@ static void run_row(void *ctx, int64_t row, int place, void *scratch)
     int dtype = j->prob->dtype[0], q_dtype = j->prob->dtype[1];
     int64_t size = rfg_format_bytes(dtype, 1);
     const char *x = (const char *)a->x + row * a->ldx * size;
-    bool turns = j->prob->v[ACT_INTERLEAVED];
+    bool turns = j->prob->v[ACT_GATES];
     struct rfg_cpu_act r = { .out = { .n = a->n,
                                       .dtype = dtype,
                                       .y = a->y ? (char *)a->y + row * a->ldy * size : NULL,

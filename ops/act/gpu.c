@@ -44,7 +44,7 @@ static void common_macros(const struct rfg_problem *prob, struct rfg_kernel *k)
     rfg_kernel_macro(k, "OUT_DTYPE", prob->dtype[1]);
     rfg_kernel_macro(k, "ACT", (int)prob->v[ACT_ACT]);
     rfg_kernel_macro(k, "MUL", act_multiplies(prob));
-    rfg_kernel_macro(k, "INTERLEAVED", (int)prob->v[ACT_INTERLEAVED]);
+    rfg_kernel_macro(k, "INTERLEAVED", (int)prob->v[ACT_GATES]);
     rfg_kernel_macro(k, "PACKED", !prob->v[ACT_LDX] && !prob->v[ACT_LDY]);
     rfg_kernel_macro(k, "SCALE", (int)prob->v[ACT_SCALE]);
     if (prob->v[ACT_SCALE] == RFG_SCALE_MX)

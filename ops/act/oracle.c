@@ -34,7 +34,7 @@ double rfg_oracle_activate(rfg_act act, double v, double *steep)
 static double value(const struct rfg_problem *prob, const rfg_tensor *x, int64_t row, int64_t i, double *allow)
 {
     rfg_act act = (rfg_act)prob->v[ACT_ACT];
-    bool mul = act_multiplies(prob), turns = prob->v[ACT_INTERLEAVED];
+    bool mul = act_multiplies(prob), turns = prob->v[ACT_GATES];
     double a = rfg_element(x, row, turns ? 2 * i : i), b = 1, v, steep;
     if (mul)
         b = rfg_element(x, row, turns ? 2 * i + 1 : i + prob->v[ACT_N]);

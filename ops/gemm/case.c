@@ -345,7 +345,7 @@ static rfg_status gemm_call(rfg_context *ctx, const struct rfg_problem *prob, co
                           .x_per = (rfg_gemm_scale)prob->v[GEMM_X_PER],
                           .w_per = (rfg_gemm_scale)prob->v[GEMM_W_PER],
                           .fast_accum = (int)prob->v[GEMM_FAST],
-                          .gate_halves = (int)prob->v[GEMM_HALVES],
+                          .gates = (rfg_gates)prob->v[GEMM_GATES],
                           .offsets = prob->v[GEMM_EXPERTS] ? &t[8] : NULL,
                           .rows = prob->v[GEMM_TOP] ? &t[9] : NULL,
                           .weights = prob->v[GEMM_WEIGHTS] ? &t[10] : NULL,

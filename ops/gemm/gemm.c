@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/gates.h"
 #include "ops/operand.h"
 #include "ops/params.h"
 #include "loads.h"
@@ -35,9 +36,9 @@ static const struct rfg_key gemm_keys[GEMM_NKEYS] = {
                      1u << RFG_F32 | 1u << RFG_F16 | 1u << RFG_BF16 },
     [GEMM_RESIDUAL] = { "residual", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: a residual, of y's dtype, is added" },
     [GEMM_GATED] = { "act", RFG_KEY_ATTR, 0, 0, GATED_LAST, act_names,
-                     "rows of w are gate's and up's in turn, y is act(gate) up" },
+                     "rows of w are gate's and up's, y is act(gate) up" },
     [GEMM_LIMIT] = { "limit", RFG_KEY_ATTR, 0, 0, MAX_LIMIT, NULL, "the act's limit of gate and up; 0: swigluoai 7" },
-    [GEMM_HALVES] = { "halves", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: rows of w are all gates, then all ups" },
+    [GEMM_GATES] = RFG_KEY_GATES("with an act, how gate's and up's rows of w lie"),
     [GEMM_EXPERTS] = { "experts", RFG_KEY_ATTR, 0, 0, GEMM_MAX_EXPERTS, NULL,
                        "of a grouped product: experts, each with N rows of w" },
     [GEMM_TOP] = { "top", RFG_KEY_ATTR, 0, 0, MAX_SIZE, NULL,
@@ -258,11 +259,11 @@ static bool experts_valid(const struct rfg_problem *prob, struct rfg_reason *why
 {
     const int64_t *v = prob->v;
     int64_t experts = v[GEMM_EXPERTS];
-    if (!v[GEMM_GATED] && (v[GEMM_LIMIT] || v[GEMM_HALVES]))
-        return rfg_refuse(why, "limit=%" PRId64 ", halves=%" PRId64 ": must be 0 without an act", v[GEMM_LIMIT],
-                          v[GEMM_HALVES]);
-    if (v[GEMM_HALVES] && v[GEMM_PREPACKED])
-        return rfg_refuse(why, "halves=1: must be 0, w is prepacked");
+    if (!v[GEMM_GATED] && (v[GEMM_LIMIT] || v[GEMM_GATES]))
+        return rfg_refuse(why, "limit=%" PRId64 ", gates=%s: must be left out without an act", v[GEMM_LIMIT],
+                          RFG_GATES_NAMES[v[GEMM_GATES]]);
+    if (gemm_halves(prob) && v[GEMM_PREPACKED])
+        return rfg_refuse(why, "gates=halves: must be interleaved, w is prepacked");
     if (v[GEMM_X_ROWS] && (!v[GEMM_TOP] || v[GEMM_X_ROWS] < gemm_x_rows(prob)))
         return rfg_refuse(why, "x_rows=%" PRId64 ", top=%" PRId64 ": must be 0 without top, else at least M / top",
                           v[GEMM_X_ROWS], v[GEMM_TOP]);
@@ -626,15 +627,18 @@ rfg_status rfg_gemm_sum(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor 
                    rfg_dtype_name(residual->dtype), or.rows, or.cols, rfg_dtype_name(y->dtype), oy.rows, oy.cols);
     if (p.gated && ((int)p.act < 0 || (int)p.act >= GATED_LAST))
         return BAD("act is %d: must be silu, gelu, gelu_tanh, relu, relu2 or swigluoai", (int)p.act);
-    if (!p.gated && (p.act || p.gate_halves || p.limit != 0 || p.alpha != 0))
-        return BAD("act is %d, gate_halves %d, limit %g, alpha %g: must be 0, it is not gated", (int)p.act,
-                   p.gate_halves, (double)p.limit, (double)p.alpha);
+    if ((unsigned)p.gates > RFG_GATES_INTERLEAVED)
+        return BAD("gates is %d: " RFG_GATES_RULE, (int)p.gates);
+    if (!p.gated && (p.act || p.gates || p.limit != 0 || p.alpha != 0))
+        return BAD("act is %d, gates %d, limit %g, alpha %g: must be 0, it is not gated", (int)p.act, (int)p.gates,
+                   (double)p.limit, (double)p.alpha);
     if (!(p.limit >= 0 && p.limit <= MAX_LIMIT))
         return BAD("limit is %g: must be from 0 to %d", (double)p.limit, MAX_LIMIT);
     if (p.alpha != 0 && p.act != RFG_ACT_SWIGLUOAI)
         return BAD("alpha is %g: must be 0, act is not swigluoai", (double)p.alpha);
-    if (p.gate_halves && prepacked)
-        return BAD("gate_halves is %d: must be 0, w is prepacked", p.gate_halves);
+    if (p.gated && p.gates == RFG_GATES_HALVES && prepacked)
+        return BAD("gates is RFG_GATES_HALVES and w prepacked: must be interleaved before it is prepacked, by "
+                   "rfg_pack_gate_up(..., RFG_GATES_INTERLEAVED), and gates say so");
     if (p.rows && ox.rows == 0 && m)
         return BAD("x has no rows: must have those that rows says, %" PRId64, m);
     if (p.gated && residual)
@@ -703,7 +707,7 @@ rfg_status rfg_gemm_sum(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor 
     prob.v[GEMM_GATED] = p.gated ? (int)p.act + 1 : 0;
     bool limited = p.limit != 0 && !(p.act == RFG_ACT_SWIGLUOAI && p.limit == GEMM_DEFAULT_LIMIT);
     prob.v[GEMM_LIMIT] = limited ? (int64_t)ceilf(p.limit) : 0;
-    prob.v[GEMM_HALVES] = p.gate_halves != 0;
+    prob.v[GEMM_GATES] = p.gates;
     prob.v[GEMM_LDR] = or.ld == or.cols ? 0 : or.ld;
     prob.v[GEMM_INPLACE] = residual && or.begin == oy.begin;
     prob.v[GEMM_LDX] = ox.ld == ox.cols ? 0 : ox.ld;

@@ -19,7 +19,7 @@ enum {
     GEMM_RESIDUAL,  /* 1: there is one, of y's dtype */
     GEMM_GATED,     /* "act": enum rfg_act + 1 of a gated activation; 0: none */
     GEMM_LIMIT,     /* of the activation, rounded up; 0: swigluoai's is GEMM_DEFAULT_LIMIT, others have none */
-    GEMM_HALVES,    /* 1: rows of w are all gates, then all ups */
+    GEMM_GATES,     /* rfg_gates of it: how rows of w lie */
     GEMM_EXPERTS,   /* experts of a grouped product, each with N rows of w; 0: it is a plain one */
     GEMM_TOP,       /* of it: rows of y for each of x, which params' rows say; 0: x has its own row for each */
     GEMM_WEIGHTS,   /* of it, 1: rows of y have weights */
@@ -63,6 +63,12 @@ static inline bool gemm_is_limited(const struct rfg_problem *prob)
     return prob->v[GEMM_LIMIT] || prob->v[GEMM_GATED] == RFG_ACT_SWIGLUOAI + 1;
 }
 
+/* Are rows of w all gates, then all ups? */
+static inline bool gemm_halves(const struct rfg_problem *prob)
+{
+    return prob->v[GEMM_GATED] && prob->v[GEMM_GATES] == RFG_GATES_HALVES;
+}
+
 /* Is it a product with one w? Says why not. */
 static inline bool gemm_has_one_w(const struct rfg_problem *prob, struct rfg_reason *why)
 {
@@ -73,7 +79,7 @@ static inline bool gemm_has_one_w(const struct rfg_problem *prob, struct rfg_rea
 static inline bool gemm_has_plain_rows(const struct rfg_problem *prob, struct rfg_reason *why)
 {
     return gemm_has_one_w(prob, why) &&
-           (!prob->v[GEMM_HALVES] || rfg_refuse(why, "halves=1: must be 0, rows of gate and up take turns"));
+           (!gemm_halves(prob) || rfg_refuse(why, "gates=halves: must be interleaved, rows of gate and up take turns"));
 }
 /* Rows of all experts' w. */
 static inline int64_t gemm_w_rows(const struct rfg_problem *prob)

@@ -221,7 +221,7 @@ static void gemm_column(void *job, int64_t n, void *scratch)
 {
     const struct gemm_job *j = job;
     int halves = j->gated ? 2 : 1, rows;
-    int64_t half = j->prob->v[GEMM_HALVES] ? j->prob->v[GEMM_N] / 2 : 1, first = half > 1 ? n : n * halves, loaded = -1;
+    int64_t half = gemm_halves(j->prob) ? j->prob->v[GEMM_N] / 2 : 1, first = half > 1 ? n : n * halves, loaded = -1;
     double *w = scratch;
     for (int64_t r = 0; r < j->n_rows; r += rows) {
         struct sum s[2][ROW_BLOCK];

@@ -4,6 +4,7 @@
  * are copied, prepacked ones are what rfg_gemm_prepack() makes of each part: blocks of 16 rows follow one another. */
 #include <inttypes.h>
 
+#include "ops/gates.h"
 #include "ops/operand.h"
 #include "gemm.h"
 #include "prepack_layout.h"
@@ -17,7 +18,7 @@ struct parts {
     int n;
     const char *names[MOST_PARTS];
     const rfg_tensor *t[MOST_PARTS];
-    bool interleaved;
+    rfg_gates gates;
 };
 
 /* All that can be wrong, before anything is written. */
@@ -55,13 +56,16 @@ static rfg_status check(rfg_context *ctx, struct rfg_operand *dst, struct rfg_op
     if (dst->rows != rows)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: dst has %" PRId64 " rows: must have %" PRId64 ", as its parts",
                         p->fn, dst->rows, rows);
-    if (p->interleaved && src[0].rows != src[1].rows)
+    if ((unsigned)p->gates > RFG_GATES_INTERLEAVED)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: gates is %d: " RFG_GATES_RULE, p->fn, (int)p->gates);
+    if (p->gates && src[0].rows != src[1].rows)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
                         "%s: %s has %" PRId64 " rows, %s %" PRId64 ": interleaved, they must have as many", p->fn,
                         p->names[0], src[0].rows, p->names[1], src[1].rows);
-    if (p->interleaved && prepacked)
+    if (p->gates && prepacked)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
-                        "%s: interleaved is 1 and dst prepacked: must be interleaved first, and then be prepacked",
+                        "%s: gates is RFG_GATES_INTERLEAVED and dst prepacked: must be interleaved first, and then be "
+                        "prepacked",
                         p->fn);
     if (prepacked && dst->begin % 16)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: dst is at %p: must be a multiple of 16", p->fn, to->data);
@@ -95,7 +99,7 @@ static rfg_status pack(rfg_context *ctx, const rfg_tensor *to, const struct part
             rfg_tensor part = rfg_tensor_prepacked((char *)to->data + (size_t)(first * dst.cols) * 2, to->dtype,
                                                    src[i].rows, dst.cols);
             st = rfg_gemm_prepack(ctx, &part, p->t[i], stream);
-        } else if (p->interleaved) {
+        } else if (p->gates) {
             st = copy_rows(ctx, &dst, i, p->n, &src[i], stream);
         } else {
             st = copy_rows(ctx, &dst, first, 1, &src[i], stream);
@@ -113,10 +117,10 @@ rfg_status rfg_pack_qkv(rfg_context *ctx, const rfg_tensor *dst, const rfg_tenso
 }
 
 rfg_status rfg_pack_gate_up(rfg_context *ctx, const rfg_tensor *dst, const rfg_tensor *gate, const rfg_tensor *up,
-                            int interleaved, rfg_stream stream)
+                            rfg_gates gates, rfg_stream stream)
 {
     const struct parts p = {
-        .fn = "rfg_pack_gate_up", .n = 2, .names = { "gate", "up" }, .t = { gate, up }, .interleaved = interleaved != 0
+        .fn = "rfg_pack_gate_up", .n = 2, .names = { "gate", "up" }, .t = { gate, up }, .gates = gates
     };
     return pack(ctx, dst, &p, stream);
 }

@@ -278,7 +278,7 @@ static rfg_gemm_params product_params(const struct moe *m, const rfg_tensor *x_s
     if (first) {
         g.gated = 1;
         g.act = p->act;
-        g.gate_halves = p->gate_halves;
+        g.gates = p->gates;
         g.limit = p->limit;
         g.alpha = p->alpha;
         g.rows = &m->rows;

@@ -148,7 +148,7 @@ START_TEST(older_user_databases_are_taken_over)
     setenv("XDG_DATA_HOME", dir, 1);
     ck_assert_int_eq(shell("mkdir %s/rfg", dir), 0);
     snprintf(old, sizeof(old), "%s/rfg/user-v1.db", dir);
-    snprintf(new, sizeof(new), "%s/rfg/user-v3.db", dir);
+    snprintf(new, sizeof(new), "%s/rfg/user-v4.db", dir);
     sql(old, "PRAGMA journal_mode=WAL");
     sql(old, schema_1);
     ck_assert_int_eq(shell("cp %s %s.before", old, old), 0);
@@ -186,8 +186,8 @@ END_TEST
 static const struct {
     const char *sql, *says, *says_too;
 } foreign[] = {
-    { "pragma user_version=7", "schema 7", "at most 3" },
-    { "pragma user_version=-1", "schema -1", "at most 3" },
+    { "pragma user_version=7", "schema 7", "at most 4" },
+    { "pragma user_version=-1", "schema -1", "at most 4" },
     { "pragma application_id=1196444487", "application_id 0x47504b47", "must be 0x52464731" },
     { "pragma application_id=0", "application_id 0x00000000", "another application" },
 };
@@ -510,7 +510,7 @@ START_TEST(default_paths)
     char built[200];
     snprintf(built, sizeof(built), "%s/share", dir);
     setenv("RFG_SYSTEM_DB", built, 1);
-    ck_assert_int_eq(shell("mkdir -p %s; cd %s; touch zz7_60-v3.db zz7_80-v3.db zz7_x_64-v3.db zz77_64-v3.db "
+    ck_assert_int_eq(shell("mkdir -p %s; cd %s; touch zz7_60-v4.db zz7_80-v4.db zz7_x_64-v4.db zz77_64-v4.db "
                            "zz7_64-v9.db",
                            built, built),
                      0);
@@ -520,7 +520,7 @@ START_TEST(default_paths)
     static const int cus[][2] = { { 60, 60 }, { 64, 60 }, { 70, 60 }, { 71, 80 }, { 500, 80 } };
     for (int i = 0; i < 5; i++) {
         p = rfg_db_system_path("zz7", cus[i][0]);
-        snprintf(expect, sizeof(expect), "%s/zz7_%d-v3.db", built, cus[i][1]);
+        snprintf(expect, sizeof(expect), "%s/zz7_%d-v4.db", built, cus[i][1]);
         ck_assert_str_eq(p, expect);
         free(p);
     }

@@ -216,7 +216,7 @@ static void describe_mixture(const struct mixture *m, char *text, size_t size)
         s2 = rfg_tensor_1d(at[7], m->scale, tensor ? E : r2);
     }
     rfg_tensor one = rfg_tensor_1d(at[8], RFG_F32, 1), other = rfg_tensor_1d(at[9], RFG_F32, 1);
-    rfg_moe_params p = { .size = sizeof(p), .act = m->act, .gate_halves = 1, .weights_first = m->weights_first };
+    rfg_moe_params p = { .size = sizeof(p), .act = m->act, .weights_first = m->weights_first };
     p.x_per = p.w_per = m->per;
     p.w1_scale = m->scale ? &s1 : NULL;
     p.w2_scale = m->scale ? &s2 : NULL;

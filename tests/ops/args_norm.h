@@ -136,9 +136,9 @@ static void act_swiglu(struct call *c)
 {
     c->act.act = RFG_ACT_SWIGLUOAI;
 }
-static void act_interleaved(struct call *c)
+static void act_gates(struct call *c)
 {
-    c->act.interleaved = 1;
+    c->act.gates = RFG_GATES_INTERLEAVED;
 }
 static void alpha_nan(struct call *c)
 {
@@ -165,8 +165,7 @@ static const struct wrong mul_wrongs[] = {
     { NULL, NULL },
 };
 static const struct wrong act_wrongs[] = {
-    { "act", act_negative }, { "act", act_7 },
-    { "act", act_swiglu },   { "interleaved", act_interleaved },
-    { "alpha", alpha_nan },  { "limit", limit_negative },
+    { "act", act_negative }, { "act", act_7 },       { "act", act_swiglu },
+    { "gates", act_gates },  { "alpha", alpha_nan }, { "limit", limit_negative },
     { NULL, NULL },
 };

@@ -12,9 +12,10 @@ static void packs(void)
     refused(rfg_pack_qkv(ctx, NULL, &one, &one, &none, NULL), INVALID, "rfg_pack_qkv", "dst");
     refused(rfg_pack_qkv(ctx, &dst, &one, &one, &one, NULL), INVALID, "rfg_pack_qkv", "dst");
     refused(rfg_pack_qkv(ctx, &dst, &one, &one, &none, ctx), INVALID, "", "stream");
-    refused(rfg_pack_gate_up(NULL, &dst, &one, &one, 0, NULL), INVALID, "rfg_pack_gate_up", "ctx");
-    refused(rfg_pack_gate_up(ctx, &dst, &all, &one, 0, NULL), INVALID, "rfg_pack_gate_up", "dst");
-    refused(rfg_pack_gate_up(ctx, &dst, &all, &none, 1, NULL), INVALID, "rfg_pack_gate_up", "gate");
+    refused(rfg_pack_gate_up(NULL, &dst, &one, &one, RFG_GATES_HALVES, NULL), INVALID, "rfg_pack_gate_up", "ctx");
+    refused(rfg_pack_gate_up(ctx, &dst, &all, &one, RFG_GATES_HALVES, NULL), INVALID, "rfg_pack_gate_up", "dst");
+    refused(rfg_pack_gate_up(ctx, &dst, &all, &none, RFG_GATES_INTERLEAVED, NULL), INVALID, "rfg_pack_gate_up", "gate");
+    refused(rfg_pack_gate_up(ctx, &dst, &one, &one, (rfg_gates)-1, NULL), INVALID, "rfg_pack_gate_up", "gates");
     refused(rfg_pack_fnuz(NULL, &dst, &all, NULL, NULL, NULL), INVALID, "rfg_pack_fnuz", "ctx");
     for (int i = 0; i < 8; i++)
         ck_assert_uint_eq(to[i], i + 1);

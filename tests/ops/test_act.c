@@ -27,11 +27,11 @@ static const struct op_case shapes[] = {
     { "act_and_mul f32->f32 M=4 N=260 act=gelu", R, false },
     { "act_and_mul bf16->bf16 M=7 N=1000 act=relu2", R, false },
     { "act_and_mul f16->f16 M=7 N=200 act=relu", R, false },
-    { "act_and_mul bf16->bf16 M=4 N=2880 act=swigluoai interleaved=1", R, false },
+    { "act_and_mul bf16->bf16 M=4 N=2880 act=swigluoai gates=interleaved", R, false },
     { "act_and_mul f32->f32 M=3 N=100 act=swigluoai", R, false },
     { "act_and_mul bf16->bf16 M=2 N=512 act=none", R, false },
     { "act_and_mul bf16->bf16 M=1 N=1", R, false },
-    { "act_and_mul f16->f16 M=3 N=7 interleaved=1", R, false },
+    { "act_and_mul f16->f16 M=3 N=7 gates=interleaved", R, false },
     { "act_and_mul bf16->bf16 M=33 N=1001 act=gelu", R, false },
     { "act_and_mul f32->f32 M=11 N=3", R, false },
     { "act_and_mul bf16->bf16 M=600 N=24", R, false },
@@ -59,7 +59,7 @@ static const struct op_case quantised[] = {
     { "act_and_mul f32->i8 M=4 N=520 scale=group", R, false },
     { "act_and_mul f16->e5m2 M=2 N=129 scale=group", R, false },
     { "act_and_mul f16->e4m3 M=4 N=1 scale=group", R, false },
-    { "act_and_mul bf16->e4m3 M=4 N=2880 act=swigluoai interleaved=1 scale=group plain=1", R, false },
+    { "act_and_mul bf16->e4m3 M=4 N=2880 act=swigluoai gates=interleaved scale=group plain=1", R, false },
     { "act bf16->e4m3 M=8 N=4096 act=none scale=token", R, false },
     { "act bf16->e4m3 M=3 N=100 act=relu scale=token", R, false }, /* waves without a chunk */
     { "act bf16->e4m3 M=40 N=1 act=relu2 scale=token", R, false },
@@ -75,7 +75,7 @@ static const struct op_case layouts[] = {
     { "act_and_mul bf16->e4m3 M=5 N=516 ldy=517 scale=group", R, false },
     { "act_and_mul bf16->bf16 M=4 N=512", R, true },
     { "act_and_mul f32->e4m3 M=4 N=512 scale=group scale_columns=1", R, true },
-    { "act_and_mul bf16->bf16 M=6 N=256 interleaved=1 align=4 align_y=8", R, false },
+    { "act_and_mul bf16->bf16 M=6 N=256 gates=interleaved align=4 align_y=8", R, false },
     { "act bf16->bf16 M=5 N=1024 inplace=1", R, false },
     { "act f16->e4m3 M=5 N=300 ldx=304 ldy=304 inplace=1 scale=token plain=1", R, false },
 };
@@ -274,8 +274,8 @@ START_TEST(refusals)
     refused(false, true, 0, WORDS("alpha is 1.5, limit 0", "must be 0, act is not swigluoai"));
     g.p.act = RFG_ACT_SWIGLUOAI;
     refused(false, true, 0, WORDS("rfg_op_act:", "RFG_ACT_SWIGLUOAI", "only rfg_op_act_and_mul"));
-    g.p.interleaved = 1;
-    refused(false, true, 0, WORDS("interleaved is not 0"));
+    g.p.gates = RFG_GATES_INTERLEAVED;
+    refused(false, true, 0, WORDS("gates is RFG_GATES_INTERLEAVED"));
     g.ty.data = g.x;
     refused(true, true, 0, WORDS("y [", "overlaps x [", "may not alias"));
     g.tx = rfg_tensor_2d(g.x, RFG_BF16, 4, 256, 256);

@@ -50,8 +50,8 @@ static const struct op_case layouts[] = {
     { "gemm e4m3,e4m3->f32 M=70 N=10 K=0 w_scale=f32 x_scale=f32 bias=1 btype=f32", R, false },
     { "gemm e4m3,e4m3->f32 M=2 N=10 K=0" BLOCKS, R, false },
     { "gemm e4m3,e4m3->bf16 M=0 N=10 K=16" ROWS, R, false },
-    { "gemm e4m3,e4m3->f32 M=6 N=48 K=256 act=silu" ROWS, R, false },
-    { "gemm e4m3,e4m3->f32 M=6 N=48 K=256 act=gelu bias=1 btype=f32" BLOCKS, R, false },
+    { "gemm e4m3,e4m3->f32 M=6 N=48 K=256 act=silu gates=interleaved" ROWS, R, false },
+    { "gemm e4m3,e4m3->f32 M=6 N=48 K=256 act=gelu gates=interleaved bias=1 btype=f32" BLOCKS, R, false },
     { "gemm i8,i8->bf16 M=20 N=70 K=256 residual=1 inplace=1" ROWS, R, false },
     { "gemm e4m3fnuz,e4m3fnuz->f32 M=19 N=41 K=160 residual=1" BLOCKS, R, false },
     { "gemm e4m3,e4m3->f32 M=12 N=48 K=256" ROWS, S, false },
@@ -63,7 +63,7 @@ static const struct op_case layouts[] = {
     { "gemm e4m3,e4m3->f32 M=16 N=40 K=64 experts=3 w_scale=f32", S, false },
     { "gemm e4m3,e4m3->f32 M=24 N=140 K=400" BLOCKS " fast=1", S, false },
     { "gemm e5m2,e5m2->f32 M=24 N=70 K=400 fast=1", S, false },
-    { "gemm e4m3,e4m3->bf16 M=40 N=64 K=304 act=silu bias=1 btype=f32" BLOCKS " fast=1", R, false },
+    { "gemm e4m3,e4m3->bf16 M=40 N=64 K=304 act=silu gates=interleaved bias=1 btype=f32" BLOCKS " fast=1", R, false },
     { "gemm e4m3,e4m3->f32 M=40 N=66 K=304 residual=1 ldx=320 ldw=336 ldy=68" ROWS " fast=1", R, false },
 };
 
@@ -97,7 +97,7 @@ static const struct op_case kernels[] = {
       "gemm_tile{tile_m=64,tile_n=64,tile_k=128,waves_m=2,waves_n=2,buffers=1,split_k=1}" },
     { "gemm e5m2,e5m2->f32 M=70 N=90 K=336" ROWS " bias=1 btype=f32", R, false,
       "gemm_tile{tile_m=64,tile_n=64,tile_k=64,waves_m=2,waves_n=2,buffers=2,split_k=1}" },
-    { "gemm e4m3fnuz,e4m3fnuz->bf16 M=40 N=72 K=400" ROWS " act=silu", R, false,
+    { "gemm e4m3fnuz,e4m3fnuz->bf16 M=40 N=72 K=400" ROWS " act=silu gates=interleaved", R, false,
       "gemm_tile{tile_m=64,tile_n=64,tile_k=128,waves_m=2,waves_n=2,buffers=1,split_k=1}" },
     { "gemm i8,i8->f32 M=40 N=150 K=400" BLOCKS, R, false,
       "gemm_tile{tile_m=64,tile_n=64,tile_k=128,waves_m=2,waves_n=2,buffers=1,split_k=1}" },
@@ -119,7 +119,7 @@ static const struct op_case kernels[] = {
       "gemm_thin_mma{tile_m=32,frags_n=1,k_waves=4,unroll=2,split_k=4}" },
     { "gemm i8,i8->f32 M=30 N=150 K=1040" BLOCKS, R, false,
       "gemm_thin_mma{tile_m=32,frags_n=2,k_waves=4,unroll=2,split_k=4}" },
-    { "gemm i8,i8->f32 M=7 N=72 K=7168" ROWS " act=silu", R, false,
+    { "gemm i8,i8->f32 M=7 N=72 K=7168" ROWS " act=silu gates=interleaved", R, false,
       "gemm_thin_mma{tile_m=8,frags_n=1,k_waves=7,unroll=4,split_k=4}" },
     /* One set of sums and two; each operand as A; rows, columns and blocks that don't exist; k in shares. */
     { "gemm e4m3,e4m3->f32 M=60 N=200 K=2064" BLOCKS " fast=1", R, false,
@@ -136,7 +136,7 @@ static const struct op_case kernels[] = {
       "gemm_wgmma{swap=1,tile_m=128,tile_n=64,tile_k=256,stages=2,split=1}" },
     { "gemm e4m3,e4m3->bf16 M=33 N=200 K=2048" ROWS " bias=1 btype=f32 fast=1", R, false,
       "gemm_wgmma{swap=1,tile_m=64,tile_n=64,tile_k=256,stages=4,split=4}" },
-    { "gemm e5m2,e5m2->f32 M=64 N=128 K=1024 act=silu fast=1", R, false,
+    { "gemm e5m2,e5m2->f32 M=64 N=128 K=1024 act=silu gates=interleaved fast=1", R, false,
       "gemm_wgmma{swap=1,tile_m=64,tile_n=64,tile_k=256,stages=2,split=2}" },
     { "gemm i8,i8->f32 M=60 N=200 K=2064" BLOCKS, R, false,
       "gemm_wgmma{swap=1,tile_m=64,tile_n=64,tile_k=256,stages=2,split=3}" },
@@ -153,8 +153,8 @@ static const struct op_case outputs[] = {
     { "gemm e4m3,e4m3->e4m3 M=17 N=96 K=1024 w_scale=f32 x_scale=f32 bias=1 btype=f32", R, false },
     { "gemm e4m3fnuz,e4m3fnuz->e4m3fnuz M=40 N=130 K=256" BLOCKS, R, false },
     { "gemm i8,i8->i8 M=70 N=66 K=336" ROWS, R, false },
-    { "gemm bf16,bf16->e4m3 M=12 N=96 K=256 act=silu", R, false },
-    { "gemm bf16,bf16->i8 M=6 N=48 K=128 act=gelu halves=1 ldy=31", R, false },
+    { "gemm bf16,bf16->e4m3 M=12 N=96 K=256 act=silu gates=interleaved", R, false },
+    { "gemm bf16,bf16->i8 M=6 N=48 K=128 act=gelu ldy=31", R, false },
     { "gemm bf16,i4->e4m3 M=8 N=64 K=256 w_scale=f16 w_group=128 packed=1", R, false },
     { "gemm bf16,bf16->e4m3 M=20 N=64 K=128 experts=4 top=2 weights=1", R, false },
     { "gemm bf16,bf16->e5m2 M=24 N=72 K=256", S, false },
@@ -170,7 +170,7 @@ static const struct op_case outputs[] = {
       "gemm_tile{tile_m=64,tile_n=64,tile_k=64,waves_m=2,waves_n=2,buffers=1,split_k=2}" },
     { "gemm e4m3,e4m3->e4m3 M=70 N=90 K=528" ROWS, R, false,
       "gemm_tile{tile_m=64,tile_n=64,tile_k=128,waves_m=2,waves_n=2,buffers=1,split_k=1}" },
-    { "gemm bf16,bf16->e4m3 M=70 N=132 K=272 act=silu", R, false,
+    { "gemm bf16,bf16->e4m3 M=70 N=132 K=272 act=silu gates=interleaved", R, false,
       "gemm_tile{tile_m=64,tile_n=64,tile_k=64,waves_m=2,waves_n=2,buffers=1,split_k=1}" },
     { "gemm bf16,bf16->e4m3 M=30 N=70 K=2048", R, false,
       "gemm_thin_mma{tile_m=32,frags_n=4,k_waves=4,unroll=2,split_k=1}" },
@@ -178,8 +178,10 @@ static const struct op_case outputs[] = {
       "gemm_wgmma{swap=1,tile_m=64,tile_n=64,tile_k=256,stages=4,split=4}" },
     /* gemm_tile_wgmma: rows aligned and not, pieces that begin within 16 bytes, clusters, experts. */
     { "gemm bf16,bf16->e4m3 M=300 N=208 K=264 bias=1", R, false, "gemm_tile_wgmma{tile_n=112,cluster=1}" },
-    { "gemm bf16,bf16->i8 M=130 N=272 K=136 act=silu ldy=139", R, false, "gemm_tile_wgmma{tile_n=128,cluster=1}" },
-    { "gemm bf16,bf16->e4m3 M=300 N=224 K=256 act=silu", R, false, "gemm_tile_wgmma{tile_n=112,cluster=2}" },
+    { "gemm bf16,bf16->i8 M=130 N=272 K=136 act=silu gates=interleaved ldy=139", R, false,
+      "gemm_tile_wgmma{tile_n=128,cluster=1}" },
+    { "gemm bf16,bf16->e4m3 M=300 N=224 K=256 act=silu gates=interleaved", R, false,
+      "gemm_tile_wgmma{tile_n=112,cluster=2}" },
     { "gemm e4m3,e4m3->e4m3 M=300 N=300 K=528" ROWS " fast=1", R, false, "gemm_tile_wgmma{tile_n=176,cluster=2}" },
     { "gemm e5m2,e5m2->e5m2 M=140 N=256 K=528" BLOCKS " fast=1", R, false, "gemm_tile_wgmma{tile_n=96,cluster=1}" },
     { "gemm f16,f16->e4m3 M=40 N=256 K=512", S, false, "gemm_tile64_wgmma{tile_n=96}" },
@@ -491,8 +493,8 @@ START_TEST(refusals)
     refused(ctx, &p, RFG_I4, "x is i4: must be bf16, f16 or f32, or e4m3, e4m3fnuz, e5m2, i8 or e2m1");
     p = (rfg_gemm_params){ .size = sizeof(p), .fast_accum = 1 };
     refused(ctx, &p, RFG_I8, "fast_accum is 1: must be 0, x is i8, no fp8");
-    p = (rfg_gemm_params){ .size = sizeof(p), .gate_halves = 3 };
-    refused(ctx, &p, RFG_E4M3, "gate_halves 3, limit 0, alpha 0: must be 0, it is not gated");
+    p = (rfg_gemm_params){ .size = sizeof(p), .gates = RFG_GATES_INTERLEAVED };
+    refused(ctx, &p, RFG_E4M3, "gates 1, limit 0, alpha 0: must be 0, it is not gated");
     p = (rfg_gemm_params){ .size = sizeof(p), .bias = &half };
     t = rfg_tensor_1d(w_scale, RFG_F16, 130);
     p.bias = &t;

@@ -31,6 +31,7 @@ static void draw(char *text, const struct format *f, uint64_t *state)
                                                                                        "i8" };
     static const char *const pers[] = { "tensor", "row", "block" };
     static const char *const acts[] = { "silu", "gelu", "gelu_tanh", "relu", "relu2", "swigluoai" };
+    static const char *const gates[] = { "halves", "interleaved" };
     static const char *const routings[] = { "uniform", "zipf", "one" };
     static const int groups[] = { 32, 64, 96, 128 };
     uint64_t seed = *state;
@@ -64,7 +65,7 @@ static void draw(char *text, const struct format *f, uint64_t *state)
     if (packed && (!codes || f->mx))
         op_say(text, " packed=1");
     if (gated)
-        op_say(text, " act=%s halves=%d limit=%d", ONE_OF(acts), BELOW(2), BELOW(2) * BELOW(9));
+        op_say(text, " act=%s gates=%s limit=%d", ONE_OF(acts), ONE_OF(gates), BELOW(2) * BELOW(9));
     if (BELOW(3) == 0)
         op_say(text, " bias=1%s", codes || BELOW(3) == 0 ? " btype=f32" : "");
     if (BELOW(2)) {

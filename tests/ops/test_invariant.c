@@ -130,6 +130,7 @@ static char *run(const struct memory *m, int64_t first, int64_t n)
         w = rfg_tensor_prepacked(m->packed, c->x, c->n, c->k);
     if (is_gemm(c)) {
         rfg_gemm_params p = { .size = sizeof(p), .gated = c->kind == GATED };
+        p.gates = p.gated ? RFG_GATES_INTERLEAVED : RFG_GATES_HALVES;
         MUST(rfg_op_gemm(m->ctx, &y, &x, &w, &p, NULL));
     } else {
         rfg_quant q = { sizeof(q), c->kind == GROUP ? RFG_SCALE_GROUP : RFG_SCALE_TOKEN, &y, &scale, 0 };
@@ -390,7 +391,7 @@ START_TEST(one_order_serves_all_sizes)
         "gemm bf16,bf16->bf16 M=%d N=3000 K=77 align=2" INV,
         "gemm f32,f32->f32 M=%d N=512 K=4096" INV,
         "gemm bf16,bf16->bf16 M=%d N=4096 K=4096 packed=1" INV,
-        "gemm bf16,bf16->bf16 M=%d N=28672 K=4096 act=silu" INV,
+        "gemm bf16,bf16->bf16 M=%d N=28672 K=4096 act=silu gates=interleaved" INV,
         "rmsnorm bf16->bf16 M=%d N=7168" INV,
         "rmsnorm f32->f32 M=%d N=77 align=4 align_y=4" INV,
         "add_rmsnorm bf16->e4m3 M=%d N=4096 scale=token" INV,

@@ -284,7 +284,7 @@ static void new_call(struct call *c, const struct form *f, rfg_context *ctx, uin
     c->p.x_codes = f->codes;
     c->p.rounding = f->rounding;
     c->p.act = f->act;
-    c->p.gate_halves = f->halves;
+    c->p.gates = f->halves ? RFG_GATES_HALVES : RFG_GATES_INTERLEAVED;
     c->p.limit = f->limit;
     c->p.weights_first = f->weights_first;
     ck_assert_msg(rfg_moe_workspace_bytes(&c->y.t, &c->x.t, &c->w1.t, &c->w2.t, &c->ids.t, &c->weights.t, &c->p,
@@ -537,7 +537,7 @@ static void run_apart(struct call *c, rfg_context *ctx)
     a.tokens = sum.tokens = c->p.tokens;
     first.gated = 1;
     first.act = f->act;
-    first.gate_halves = f->halves;
+    first.gates = c->p.gates;
     first.rows = &rows.t;
     sum.residual = c->p.residual;
     ck_assert_msg(rfg_op_moe_align(ctx, &rows.t, &c->ids.t, &a, NULL) == RFG_OK &&

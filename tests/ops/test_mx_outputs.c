@@ -45,7 +45,7 @@ static const struct op_case activations[] = {
     { "act_and_mul f16->e2m1 M=3 N=96 act=gelu scale=mx rounding=down scale_columns=1", R, false },
     { "act_and_mul f32->e4m3 M=4 N=544 scale=mx rounding=ceil", R, false },
     { "act_and_mul f32->e2m1 M=9 N=32 act=relu2 scale=mx rounding=up", R, false },
-    { "act_and_mul bf16->e2m1 M=4 N=2880 act=swigluoai interleaved=1 scale=mx rounding=up plain=1", R, false },
+    { "act_and_mul bf16->e2m1 M=4 N=2880 act=swigluoai gates=interleaved scale=mx rounding=up plain=1", R, false },
     { "act_and_mul bf16->e4m3 M=5 N=512 ldx=1040 ldy=520 scale=mx rounding=even", R, false },
     { "act_and_mul f16->e2m1 M=5 N=160 ldy=162 align=4 align_y=2 scale=mx rounding=up", R, false },
     { "act_and_mul f32->e2m1 M=4 N=512 scale=mx rounding=even scale_columns=1", R, true },
@@ -90,7 +90,7 @@ static void draw(char *text, uint64_t *state)
     } else {
         op_say(text, " act=%s", ONE_OF(acts));
         if (op[3] && BELOW(4) == 0)
-            op_say(text, " interleaved=1");
+            op_say(text, " gates=interleaved");
     }
     if (BELOW(3) == 0)
         op_say(text, " ldx=%d ldy=%d", 2 * n + BELOW(9), n + 2 * BELOW(9));

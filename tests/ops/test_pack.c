@@ -73,11 +73,11 @@ START_TEST(joins_rows)
         }
         ck_assert_uint_eq(host[80 * ld], 0);
         rfg_tensor gate = source(0, 40, ld), up = source(40, 40, ld);
-        for (int interleaved = 0; interleaved < 2; interleaved++) {
-            ck_assert_msg(rfg_pack_gate_up(ctx, &dst, &gate, &up, interleaved, NULL) == RFG_OK, "%s", rfg_last_error());
+        for (rfg_gates gates = RFG_GATES_HALVES; gates <= RFG_GATES_INTERLEAVED; gates++) {
+            ck_assert_msg(rfg_pack_gate_up(ctx, &dst, &gate, &up, gates, NULL) == RFG_OK, "%s", rfg_last_error());
             fetch();
             for (int r = 0; r < 80; r++)
-                expect_row(host + r * ld, interleaved ? r / 2 + r % 2 * 40 : r, ld, "gate and up");
+                expect_row(host + r * ld, gates ? r / 2 + r % 2 * 40 : r, ld, "gate and up");
         }
         close_device();
     }
@@ -101,7 +101,7 @@ START_TEST(joins_prepacked)
     ck_assert_mem_eq(host, want, sizeof(want));
     rfg_tensor gate = source(0, 48, APART), up = source(48, 32, APART);
     ck_assert_int_eq(rfg_device_memset(ctx, device, 0, sizeof(want), NULL), RFG_OK);
-    ck_assert_msg(rfg_pack_gate_up(ctx, &dst, &gate, &up, 0, NULL) == RFG_OK, "%s", rfg_last_error());
+    ck_assert_msg(rfg_pack_gate_up(ctx, &dst, &gate, &up, RFG_GATES_HALVES, NULL) == RFG_OK, "%s", rfg_last_error());
     fetch();
     ck_assert_mem_eq(host, want, sizeof(want));
     close_device();
@@ -126,9 +126,9 @@ START_TEST(refused)
     REFUSED(rfg_pack_qkv(ctx, &dst, NULL, &b, &c, NULL), "q is NULL");
     REFUSED(rfg_pack_qkv(ctx, &dst, &a, NULL, &c, NULL), "k is NULL");
     REFUSED(rfg_pack_qkv(ctx, &dst, &a, &b, NULL, NULL), "v is NULL");
-    REFUSED(rfg_pack_gate_up(ctx, &two, NULL, &b, 0, NULL), "rfg_pack_gate_up: gate is NULL");
-    REFUSED(rfg_pack_gate_up(ctx, &two, &a, NULL, 0, NULL), "up is NULL");
-    REFUSED(rfg_pack_gate_up(ctx, &dst, &a, &b, 0, NULL), "dst has 48 rows: must have 32");
+    REFUSED(rfg_pack_gate_up(ctx, &two, NULL, &b, RFG_GATES_HALVES, NULL), "rfg_pack_gate_up: gate is NULL");
+    REFUSED(rfg_pack_gate_up(ctx, &two, &a, NULL, RFG_GATES_HALVES, NULL), "up is NULL");
+    REFUSED(rfg_pack_gate_up(ctx, &dst, &a, &b, RFG_GATES_HALVES, NULL), "dst has 48 rows: must have 32");
     REFUSED(rfg_pack_qkv(ctx, &dst, &a, &b, &c, ctx), "stream");
     wrong = b;
     wrong.dtype = RFG_F16;
@@ -137,7 +137,7 @@ START_TEST(refused)
     REFUSED(rfg_pack_qkv(ctx, &dst, &a, &wrong, &c, NULL), "k");
     wrong = b;
     wrong.shape[1] = K - 1;
-    REFUSED(rfg_pack_gate_up(ctx, &two, &a, &wrong, 0, NULL), "up has 63 columns: must have dst's 64");
+    REFUSED(rfg_pack_gate_up(ctx, &two, &a, &wrong, RFG_GATES_HALVES, NULL), "up has 63 columns: must have dst's 64");
     wrong = b;
     wrong.data = device + 32 * K - 1;
     REFUSED(rfg_pack_qkv(ctx, &dst, &a, &b, &wrong, NULL), "overlap");
@@ -149,10 +149,15 @@ START_TEST(refused)
     wrong = packed;
     wrong.data = device + 1;
     REFUSED(rfg_pack_qkv(ctx, &wrong, &a, &b, &c, NULL), "dst is at");
-    REFUSED(rfg_pack_gate_up(ctx, &packed2, &a, &b, 1, NULL), "interleaved is 1 and dst prepacked");
+    REFUSED(rfg_pack_gate_up(ctx, &packed2, &a, &b, RFG_GATES_INTERLEAVED, NULL),
+            "gates is RFG_GATES_INTERLEAVED and dst prepacked");
+    rfg_gemm_params p = { .size = sizeof(p), .gated = 1 };
+    rfg_tensor x = rfg_tensor_2d(device, RFG_BF16, 2, K, K), y = rfg_tensor_2d(device + 40 * K, RFG_BF16, 2, 16, 16);
+    REFUSED(rfg_op_gemm(ctx, &y, &x, &packed2, &p, NULL), "by rfg_pack_gate_up(..., RFG_GATES_INTERLEAVED)");
     wrong = source(0, 20, K);
     rfg_tensor other = source(20, 12, K);
-    REFUSED(rfg_pack_gate_up(ctx, &two, &wrong, &other, 1, NULL), "must have as many");
+    REFUSED(rfg_pack_gate_up(ctx, &two, &wrong, &other, RFG_GATES_INTERLEAVED, NULL), "must have as many");
+    REFUSED(rfg_pack_gate_up(ctx, &two, &a, &b, (rfg_gates)2, NULL), "gates is 2: must be RFG_GATES_HALVES or");
     fetch();
     for (int i = 0; i < MOST; i++)
         ck_assert_uint_eq(host[i], 0);

@@ -222,7 +222,7 @@ static const struct member {
 #type, #name, sizeof(type), offsetof(type, name), kind, value, __VA_ARGS__                                     \
     }
     M(rfg_act_params, act, INT, RFG_ACT_RELU, act, act_and_mul),
-    M(rfg_act_params, interleaved, INT, 1, act, act_and_mul),
+    M(rfg_act_params, gates, INT, 1, act, act_and_mul),
     M(rfg_act_params, alpha, REAL, 2, act, act_and_mul),
     M(rfg_act_params, limit, REAL, .5, act, act_and_mul),
     M(rfg_act_params, quant, QUANT, 0, act, act_and_mul),
@@ -245,7 +245,7 @@ static const struct member {
     M(rfg_gemm_params, x_per, INT, RFG_GEMM_SCALE_ROW, gemm, gated),
     M(rfg_gemm_params, w_per, INT, RFG_GEMM_SCALE_ROW, gemm, gated),
     M(rfg_gemm_params, fast_accum, INT, 1, gemm, gated),
-    M(rfg_gemm_params, gate_halves, INT, 1, gemm, gated),
+    M(rfg_gemm_params, gates, INT, 1, gemm, gated),
     M(rfg_gemm_params, offsets, TENSOR, 0, gemm, gated),
     M(rfg_gemm_params, rows, TENSOR, 0, gemm, gated),
     M(rfg_gemm_params, weights, TENSOR, 0, gemm, gated),
@@ -295,7 +295,7 @@ static const struct member {
     M(rfg_moe_sum_params, tokens, TENSOR, 0, moe_sum),
     M(rfg_moe_params, experts, LONG, 3, moe),
     M(rfg_moe_params, act, INT, RFG_ACT_RELU, moe),
-    M(rfg_moe_params, gate_halves, INT, 1, moe),
+    M(rfg_moe_params, gates, INT, 1, moe),
     M(rfg_moe_params, limit, REAL, .5, moe),
     M(rfg_moe_params, alpha, REAL, 2, moe),
     M(rfg_moe_params, weights_first, INT, 1, moe),

@@ -213,7 +213,7 @@ else
     echo "SKIPPED: hiding the build tree takes root (unshare -m)"
     sh "$tmp/alone.sh" keep >"$tmp/out" || { cat "$tmp/out"; fail "the moved tree"; }
 fi
-grep -q "^system  $root/share/rfg/sm_90_132-v3.db" "$tmp/out" || { cat "$tmp/out"; fail "rfg-db path in the moved tree"; }
+grep -q "^system  $root/share/rfg/sm_90_132-v4.db" "$tmp/out" || { cat "$tmp/out"; fail "rfg-db path in the moved tree"; }
 [ ! -e "$tmp/planted-worker" ] || fail "a program in the build's path was started"
 [ -s "$tmp/installed-worker" ] || fail "the moved rfg-compile was not started"
 echo "install: $(wc -l <"$tmp/have") symbols exported, example runs from C and C++, shared and static; the tree can be moved"

@@ -58,14 +58,14 @@ def new_quant(like: Tensor, kind: str, dtype: Any, shape: Optional[Tuple[int, ..
 def gemm(
     x: Tensor, w: Tensor, bias: Optional[Tensor] = None, *, out: Optional[Tensor] = None, dtype: Any = None,
     w_scale: Optional[Tensor] = None, residual: Optional[Tensor] = None, act: Optional[str] = None, x_scale: Optional[Tensor] = None,
-    x_per: str = "tensor", w_per: str = "tensor", fast_accum: bool = False, w_zero: Optional[Tensor] = None, gate_halves: bool = False,
+    x_per: str = "tensor", w_per: str = "tensor", fast_accum: bool = False, w_zero: Optional[Tensor] = None, gates: str = "halves",
     limit: float = 0.0, alpha: float = 0.0, y_scale: Optional[Tensor] = None, stream: Any = None, ctx: Ctx = None
 ) -> Tensor:
     """rfg_op_gemm: Y[M,N] = X[M,K] W[N,K]^T (+ bias[N]) (+ residual), a linear layer (torch.nn.functional.linear).
 
     x [M,K] bf16, f16, f32; w [N,K], x's dtype, or of gemm_prepack(); bias [N], x's dtype or f32; dtype: of a new out.
-    residual [M,N], out's dtype; may be out. act ("silu", "gelu", "gelu_tanh", "relu", "relu2", "swigluoai"): w's rows are gate's and
-    up's in turn (gate_halves: all of gate's first), and Y[M,N/2] = act(gate) * up, both within limit; alpha: swigluoai's.
+    residual [M,N], out's dtype; may be out. act ("silu", "gelu", "gelu_tanh", "relu", "relu2", "swigluoai"): w's rows are gate's,
+    then up's (gates "interleaved": in turn), and Y[M,N/2] = act(gate) * up, both within limit; alpha: swigluoai's.
 
     x and w of codes, e4m3, e4m3fnuz, e5m2 or i8 (then dtype or out says what Y is): x_scale, w_scale, f32 or e8m0, per "tensor" [1], "row"
     [M], [N], or "block" [M,ceil(K/128)], [ceil(N/128),ceil(K/128)]; bias [N], Y's dtype or f32. x and w of mx formats, e4m3 or e2m1 by e2m1,
@@ -84,7 +84,7 @@ def gemm(
     else:
         _rfg.gemm(
             out, x, w, bias=bias, w_scale=w_scale, residual=residual, gated=act is not None, act=act or "silu", x_scale=x_scale,
-            x_per=x_per, w_per=w_per, fast_accum=fast_accum, w_zero=w_zero, gate_halves=gate_halves, limit=limit, alpha=alpha, y_scale=y_scale,
+            x_per=x_per, w_per=w_per, fast_accum=fast_accum, w_zero=w_zero, gates=gates, limit=limit, alpha=alpha, y_scale=y_scale,
             stream=stream, ctx=ctx
         )
     return out
@@ -94,7 +94,7 @@ def grouped_gemm(
     x: Tensor, w: Tensor, offsets: Tensor, rows: Optional[Tensor] = None, weights: Optional[Tensor] = None,
     bias: Optional[Tensor] = None, *, out: Optional[Tensor] = None, dtype: Any = None, w_scale: Optional[Tensor] = None,
     act: Optional[str] = None, x_scale: Optional[Tensor] = None, x_per: str = "tensor", w_per: str = "tensor", fast_accum: bool = False,
-    w_zero: Optional[Tensor] = None, gate_halves: bool = False, limit: float = 0.0, alpha: float = 0.0, y_scale: Optional[Tensor] = None,
+    w_zero: Optional[Tensor] = None, gates: str = "halves", limit: float = 0.0, alpha: float = 0.0, y_scale: Optional[Tensor] = None,
     stream: Any = None, ctx: Ctx = None
 ) -> Tensor:
     """rfg_op_gemm of experts: rows offsets[e] to offsets[e+1] - 1 of Y are products with expert e's w (torch's grouped_mm).
@@ -110,7 +110,7 @@ def grouped_gemm(
         out = empty(x, (m, n // 2 if act else n), dtype)
     _rfg.gemm(
         out, x, w, bias=bias, w_scale=w_scale, gated=act is not None, act=act or "silu", x_scale=x_scale, x_per=x_per, w_per=w_per,
-        fast_accum=fast_accum, w_zero=w_zero, gate_halves=gate_halves, offsets=offsets, rows=rows, weights=weights, limit=limit,
+        fast_accum=fast_accum, w_zero=w_zero, gates=gates, offsets=offsets, rows=rows, weights=weights, limit=limit,
         alpha=alpha, y_scale=y_scale, stream=stream, ctx=ctx
     )
     return out
@@ -144,17 +144,17 @@ def act(
 
 
 def act_and_mul(
-    x: Tensor, act: str = "silu", *, out: Optional[Tensor] = None, interleaved: bool = False, alpha: float = 0.0, limit: float = 0.0,
+    x: Tensor, act: str = "silu", *, out: Optional[Tensor] = None, gates: str = "halves", alpha: float = 0.0, limit: float = 0.0,
     quant: Optional[Quant] = None, stream: Any = None, ctx: Ctx = None
 ) -> Tensor:
     """rfg_op_act_and_mul: Y[M,N] = act(A) B with X = [A, B] of [M,2N] (silu_and_mul of vLLM and AITER).
 
-    act: silu, gelu, gelu_tanh, relu, relu2, swigluoai (alpha, limit), none; interleaved: a row of x is a0 b0 a1 b1 ...
+    act: silu, gelu, gelu_tanh, relu, relu2, swigluoai (alpha, limit), none; gates "interleaved": a row of x is a0 b0 a1 b1 ...
     quant: as for act()."""
     if out is None and quant is None:
         shape = _shape("act_and_mul", "x", x)
         out = empty(x, (*shape[:-1], shape[-1] // 2))
-    _rfg.act_and_mul(out, x, act=act, interleaved=interleaved, alpha=alpha, limit=limit, quant=quant, stream=stream, ctx=ctx)
+    _rfg.act_and_mul(out, x, act=act, gates=gates, alpha=alpha, limit=limit, quant=quant, stream=stream, ctx=ctx)
     return out
 
 
@@ -454,7 +454,7 @@ def moe_workspace_bytes(y: Tensor, x: Tensor, w1: Tensor, w2: Tensor, ids: Tenso
 
 
 def moe(
-    x: Tensor, w1: Tensor, w2: Tensor, ids: Tensor, weights: Tensor, *, act: str = "silu", gate_halves: bool = False, limit: float = 0.0,
+    x: Tensor, w1: Tensor, w2: Tensor, ids: Tensor, weights: Tensor, *, act: str = "silu", gates: str = "halves", limit: float = 0.0,
     alpha: float = 0.0, weights_first: bool = False, fast_accum: bool = False, x_per: str = "tensor", w_per: str = "tensor",
     w1_bias: Optional[Tensor] = None, w2_bias: Optional[Tensor] = None, w1_scale: Optional[Tensor] = None,
     w2_scale: Optional[Tensor] = None, w1_zero: Optional[Tensor] = None, w2_zero: Optional[Tensor] = None,
@@ -464,7 +464,7 @@ def moe(
 ) -> Tensor:
     """rfg_op_moe: a mixture of experts, Y[t] = sum over slots j of weights[t,j] W2[e] (act(gate) * up), e = ids[t,j] (+ residual[t]).
 
-    x [T,H]; w1 [E,2I,H], gate's and up's rows in turn (gate_halves: all of gate's first, as most checkpoints have them); w2 [E,H,I]; ids
+    x [T,H]; w1 [E,2I,H], gate's rows, then up's, as most checkpoints have them (gates "interleaved": in turn); w2 [E,H,I]; ids
     [T,k] i32; weights [T,k] f32. Formats, scales, zero points, biases, act, limit: as of grouped_gemm(). With w1 and w2 of 8 bits x and what
     is between are quantised by row or by block, or by x_scale and h_scale [1]. Of mx formats (x_per and w_per "group") to x_codes, by default
     w1's; rounding: of their e8m0 scales ("exact", which they can't be: "up"). weights_first: they multiply before the activation.
@@ -473,7 +473,7 @@ def moe(
     if out is None:
         out = empty(x, _shape("moe", "x", x), dtype)
     members = dict(
-        act=act, gate_halves=gate_halves, limit=limit, alpha=alpha, weights_first=weights_first, fast_accum=fast_accum, x_per=x_per,
+        act=act, gates=gates, limit=limit, alpha=alpha, weights_first=weights_first, fast_accum=fast_accum, x_per=x_per,
         w_per=w_per, w1_bias=w1_bias, w2_bias=w2_bias, w1_scale=w1_scale, w2_scale=w2_scale, w1_zero=w1_zero, w2_zero=w2_zero,
         x_scale=x_scale, h_scale=h_scale, expert_map=expert_map, tokens=tokens, residual=residual, experts=experts,
         x_codes=0 if x_codes is None else dtype_number(x_codes), rounding=rounding

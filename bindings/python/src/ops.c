@@ -22,6 +22,7 @@ enum member_kind {
     OUTPUT,
     QUANT,
     ACT,
+    GATES,
     PER,
     SCALING,
     ROUNDING,
@@ -84,7 +85,7 @@ PARAMS(gemm, MEMBER(rfg_gemm_params, bias, INPUT), MEMBER(rfg_gemm_params, w_sca
        MEMBER(rfg_gemm_params, residual, INPUT), MEMBER(rfg_gemm_params, gated, INT32),
        MEMBER(rfg_gemm_params, act, ACT), MEMBER(rfg_gemm_params, x_scale, INPUT),
        MEMBER(rfg_gemm_params, w_zero, INPUT), MEMBER(rfg_gemm_params, x_per, PER), MEMBER(rfg_gemm_params, w_per, PER),
-       MEMBER(rfg_gemm_params, fast_accum, INT32), MEMBER(rfg_gemm_params, gate_halves, INT32),
+       MEMBER(rfg_gemm_params, fast_accum, INT32), MEMBER(rfg_gemm_params, gates, GATES),
        MEMBER(rfg_gemm_params, offsets, INPUT), MEMBER(rfg_gemm_params, rows, INPUT),
        MEMBER(rfg_gemm_params, weights, INPUT), MEMBER(rfg_gemm_params, limit, FLOAT),
        MEMBER(rfg_gemm_params, alpha, FLOAT), MEMBER(rfg_gemm_params, y_scale, INPUT));
@@ -92,7 +93,7 @@ CALLER(rfg_op_gemm, rfg_gemm_params, t[0], t[1], t[2])
 CALLER_WITHOUT_PARAMS(rfg_gemm_prepack, t[0], t[1])
 
 static const rfg_act_params act_init = RFG_ACT_PARAMS_INIT;
-PARAMS(act, MEMBER(rfg_act_params, act, ACT), MEMBER(rfg_act_params, interleaved, INT32),
+PARAMS(act, MEMBER(rfg_act_params, act, ACT), MEMBER(rfg_act_params, gates, GATES),
        MEMBER(rfg_act_params, alpha, FLOAT), MEMBER(rfg_act_params, limit, FLOAT),
        MEMBER(rfg_act_params, quant, QUANT));
 CALLER(rfg_op_act, rfg_act_params, t[0], t[1])
@@ -196,10 +197,9 @@ CALLER(rfg_op_moe_sum, rfg_moe_sum_params, t[0], t[1], t[2])
 
 static const rfg_moe_params moe_init = RFG_MOE_PARAMS_INIT;
 PARAMS(moe, MEMBER(rfg_moe_params, experts, INT64), MEMBER(rfg_moe_params, act, ACT),
-       MEMBER(rfg_moe_params, gate_halves, INT32), MEMBER(rfg_moe_params, limit, FLOAT),
-       MEMBER(rfg_moe_params, alpha, FLOAT), MEMBER(rfg_moe_params, weights_first, INT32),
-       MEMBER(rfg_moe_params, fast_accum, INT32), MEMBER(rfg_moe_params, x_per, PER),
-       MEMBER(rfg_moe_params, w_per, PER), MEMBER(rfg_moe_params, w1_bias, INPUT),
+       MEMBER(rfg_moe_params, gates, GATES), MEMBER(rfg_moe_params, limit, FLOAT), MEMBER(rfg_moe_params, alpha, FLOAT),
+       MEMBER(rfg_moe_params, weights_first, INT32), MEMBER(rfg_moe_params, fast_accum, INT32),
+       MEMBER(rfg_moe_params, x_per, PER), MEMBER(rfg_moe_params, w_per, PER), MEMBER(rfg_moe_params, w1_bias, INPUT),
        MEMBER(rfg_moe_params, w2_bias, INPUT), MEMBER(rfg_moe_params, w1_scale, INPUT),
        MEMBER(rfg_moe_params, w2_scale, INPUT), MEMBER(rfg_moe_params, w1_zero, INPUT),
        MEMBER(rfg_moe_params, w2_zero, INPUT), MEMBER(rfg_moe_params, x_scale, INPUT),
@@ -355,6 +355,7 @@ static bool set_member(struct scratch *s, char *params, const struct member *m, 
     static const char *const pers[] = { "tensor", "row", "block", "group", NULL };
     static const char *const scalings[] = { "default", "linear", "llama3", "yarn", NULL };
     static const char *const acts[] = { "silu", "gelu", "gelu_tanh", "relu", "relu2", "swigluoai", "none", NULL };
+    static const char *const gates[] = { "halves", "interleaved", NULL };
     void *to = params + m->offset;
     if (value == Py_None)
         return true; /* as RFG_<OP>_PARAMS_INIT has it */
@@ -393,6 +394,8 @@ static bool set_member(struct scratch *s, char *params, const struct member *m, 
         return set_quant(s, value, to);
     case ACT:
         return words(value, "act", acts, RFG_ACT_SILU, to);
+    case GATES:
+        return words(value, "gates", gates, RFG_GATES_HALVES, to);
     case PER:
         return words(value, m->name, pers, RFG_GEMM_SCALE_TENSOR, to);
     case SCALING:

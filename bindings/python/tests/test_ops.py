@@ -63,7 +63,7 @@ def test_grouped_gemm(rng):
     close(rfg.grouped_gemm(x, w.reshape(36, 64), offsets, rows, weights, bias), (want + bias[expert]) * weights[:, None])
     close(rfg.grouped_gemm(x[rows], w, offsets), want)
     gate, up = np.minimum(want[:, :6], 2), np.clip(want[:, 6:], -2, 2)
-    got = rfg.grouped_gemm(x, w, offsets, rows, act="swigluoai", gate_halves=True, limit=2, alpha=1.5)
+    got = rfg.grouped_gemm(x, w, offsets, rows, act="swigluoai", limit=2, alpha=1.5)
     close(got, gate / (1 + np.exp(-1.5 * gate)) * (up + 1))
     with pytest.raises(rfg.Error, match="offsets is f32: must be i32"):
         rfg.grouped_gemm(x, w, offsets.astype(np.float32), rows)
@@ -77,12 +77,12 @@ def test_moe(rng):
         gate, up = np.split(w1[ids[t, j]] @ x[t], 2)
         want[t] += weights[t, j] * (w2[ids[t, j]] @ (gate / (1 + np.exp(-gate)) * up))
     args = (x, w1, w2, ids, weights)
-    close(rfg.moe(*args, gate_halves=True, residual=residual), want)
+    close(rfg.moe(*args, residual=residual), want)
     out = residual.copy()
-    size = rfg.moe_workspace_bytes(out, *args, gate_halves=True)
-    close(rfg.moe(*args, gate_halves=True, residual=out, out=out, workspace=np.empty(size + 255, np.int8)), want)
+    size = rfg.moe_workspace_bytes(out, *args)
+    close(rfg.moe(*args, residual=out, out=out, workspace=np.empty(size + 255, np.int8)), want)
     with pytest.raises(rfg.Error, match="workspace_bytes %d: must be at least %d" % (size - 1, size)):
-        rfg.moe(*args, gate_halves=True, workspace=np.empty(size + 254, np.int8))
+        rfg.moe(*args, workspace=np.empty(size + 254, np.int8))
     with pytest.raises(rfg.Error, match="rfg_op_moe: y is 5 x 32, x 5 x 32, ids 5 x 3"):
         rfg.moe(x, w1, w2[:, :, :23].copy(), ids, weights)
 
@@ -159,7 +159,7 @@ def test_act(rng, name):
     x = normal(rng, 4, 24)
     close(rfg.act(x, name), reference.act(x, name))
     close(rfg.act_and_mul(x, name), reference.act(x[:, :12], name) * x[:, 12:])
-    close(rfg.act_and_mul(x, name, interleaved=True), reference.act(x[:, ::2], name) * x[:, 1::2])
+    close(rfg.act_and_mul(x, name, gates="interleaved"), reference.act(x[:, ::2], name) * x[:, 1::2])
     y = x.copy()
     assert rfg.act(y, name, out=y) is y
     close(y, reference.act(x, name))

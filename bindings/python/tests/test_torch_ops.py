@@ -63,7 +63,7 @@ CALLS = {
     "linears": lambda: (randn(2, 3, 32), [randn(16, 32), randn(8, 32)], [randn(16), randn(8)]),
     "gated_linear": lambda: (randn(2, 3, 32), randn(16, 32), randn(16, 32), "gelu"),
     "act": lambda: (randn(2, 3, 32), "gelu_tanh"),
-    "act_and_mul": lambda: (randn(2, 3, 32), "silu", True),
+    "act_and_mul": lambda: (randn(2, 3, 32), "silu", "interleaved"),
     "rmsnorm": lambda: (randn(2, 3, 2, 32), randn(32), 1e-5, True),
     "layernorm": lambda: (randn(2, 3, 32), randn(32), randn(32), 1e-5),
     "add_rmsnorm": lambda: (randn(2, 3, 32), randn(2, 3, 32), randn(32)),
@@ -199,7 +199,7 @@ ACTS = {"silu": F.silu, "gelu": F.gelu, "gelu_tanh": lambda a: F.gelu(a, approxi
 for _name, _f in ACTS.items():
     GRADS["act " + _name] = (lambda n=_name: (randn(3, 32, grad=True), n), lambda x, n: ACTS[n](x))
     GRADS["act_and_mul " + _name] = (lambda n=_name: (randn(3, 32, grad=True), n), lambda x, n: ACTS[n](x[:, :16]) * x[:, 16:])
-GRADS["act_and_mul interleaved"] = (lambda: (randn(3, 32, grad=True), "silu", True), lambda x, n, _: F.silu(x[:, ::2]) * x[:, 1::2])
+GRADS["act_and_mul interleaved"] = (lambda: (randn(3, 32, grad=True), "silu", "interleaved"), lambda x, n, _: F.silu(x[:, ::2]) * x[:, 1::2])
 
 
 def gradients(function, args):

@@ -50,7 +50,7 @@ struct tiling gemm_cpu_tiling(const struct cpu_isa *isa, int threads, const stru
                         .prepacked = prob->v[GEMM_PREPACKED],
                         .decoded = is_decoded(prob, dot),
                         .gathered = prob->v[GEMM_TOP] != 0,
-                        .halves = prob->v[GEMM_HALVES] != 0 };
+                        .halves = gemm_halves(prob) };
     int64_t m = prob->v[GEMM_M], n = prob->v[GEMM_N], k = prob->v[GEMM_K];
     t.element = gemm_is_codes(prob) ? 1 : prob->dtype[0] == RFG_F32 ? 4 : 2;
     t.w_element = t.kind == CPU_F32 ? 4 : t.kind == CPU_I8_DOT ? 1 : 2;
@@ -125,12 +125,11 @@ static bool shape_worth(const struct cpu_isa *isa, const struct rfg_param *param
         return rfg_refuse(why, "k_block=%d: for M > 16 needs prefetch=1", p[P_KBLOCK]);
     if (!p[P_KBLOCK] && p[P_PREFETCH] == CPU_PREFETCH_ROWS && m > 16)
         return rfg_refuse(why, "prefetch=1: for M > 16 needs a k_block");
-    if (prob->v[GEMM_PREPACKED] || prob->v[GEMM_HALVES] || is_decoded(prob, dot))
-        return p[P_PREFETCH] == CPU_PREFETCH_NONE ||
-               rfg_refuse(why, "prefetch=%d: does nothing with %s", p[P_PREFETCH],
-                          prob->v[GEMM_PREPACKED] ? "packed=1"
-                          : prob->v[GEMM_HALVES]  ? "halves=1"
-                                                  : "a w that is not of x's dtype");
+    if (prob->v[GEMM_PREPACKED] || gemm_halves(prob) || is_decoded(prob, dot))
+        return p[P_PREFETCH] == CPU_PREFETCH_NONE || rfg_refuse(why, "prefetch=%d: does nothing with %s", p[P_PREFETCH],
+                                                                prob->v[GEMM_PREPACKED] ? "packed=1"
+                                                                : gemm_halves(prob)     ? "gates=halves"
+                                                                                    : "a w that is not of x's dtype");
     if (p[P_PREFETCH] == CPU_PREFETCH_NONE && m >= 4)
         return rfg_refuse(why, "prefetch=0: only for M < 4");
     return true;

@@ -439,7 +439,7 @@ static void run_one(const struct cpu_isa *isa, const struct rfg_device *dev, con
                      gemm_cpu_tiling(isa, dev->cu_count, prob, p, dot),
                      p[P_ROWS],
                      p[P_COLS],
-                     prob->v[GEMM_PREPACKED] || prob->v[GEMM_HALVES] || is_decoded(prob, dot)
+                     prob->v[GEMM_PREPACKED] || gemm_halves(prob) || is_decoded(prob, dot)
                          ? CPU_PREFETCH_NONE
                          : (enum cpu_prefetch)p[P_PREFETCH],
                      a->workspace,

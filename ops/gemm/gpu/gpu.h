@@ -87,7 +87,7 @@ static inline bool tiles_span(const struct rfg_problem *prob, int64_t tile_m, in
     int64_t ldx = row_of_x(prob), ldw = MAX(prob->v[GEMM_LDW], prob->v[GEMM_K]);
     if (prob->v[GEMM_TOP] && tile_m) /* all of X, or of an expert's W */
         tile_m = gemm_all_x_rows(prob);
-    if (prob->v[GEMM_HALVES])
+    if (gemm_halves(prob))
         tile_n = prob->v[GEMM_N];
     return (tile_m * ldx * 2 <= INT32_MAX && tile_n * ldw * 2 <= INT32_MAX) ||
            rfg_refuse(why, "rows of %" PRId64 " and %" PRId64 " elements: tiles must span less than 2 GiB", ldx, ldw);
@@ -98,9 +98,9 @@ static inline bool tiles_span(const struct rfg_problem *prob, int64_t tile_m, in
  */
 static inline bool halves_in_blocks(const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    return !prob->v[GEMM_HALVES] || gemm_scales(prob) != GEMM_SCALES_BLOCKS ||
+    return !gemm_halves(prob) || gemm_scales(prob) != GEMM_SCALES_BLOCKS ||
            prob->v[GEMM_N] % (2 * GEMM_SCALE_BLOCK) == 0 ||
-           rfg_refuse(why, "N=%" PRId64 ": must be a multiple of %d with halves=1, w_per=block", prob->v[GEMM_N],
+           rfg_refuse(why, "N=%" PRId64 ": must be a multiple of %d with gates=halves, w_per=block", prob->v[GEMM_N],
                       2 * GEMM_SCALE_BLOCK);
 }
 
@@ -137,7 +137,7 @@ static inline void common_macros(const struct rfg_problem *prob, struct rfg_kern
     rfg_kernel_macro(k, "OUT_DTYPE", prob->dtype[2]);
     if (gemm_is_limited(prob)) /* nor of these */
         rfg_kernel_macro(k, "LIMITED", 1);
-    if (prob->v[GEMM_HALVES])
+    if (gemm_halves(prob))
         rfg_kernel_macro(k, "HALVES", 1);
     if (prob->v[GEMM_EXPERTS]) {
         rfg_kernel_macro(k, "EXPERTS", 1);

@@ -66,7 +66,7 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     s.twice = rdna3;
     bool codes = gemm_is_codes(prob), blocks = gemm_scales(prob) == GEMM_SCALES_BLOCKS;
     s.epilogue = !gemm_ends_plain(prob, NULL) || codes;
-    s.scales = blocks ? (prob->v[GEMM_HALVES] && !rdna3 ? 2 : 1) + s.frags_m : 0;
+    s.scales = blocks ? (gemm_halves(prob) && !rdna3 ? 2 : 1) + s.frags_m : 0;
     s.loads = pieces * (p[P_FRAGS_N] + step_frags(prob) * s.frags_m);
     if (has_wide_mma(dev, prob)) {
         s.loads = p[P_FRAGS_N] * (gemm_w_is_4_bits(prob) ? 1 : 2) + s.frags_m * (x_words(prob) == 1 ? 1 : 2);

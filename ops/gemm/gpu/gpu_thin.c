@@ -43,9 +43,9 @@ static int pieces_of(const struct rfg_problem *prob, const int *p)
 static int registers_of(const struct rfg_problem *prob, const int *p, int unroll)
 {
     int blocks = THIN_BLOCKS(p[P_TILE_M], p[P_FRAGS_N]), pieces = pieces_of(prob, p);
-    int of_w = prob->v[GEMM_HALVES] ? 2 : 1;
+    int of_w = gemm_halves(prob) ? 2 : 1;
     int scales = gemm_scales(prob) == GEMM_SCALES_BLOCKS ? unroll * (of_w + p[P_TILE_M] / 8) + 8 : 0;
-    if (scales && (prob->v[GEMM_EXPERTS] || prob->v[GEMM_HALVES])) /* addresses that nvcc makes ahead */
+    if (scales && (prob->v[GEMM_EXPERTS] || gemm_halves(prob))) /* addresses that nvcc makes ahead */
         scales += (prob->v[GEMM_EXPERTS] ? 4 : 2) * unroll;
     int codes = gemm_is_codes(prob) ? 8 * pieces : 0; /* as fp16, and a step's sums */
     if (gemm_w_is_4_bits(prob)) {

@@ -57,7 +57,7 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     if (has_parts(prob))
         parts_of(&s);
     s.registers = (experts ? 32 : 40) + s.group_n / 2 + (has_parts(prob) ? s.sets * s.piece_n / 2 : 0);
-    if (experts && blocks && prob->v[GEMM_HALVES] && s.sets == 1 && t.n % 32) /* two scales of each for 16 columns */
+    if (experts && blocks && gemm_halves(prob) && s.sets == 1 && t.n % 32) /* two scales of each for 16 columns */
         s.registers += 40;
     while (s.stages < TILE_MAX_STAGES &&
            TILE_LDS_BYTES(t.m, t.n, s.stages + 1, blocks, rows, experts, gemm_w_is_4_bits(prob)) <= dev->lds_bytes)
@@ -261,7 +261,7 @@ static int maps_of(const struct rfg_problem *prob, struct tile t, const void *ka
 {
     const struct gemm_args *a = kargs;
     int bytes = (int)x_bytes(prob), y_bytes = (int)rfg_format((int)prob->dtype[2])->bytes;
-    int64_t half = prob->v[GEMM_HALVES] ? a->n / 2 : 0;
+    int64_t half = gemm_halves(prob) ? a->n / 2 : 0;
     struct rfg_tile_map *map = maps;
     if (!prob->v[GEMM_EXPERTS]) /* whose X is copied otherwise */
         *map++ = (struct rfg_tile_map){ a->x, a->m, (int64_t)a->k * bytes, a->ldx * bytes, t.m, 0 };

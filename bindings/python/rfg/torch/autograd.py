@@ -95,7 +95,7 @@ def act(ctx: Any, g: Tensor) -> Grads:
 
 def act_and_mul(ctx: Any, g: Tensor) -> Grads:
     x = ctx.saved_tensors[0]
-    name, interleaved = ctx.rest[1:3]
+    name, interleaved = ctx.rest[1], ctx.rest[2] == "interleaved"
     pairs = x.float().unflatten(-1, (-1, 2) if interleaved else (2, -1))
     dim = -1 if interleaved else -2
     a, b = pairs.select(dim, 0), pairs.select(dim, 1)

@@ -102,9 +102,9 @@ def gated_linear(x: Tensor, gate: Tensor, up: Tensor, act: str = "silu") -> Tens
     if w is None:
         y = ops.act_and_mul(linears(rows, (gate, up)), act)
     elif rows.shape[0] <= EPILOGUE_ROWS:
-        y = ops.gemm(rows, w, act=act)
+        y = ops.gemm(rows, w, act=act, gates="interleaved")
     else:
-        y = ops.act_and_mul(ops.gemm(rows, w), act, interleaved=True)
+        y = ops.act_and_mul(ops.gemm(rows, w), act, gates="interleaved")
     return y.view(*x.shape[:-1], gate.shape[0])
 
 
@@ -112,8 +112,8 @@ def act(x: Tensor, act: str = "silu") -> Tensor:
     return ops.act(_rows(x), act).view(x.shape)
 
 
-def act_and_mul(x: Tensor, act: str = "silu", interleaved: bool = False, alpha: float = 0.0, limit: float = 0.0) -> Tensor:
-    y = ops.act_and_mul(_rows(x), act, interleaved=interleaved, alpha=alpha, limit=limit)
+def act_and_mul(x: Tensor, act: str = "silu", gates: str = "halves", alpha: float = 0.0, limit: float = 0.0) -> Tensor:
+    y = ops.act_and_mul(_rows(x), act, gates=gates, alpha=alpha, limit=limit)
     return y.view(*x.shape[:-1], x.shape[-1] // 2)
 
 
@@ -347,7 +347,7 @@ OPS: List[Op] = [
     (act, '(Tensor x, str act="silu") -> Tensor', lambda x, act="silu": x.new_empty(x.shape)),
     (
         act_and_mul,
-        '(Tensor x, str act="silu", bool interleaved=False, float alpha=0.0, float limit=0.0) -> Tensor',
+        '(Tensor x, str act="silu", str gates="halves", float alpha=0.0, float limit=0.0) -> Tensor',
         lambda x, *_, **__: x.new_empty((*x.shape[:-1], x.shape[-1] // 2)),
     ),
     (rmsnorm, "(Tensor x, Tensor? weight=None, " + _NORM + ") -> Tensor", lambda x, *_, **__: x.new_empty(x.shape)),
