@@ -223,6 +223,7 @@ static rfg_status create(rfg_context **out, const rfg_context_params *p, const c
     pthread_mutex_init(&ctx->module_lock, NULL);
     pthread_mutex_init(&ctx->vendor_lock, NULL);
     pthread_mutex_init(&ctx->streams_lock, NULL);
+    pthread_mutex_init(&ctx->scratch_lock, NULL);
 
     const char *variants = setting(p->variants, "RFG_VARIANTS");
     bool overlap = p->launch_overlap != 0, invariant = p->batch_invariant != 0, vendor = true;
@@ -347,6 +348,7 @@ void rfg_context_destroy(rfg_context **pctx)
     rfg_plan_free_all(ctx);
     rfg_stream_destroy_all(ctx);
     rfg_workspace_free_all(ctx);
+    rfg_scratch_free_all(ctx);
     if (entered)
         rfg_vendor_end(ctx);
     if (ctx->own_stream)
@@ -371,6 +373,7 @@ void rfg_context_destroy(rfg_context **pctx)
     pthread_mutex_destroy(&ctx->module_lock);
     pthread_mutex_destroy(&ctx->vendor_lock);
     pthread_mutex_destroy(&ctx->streams_lock);
+    pthread_mutex_destroy(&ctx->scratch_lock);
     free(ctx);
 }
 
@@ -551,6 +554,11 @@ static _Thread_local struct {
     char *buf;              /* NULL: nobody asked for the problems */
     size_t size;
 } description;
+
+bool rfg_context_describes(const rfg_context *ctx)
+{
+    return description.ctx == ctx;
+}
 
 bool rfg_checks_begin(rfg_context *ctx)
 {

@@ -107,6 +107,9 @@ struct rfg_context {
     pthread_mutex_t streams_lock; /* of made_streams and what is in it; no other lock is taken under it */
     struct made_stream *made_streams;
 
+    pthread_mutex_t scratch_lock; /* held by whoever uses one of them; the other locks are taken under it */
+    struct scratch *scratches;
+
     pthread_mutex_t vendor_lock; /* held to add handles and to give them to streams; capture_lock is taken under it */
     _Atomic(struct vendor_handle *) vendor_handles; /* only added to: readers take no lock */
 
@@ -166,6 +169,14 @@ rfg_status rfg_workspace_settle(rfg_context *ctx, const char *fn, rfg_stream str
 /* Frees the stream's, if it has one that is ours, and forgets it. Under ctx->lock, the device is current. */
 hipError_t rfg_workspace_drop(rfg_context *ctx, rfg_stream stream);
 void rfg_workspace_free_all(rfg_context *ctx);
+
+/* scratch.c. The stream has this from now on, in place of what was allocated for it; NULL: nothing. The device is
+ * current, as it is in the next two. */
+rfg_status rfg_scratch_give(rfg_context *ctx, rfg_stream stream, void *memory, size_t bytes);
+void rfg_scratch_drop(rfg_context *ctx, rfg_stream stream);
+void rfg_scratch_free_all(rfg_context *ctx);
+/* context.c. Does the thread only describe its calls with ctx? */
+bool rfg_context_describes(const rfg_context *ctx);
 
 /* streams.c. hipStreamLegacy and hipStreamPerThread, or CUDA's, which have the same values. */
 static inline bool rfg_stream_is_special(const rfg_context *ctx, rfg_stream stream)

@@ -16,6 +16,7 @@ static void before_fork(void)
     rfg_capture_before_fork();
     pthread_mutex_lock(&lock);
     for (rfg_context *c = first; c; c = c->next) {
+        pthread_mutex_lock(&c->scratch_lock);
         pthread_mutex_lock(&c->lock);
         pthread_mutex_lock(&c->cpu_lock);
         pthread_mutex_lock(&c->warn_lock);
@@ -32,6 +33,7 @@ static void unlock(bool child)
         pthread_mutex_unlock(&c->warn_lock);
         pthread_mutex_unlock(&c->cpu_lock);
         pthread_mutex_unlock(&c->lock);
+        pthread_mutex_unlock(&c->scratch_lock);
     }
     pthread_mutex_unlock(&lock);
     rfg_capture_after_fork(child);

@@ -360,6 +360,7 @@ static rfg_status destroy_stream(rfg_context *ctx, struct made_stream *s)
         if (e != hipSuccess && st == RFG_OK)
             st = rfg_hip_fail(ctx, "hipStreamDestroy", e);
     }
+    rfg_scratch_drop(ctx, s->stream);
     free_graph(s->record);
     free(s);
     return st;

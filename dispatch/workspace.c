@@ -198,6 +198,9 @@ rfg_status rfg_stream_set_workspace(rfg_context *ctx, rfg_stream stream, void *m
     pthread_mutex_lock(&ctx->lock);
     st = replace(ctx, stream, memory);
     pthread_mutex_unlock(&ctx->lock);
+    size_t size = rfg_workspace_size(ctx);
+    if (st == RFG_OK)
+        st = rfg_scratch_give(ctx, stream, memory ? (char *)memory + size : NULL, memory ? bytes - size : 0);
     if (ctx->hip)
         rfg_device_leave(ctx, previous);
     return st;

@@ -383,4 +383,11 @@ const struct rfg_device *rfg_context_info(const rfg_context *ctx);
  * arguments. False: the thread describes calls already, and there is nothing to end. */
 bool rfg_checks_begin(rfg_context *ctx);
 
+/* Memory of the stream's for what such an operator keeps between them, aligned to 256 bytes, apart from what their
+ * kernels work in: this call's until rfg_scratch_end(), which other threads that want some wait for. Nothing to look at
+ * if the thread describes its calls. Errors: NOT_READY (more than the stream has, in a capture), INVALID_ARGUMENT (the
+ * stream; more than rfg_stream_set_workspace() gave), OUT_OF_MEMORY, DEVICE: then there is nothing to end. */
+rfg_status rfg_scratch_begin(rfg_context *ctx, rfg_stream stream, size_t bytes, void **memory);
+void rfg_scratch_end(rfg_context *ctx);
+
 #endif

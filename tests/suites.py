@@ -105,6 +105,7 @@ FEW = {
     "mha": ["right_parts", "right_prefill", "units_by_turns"],
     "mha_rules": [""],
     "moe": ["right_mixtures"],
+    "moe_workspace": ["same_bits", "given"],
     "moe_align": ["right_formats", "right_sizes"],
     "moe_route": ["right_scores", "right_groups", "right_values", "rows_by_turns"],
     "moe_sum": ["right_shapes", "rows_by_turns"],
@@ -123,8 +124,8 @@ SWEPT = ["gfx90a", "gfx942", "gfx1100"]
 PARTS = {"attention": ["mha", "mha_invariant", "mha_rules", "mha_lengths", "mha_variants", "sample", "rope", "embedding"],
          "gemm": ["gemm", "gemm_codes", "gemm_mx", "gemm_tile", "prepack", "experts", "far"]}
 OF_OPERATORS = ["act", "advance", "argmax", "embedding", "experts", "far", "gemm", "gemm_codes", "gemm_mx", "gemm_tile", "indices", "invariant", "mha", "mha_invariant",
-                "mha_lengths", "mha_rules", "mha_variants", "moe", "moe_align", "moe_route", "moe_sum", "norm", "prepack", "quantize", "rope",
-                "sample"]
+                "mha_lengths", "mha_rules", "mha_variants", "moe", "moe_align", "moe_route", "moe_sum", "moe_workspace", "norm", "prepack", "quantize",
+                "rope", "sample"]
 NOT_SWEPT = {("mha", "gfx90a"), ("mha_rules", "gfx90a"), ("mha_rules", "gfx1100"), ("mha_lengths", "gfx90a"), ("mha_lengths", "gfx1100"),
              ("mha_variants", "gfx90a"), ("mha_variants", "gfx942"), ("mha_variants", "gfx1100")}
 SWEPT_OTHERS = {

@@ -265,12 +265,11 @@ struct engine {
     char *x, *residual, *normed, *qkv, *attention, *gate_up, *act; /* of max(batch, chunk) rows */
     float *logits;                                                 /* [batch, vocab] */
     float *router;                                                 /* [max(batch, chunk), experts]: a layer's logits */
-    int32_t *ids, *given_ids;          /* [layers][max(batch, chunk), slots]: the newest step's rows' experts */
-    float *shares, *given_shares;      /* the same: their weights */
-    bool given;                        /* rows take given_ids and given_shares; the others are made all the same */
-    void *experts;                     /* rfg_op_moe()'s workspace, for as many rows */
-    size_t experts_bytes, layer_slots; /* of it; max(batch, chunk) slots */
-    float *temperature, *top_p;        /* [batch], of draws, and the next two */
+    int32_t *ids, *given_ids;     /* [layers][max(batch, chunk), slots]: the newest step's rows' experts */
+    float *shares, *given_shares; /* the same: their weights */
+    bool given;                   /* rows take given_ids and given_shares; the others are made all the same */
+    size_t layer_slots;           /* max(batch, chunk) slots */
+    float *temperature, *top_p;   /* [batch], of draws, and the next two */
     int32_t *top_k;
     int64_t *seed;
     unsigned only;    /* bits of op_kind; 0: all */

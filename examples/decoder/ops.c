@@ -194,23 +194,10 @@ static void expert_call(struct expert_call *call, const struct engine *e, int64_
     expert_tensors(&call->t, e->m, layer);
     call->y = matrix(e, NULL, r->count, e->m->c.hidden);
     call->x = matrix(e, e->normed, r->count, e->m->c.hidden);
-    /* None yet when the size of the workspace is asked for. */
-    void *ids = e->ids ? e->ids + at : NULL, *shares = e->shares ? e->shares + at : NULL;
-    call->ids = rfg_tensor_2d(ids, RFG_I32, r->count, slots, slots);
-    call->shares = rfg_tensor_2d(shares, RFG_F32, r->count, slots, slots);
+    call->ids = rfg_tensor_2d(e->ids + at, RFG_I32, r->count, slots, slots);
+    call->shares = rfg_tensor_2d(e->shares + at, RFG_F32, r->count, slots, slots);
     call->live = ints(r->live, 1);
     call->t.p.tokens = &call->live;
-    call->t.p.workspace = e->experts;
-    call->t.p.workspace_bytes = e->experts_bytes;
-}
-
-size_t experts_workspace(const struct engine *e, int64_t rows)
-{
-    struct expert_call c;
-    size_t bytes;
-    expert_call(&c, e, 0, &(struct rows){ .count = rows });
-    CHECK(rfg_moe_workspace_bytes(&c.y, &c.x, &c.t.w1, &c.t.w2, &c.ids, &c.shares, &c.t.p, &bytes));
-    return bytes;
 }
 
 void op_experts(struct engine *e, int64_t layer, const struct rows *r, bool add)

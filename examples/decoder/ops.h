@@ -29,8 +29,6 @@ void op_act(struct engine *e, int64_t rows, rfg_gates gates);
 /* e->x [rows, hidden], or added to the residual, = what the experts of each row of e->normed make of it. Rows from
  * r->live on have none: theirs are left as they are. */
 void op_experts(struct engine *e, int64_t layer, const struct rows *r, bool add);
-/* rfg_op_moe()'s workspace for so many rows. */
-size_t experts_workspace(const struct engine *e, int64_t rows);
 /* next[row..] = tokens chosen by logits[row..]; draws: the number of each one's draw in its sequence. */
 void op_sample(struct engine *e, int64_t row, int64_t rows, const int64_t *draws);
 

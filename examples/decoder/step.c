@@ -172,7 +172,6 @@ static void lay_out(struct engine *e, struct arena *a)
         e->shares = arena_take(a, slots);
         e->given_ids = arena_take(a, slots);
         e->given_shares = arena_take(a, slots);
-        e->experts = arena_take(a, e->experts_bytes);
     }
     e->logits = arena_take(a, (size_t)(batch * c->vocab) * sizeof(float));
     e->temperature = arena_take(a, ints);
@@ -211,8 +210,6 @@ struct engine *engine_create(rfg_context *ctx, const struct model *m, const stru
     CHECK(rfg_prepare_stream(ctx, e->stream));
     cache_create(&e->cache, ctx, m, p->batch, p->context);
     struct arena a = { 0 };
-    if (m->c.moe.experts)
-        e->experts_bytes = experts_workspace(e, p->batch > p->chunk ? p->batch : p->chunk);
     lay_out(e, &a);
     e->bytes = a.used;
     CHECK(rfg_device_alloc(ctx, &e->memory, e->bytes));

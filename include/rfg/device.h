@@ -76,7 +76,8 @@ RFG_API size_t rfg_workspace_size(const rfg_context *ctx);
  *   memory  device memory, aligned to 256 bytes; the caller's: it must stay until the stream is given another, or is
  *           destroyed, or the context is, and nothing else may write to it. Any contents: what must be zero is zeroed
  *           here, on the stream, which is waited for. Two streams must not share it. NULL, with 0 bytes: the stream has
- * none any more; the next operator that needs one has it allocated bytes   rfg_workspace_size() or more
+ *           none any more; the next operator that needs one has it allocated
+ *   bytes   rfg_workspace_size() or more; what is beyond that is rfg_op_moe()'s, if it has no other
  *
  * No operator may be running on the stream, none be called on it by another thread. Graphs captured from it would go on
  * using the workspace that it had: destroy them first (refused, if they are rfg_graphs). Not during a capture. After a

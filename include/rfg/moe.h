@@ -191,7 +191,7 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_moe_sum(rfg_context *ctx, const rfg_tens
 /* ---- a mixture of experts ---------------------------------------------------------------------------------------- */
 
 typedef struct rfg_moe_params {
-    size_t size; /* sizeof(rfg_moe_params): see rfg/core.h. All members but the workspace may be zero */
+    size_t size; /* sizeof(rfg_moe_params): see rfg/core.h. All other members may be zero */
     /* E; 0: w1 has three dimensions. From 1 to 1024; with an expert_map those of this rank. */
     int64_t experts;
     rfg_act act;       /* silu, gelu, gelu_tanh, relu, relu2 or swigluoai */
@@ -210,8 +210,9 @@ typedef struct rfg_moe_params {
     const rfg_tensor *expert_map; /* as of rfg_op_moe_align(), or NULL */
     const rfg_tensor *tokens;     /* the same */
     const rfg_tensor *residual;   /* [T,H], y's dtype, added (that of a shared expert); may be y itself; or NULL */
-    void *workspace;              /* device memory, aligned to 256 bytes; contents undefined, before and after */
-    size_t workspace_bytes;       /* at least what rfg_moe_workspace_bytes() says */
+    void *workspace;              /* device memory, aligned to 256 bytes; contents undefined, before and after; or NULL:
+                                   * the stream's, see rfg_op_moe() */
+    size_t workspace_bytes;       /* at least what rfg_moe_workspace_bytes() says; of NULL 0 */
     int32_t x_codes;  /* with x_per group: the rfg_dtype that an x of floats, and what is between the products, become:
                        * e4m3, or e2m1 with w1 of e2m1; 0: of an x of codes x's, otherwise w1's */
     int32_t rounding; /* rfg_scale_rounding of their e8m0 scales; 0: RFG_SCALE_UP */
@@ -245,7 +246,13 @@ typedef struct rfg_moe_params {
  * T = 0 or H = 0 does nothing. E, k, I and H as rfg_op_moe_align() and rfg_op_gemm() have them, T k (H + I) <= 2^56.
  * Rows of y from tokens on are not written. Aliasing: y may be residual, and may not overlap anything else; the
  * workspace may overlap nothing. Asynchronous, errors, warm-up: as rfg_op_gemm(). On an error y is not written; the
- * workspace may be. */
+ * workspace may be.
+ *
+ * workspace NULL: it works in memory of the stream's, beside what its operators work in. The context allocates that
+ * when a call needs more than there is (so call it first with the most tokens; in a capture it is NOT_READY), and frees
+ * it with the stream, with the context, or in rfg_stream_set_workspace(). To a stream that had its workspace from there
+ * belongs what was given beyond rfg_workspace_size(), and a call that needs more is INVALID_ARGUMENT. Graphs use it as
+ * they use the stream's workspace. */
 RFG_API RFG_NODISCARD rfg_status rfg_op_moe(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x,
                                             const rfg_tensor *w1, const rfg_tensor *w2, const rfg_tensor *ids,
                                             const rfg_tensor *weights, const rfg_moe_params *params, rfg_stream stream);

@@ -97,6 +97,7 @@ static void quantised(struct moe *m, rfg_tensor *q, rfg_tensor *s, int64_t rows,
 static void lay_out(struct moe *m)
 {
     rfg_dtype between = rfg_dtype_is_float(m->x->dtype) ? m->x->dtype : m->y->dtype;
+    m->bytes = 0;
     m->offsets = list(m, RFG_I32, m->experts + 1);
     m->rows = list(m, RFG_I32, m->pairs);
     m->sorted = list(m, RFG_F32, m->pairs);
@@ -345,6 +346,21 @@ static rfg_status compose(rfg_context *ctx, const struct moe *m, rfg_stream stre
     return multiply_h(ctx, m, h, hs, stream);
 }
 
+/* In the caller's workspace, or the stream's. */
+static rfg_status compose_in_workspace(rfg_context *ctx, struct moe *m, rfg_stream stream)
+{
+    if (m->p.workspace)
+        return compose(ctx, m, stream);
+    rfg_status st = rfg_scratch_begin(ctx, stream, m->bytes, &m->p.workspace);
+    if (st == RFG_OK) {
+        lay_out(m);
+        st = compose(ctx, m, stream);
+        rfg_scratch_end(ctx);
+    }
+    m->p.workspace = NULL;
+    return st;
+}
+
 /* y overlaps nothing but the residual, which rfg_op_moe_sum() looks after. */
 static rfg_status check_overlaps(const struct moe *m)
 {
@@ -385,17 +401,17 @@ rfg_status rfg_op_moe(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x
         return st;
     if (m.pairs == 0 || m.hidden == 0)
         return RFG_OK;
-    if (!m.p.workspace || m.p.workspace_bytes < m.bytes)
-        return BAD("workspace is %p, workspace_bytes %zu: must be at least %zu", m.p.workspace, m.p.workspace_bytes,
-                   m.bytes);
+    if (m.p.workspace ? m.p.workspace_bytes < m.bytes : m.p.workspace_bytes != 0)
+        return BAD("workspace is %p, workspace_bytes %zu: must be at least %zu, or NULL and 0", m.p.workspace,
+                   m.p.workspace_bytes, m.bytes);
     /* What any of them refuses is refused before one of them runs. */
     if (rfg_checks_begin(ctx)) {
-        st = compose(ctx, &m, stream);
+        st = compose_in_workspace(ctx, &m, stream);
         rfg_describe_end(ctx);
         if (st)
             return st;
     }
     if ((st = check_overlaps(&m)))
         return st;
-    return compose(ctx, &m, stream);
+    return compose_in_workspace(ctx, &m, stream);
 }

@@ -172,8 +172,6 @@ static rfg_status moe(const void *p)
                w2 = { w + 512, RFG_F32, 3, { 4, 8, 8 }, { 64, 8, 1 } };
     if (p)
         memcpy(&m, p, sizeof(m));
-    m.workspace = m.workspace ? m.workspace : work;
-    m.workspace_bytes = m.workspace_bytes ? m.workspace_bytes : sizeof(work);
     return rfg_op_moe(ctx, &ty, &tx, &w1, &w2, &t, &tw, &m, NULL);
 }
 static rfg_status rope(const void *p)

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What operators that are made of others keep between those: memory of the stream's, apart from the workspace in which
+ * the kernels of each of them work. It is allocated when a call needs more than there is. Smaller pieces stay until the
+ * stream goes: graphs may use them. */
+#include <stdlib.h>
+
+#include "context_impl.h"
+#include "rfg/device.h"
+
+#define FN "rfg_op_moe" /* the only such operator */
+
+/* The newest of a stream comes first, and is the largest. */
+struct scratch {
+    struct scratch *next;
+    rfg_stream stream;
+    void *memory;
+    size_t bytes;
+    bool given; /* by rfg_stream_set_workspace() */
+};
+
+static struct scratch *find(const rfg_context *ctx, rfg_stream stream)
+{
+    struct scratch *s = ctx->scratches;
+    while (s && s->stream != stream)
+        s = s->next;
+    return s;
+}
+
+static rfg_status add(rfg_context *ctx, rfg_stream stream, void *memory, size_t bytes, bool given)
+{
+    struct scratch *s = malloc(sizeof(*s));
+    if (!s)
+        return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, FN ": no memory for a workspace's entry");
+    *s = (struct scratch){ ctx->scratches, stream, memory, bytes, given };
+    ctx->scratches = s;
+    return RFG_OK;
+}
+
+static rfg_status refuse_growth(rfg_context *ctx, rfg_stream stream, const struct scratch *s, size_t bytes)
+{
+    int previous = -1;
+    bool captured;
+    if (s && s->given)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
+                        FN ": workspace is NULL and rfg_stream_set_workspace() gave stream %p %zu bytes beyond "
+                           "rfg_workspace_size(): must be at least %zu, or be given in params",
+                        stream, s->bytes, bytes);
+    rfg_status st = ctx->hip ? rfg_device_enter(ctx, &previous) : RFG_OK;
+    if (st != RFG_OK)
+        return st;
+    st = rfg_stream_captured(ctx, FN, stream, &captured);
+    if (ctx->hip)
+        rfg_device_leave(ctx, previous);
+    if (st == RFG_OK && captured)
+        st = rfg_fail(RFG_ERROR_NOT_READY,
+                      FN ": workspace is NULL and stream %p, which is being captured, has %zu bytes for it: must have "
+                         "%zu: call it with as many tokens before the capture",
+                      stream, s ? s->bytes : 0, bytes);
+    return st;
+}
+
+/* At least twice as large as before, so that all together are less than twice the largest. */
+static rfg_status grow(rfg_context *ctx, rfg_stream stream, const struct scratch *s, size_t bytes)
+{
+    void *memory;
+    rfg_status st = refuse_growth(ctx, stream, s, bytes);
+    if (st == RFG_OK && s && bytes < 2 * s->bytes)
+        bytes = 2 * s->bytes;
+    if (st != RFG_OK || (st = rfg_device_alloc(ctx, &memory, bytes)) != RFG_OK)
+        return st;
+    if ((st = add(ctx, stream, memory, bytes, false)) != RFG_OK)
+        (void)rfg_device_free(ctx, memory);
+    return st;
+}
+
+rfg_status rfg_scratch_begin(rfg_context *ctx, rfg_stream stream, size_t bytes, void **memory)
+{
+    rfg_status st = RFG_OK;
+    *memory = (void *)(uintptr_t)256; /* of a call that is only described: not looked at */
+    if (rfg_context_describes(ctx))
+        return RFG_OK;
+    if (rfg_stream_is_special(ctx, stream))
+        return rfg_stream_refuse_special(FN, stream);
+    pthread_mutex_lock(&ctx->scratch_lock);
+    const struct scratch *s = find(ctx, stream);
+    if ((!s || s->bytes < bytes) && (st = grow(ctx, stream, s, bytes)) != RFG_OK)
+        pthread_mutex_unlock(&ctx->scratch_lock);
+    else
+        *memory = find(ctx, stream)->memory;
+    return st;
+}
+
+void rfg_scratch_end(rfg_context *ctx)
+{
+    if (!rfg_context_describes(ctx))
+        pthread_mutex_unlock(&ctx->scratch_lock);
+}
+
+rfg_status rfg_scratch_give(rfg_context *ctx, rfg_stream stream, void *memory, size_t bytes)
+{
+    rfg_scratch_drop(ctx, stream);
+    pthread_mutex_lock(&ctx->scratch_lock);
+    rfg_status st = memory ? add(ctx, stream, memory, bytes, true) : RFG_OK;
+    pthread_mutex_unlock(&ctx->scratch_lock);
+    return st;
+}
+
+static void drop_first(rfg_context *ctx, struct scratch **at)
+{
+    struct scratch *s = *at;
+    *at = s->next;
+    if (!s->given && ctx->hip)
+        (void)ctx->hip->hipFree(s->memory);
+    else if (!s->given)
+        free(s->memory);
+    free(s);
+}
+
+void rfg_scratch_drop(rfg_context *ctx, rfg_stream stream)
+{
+    pthread_mutex_lock(&ctx->scratch_lock);
+    for (struct scratch **at = &ctx->scratches; *at;)
+        if ((*at)->stream == stream)
+            drop_first(ctx, at);
+        else
+            at = &(*at)->next;
+    pthread_mutex_unlock(&ctx->scratch_lock);
+}
+
+void rfg_scratch_free_all(rfg_context *ctx)
+{
+    while (ctx->scratches)
+        drop_first(ctx, &ctx->scratches);
+}
