@@ -66,8 +66,8 @@ typedef struct rfg_act_params {
  * stream capture). On an error nothing was launched.
  * Problem string: "act_and_mul bf16->bf16 M=64 N=14336 act=gelu_tanh" and
  * "act_and_mul bf16->e4m3 M=8 N=2880 act=swigluoai gates=interleaved scale=group plain=1".
- * act=: silu (which is left out), gelu, gelu_tanh, relu, relu2, swigluoai, none; gates=: halves (left
- * out), interleaved; scale=: static, token,
+ * act=: silu (which is left out), gelu, gelu_tanh, relu, relu2, swigluoai, none; gates=: halves (left out),
+ * interleaved; scale=: static, token,
  * group, mx (with rounding=: up, down, even, ceil): a quantised output, whose dtype stands behind the arrow; plain=1:
  * the plain output too. Of the layout, which tuned rows don't go by: ldx=, ldy= (y and q): row strides in elements,
  * where rows don't follow one another; scale_columns=1: column-major scales; inplace=1: y is x (rfg_op_act()); align=

@@ -80,10 +80,10 @@ typedef struct rfg_gemm_params {
  *                15) are q - 8 and z - 8 here
  *   residual [M,N] of params: y's dtype; row stride >= N, unit column stride; may be y itself: Y += X W^T
  *   gated        of params: y is [M,N/2]: y[m][j] = act(g) * u, where g and u are columns j and N/2 + j of the product
- *                with its bias, not rounded in between (rfg_op_act_and_mul() reads rounded ones). No residual. By gates
- *                halves w (and bias, and scales) has gate's rows first, then up's, and is not prepacked; interleaved,
- * as rfg_pack_gate_up() makes it, rows 2j are gate's, rows 2j+1 up's: more kernels take that, among them those for few
- * rows. swigluoai is gpt-oss': g sigmoid(alpha g) (u + 1), both with their limit
+ *                with its bias, not rounded in between (rfg_op_act_and_mul() reads rounded ones). No residual.
+ *                By gates w's rows (and bias, and scales) are halves, all of gate's, then up's; or interleaved, rows 2j
+ *                gate's, rows 2j+1 up's (rfg_pack_gate_up()): so for a prepacked w, and more kernels take it.
+ *                swigluoai is gpt-oss': g sigmoid(alpha g) (u + 1), both with their limit
  *
  * Zero sizes as in BLAS: M = 0 or N = 0 does nothing, K = 0 gives Y = bias (0 without one); data of an empty tensor
  * may be NULL. The stride of a dimension of size 1 is ignored. Pointers must be aligned to their element's size.

@@ -14,8 +14,8 @@ extern "C" {
  *   s[i,j]  = scale q[i] . k[j]
  *   s[i,j]  = soft_cap tanh(s[i,j] / soft_cap)           if soft_cap > 0 (Gemma 2)
  *   s[i,j] -= alibi[h] |at - j|                          if alibi (Press et al., as FlashAttention has it)
- *   key j is masked if causal and j > at, or with a window of n if j <= at - n, or with one of sides if
- *                                                j < at - window_left or j > at + window_right
+ *   key j is masked if causal and j > at, or with a window of n keys if j <= at - n,
+ *     or with one of sides if j < at - window_left or j > at + window_right
  *   lse[i]  = log(sum_j exp(s[i,j]) + exp(sink[h]))      the last term if sinks (gpt-oss)
  *   out[i]  = sum_j exp(s[i,j] - lse[i]) v[j]            over the keys that aren't masked
  *
@@ -36,7 +36,7 @@ typedef struct rfg_mha_params {
     int32_t window;
     int32_t window_left, window_right; /* keys before and after its own that a query sees; -1: all. Causal: right
                                         * counts as 0 */
-    const rfg_tensor *sinks;           /* [Hq] f32, or NULL */
+    const rfg_tensor *sinks;           /* [Hq] f32 or q's dtype, or NULL */
     const rfg_tensor *alibi;           /* [Hq] f32, or NULL */
     const rfg_tensor *lse;             /* output, f32, natural logarithm: see the functions; or NULL */
     /* With 8-bit k and v: what a code times the scale stands for. [1] f32, or [Hkv] for a scale a head; NULL: 1. */
@@ -86,10 +86,11 @@ typedef struct rfg_mha_params {
  * sequence may have: what the tensors hold (all of k with cu_seqlens_k, columns of the table times page), or
  * max_seqlen_k, if it is less, rounded up to a power of two. Left out where it is as usual: Dv=; causal=1; window=:
  * keys that a query sees, its own included (causal, or one query); window_left=, window_right=: of others; cap=:
- * soft_cap, rounded up; sink=1; alibi=1; lse=1; varlen=1: cu_seqlens; page=: keys of a block of the cache; kv=: e4m3,
- * e4m3fnuz, e5m2; scales=: of 8-bit k and v, tensor or head. Of the layout, which tuned rows don't go by: align=: where
- * pointers or strides are multiples of fewer than 16 bytes; form=, lens=: how tests lay k and v out, and draw lengths.
- * In columns of shapes files and tuned rows M is B, N is S and K is Hq. invariant=1, overlap=1: as for rfg_op_gemm().
+ * soft_cap, rounded up; sink=1; stype=: the sinks' dtype, if it is not f32; alibi=1; lse=1; varlen=1: cu_seqlens;
+ * page=: keys of a block of the cache; kv=: e4m3, e4m3fnuz, e5m2; scales=: of 8-bit k and v, tensor or head. Of the
+ * layout, which tuned rows don't go by: align=: where pointers or strides are multiples of fewer than 16 bytes; form=,
+ * lens=: how tests lay k and v out, and draw lengths. In columns of shapes files and tuned rows M is B, N is S and K is
+ * Hq. invariant=1, overlap=1: as for rfg_op_gemm().
  *
  * With batch_invariant (rfg_context_params) the bits of a query's out and lse depend on its q, its place, the keys and
  * values that it sees, the params and the layout alone: not on B, on other sequences, on which of its sequence's

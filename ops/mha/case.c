@@ -77,7 +77,7 @@ static int mha_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec sp
     spec[MHA_T_K] = rows_spec(prob, "k", kv, keys, v[MHA_HKV], v[MHA_D]);
     spec[MHA_T_V] = rows_spec(prob, "v", kv, keys, v[MHA_HKV], dv);
     spec[MHA_T_K].few_special = spec[MHA_T_V].few_special = true; /* a key is seen by all queries of its sequence */
-    spec[MHA_T_SINKS] = vector_spec("sinks", RFG_F32, hq, v[MHA_SINK]);
+    spec[MHA_T_SINKS] = vector_spec("sinks", (rfg_dtype)mha_sink_dtype(prob), hq, v[MHA_SINK]);
     spec[MHA_T_ALIBI] = vector_spec("alibi", RFG_F32, hq, v[MHA_ALIBI]);
     spec[MHA_T_K_SCALE] = vector_spec("k_scale", RFG_F32, scales, v[MHA_SCALES]);
     spec[MHA_T_V_SCALE] = vector_spec("v_scale", RFG_F32, scales, v[MHA_SCALES]);

@@ -57,6 +57,7 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     k->entry = "mha_portable";
     rfg_kernel_macro(k, "DTYPE", prob->dtype[0]);
     rfg_kernel_macro(k, "KV_DTYPE", mha_kv_dtype(prob));
+    mha_sink_macro(prob, k);
     rfg_kernel_macro(k, "D", (int)prob->v[MHA_D]);
     rfg_kernel_macro(k, "DV", mha_dv(prob));
     rfg_kernel_macro(k, "ROWS", p[P_ROWS]);

@@ -9,6 +9,7 @@
 #include "mha_call.h"
 
 static const char *const kv_names[] = { "same" };
+static const char *const stype_names[] = { "f32" };
 static const char *const scales_names[] = { "none", "tensor", "head" };
 static const char *const form_names[] = { "nhd", "hnd", "vllm", "gaps" };
 static const char *const lens_names[] = { "all", "log", "any" };
@@ -32,6 +33,8 @@ static const char *const lens_names[] = { "all", "log", "any" };
     [MHA_RIGHT] = { "window_right", RFG_KEY_ATTR, -1, -1, RFG_MAX_SIZE, NULL, "keys after it; -1: all" },             \
     [MHA_CAP] = { "cap", RFG_KEY_ATTR, 0, 0, MHA_MAX_CAP, NULL, "soft_cap, rounded up; 0: none" },                    \
     [MHA_SINK] = { "sink", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: sinks" },                                                 \
+    [MHA_STYPE] = { "stype", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, stype_names, "dtype of the sinks: f32, or q's", \
+                    1u << RFG_F16 | 1u << RFG_BF16 },                                                                 \
     [MHA_ALIBI] = { "alibi", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: alibi" },                                               \
     [MHA_LSE] = { "lse", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: lse is written" },                                          \
     [MHA_VARLEN] = { "varlen", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: cu_seqlens_q, and cu_seqlens_k unless paged" },       \
@@ -142,6 +145,9 @@ static bool mha_valid(const struct rfg_problem *prob, struct rfg_reason *why)
                           v[MHA_D], dv);
     if (v[MHA_HKV] < 1 || v[MHA_HQ] % v[MHA_HKV])
         return rfg_refuse(why, "Hkv=%" PRId64 ": must divide Hq=%" PRId64, v[MHA_HKV], v[MHA_HQ]);
+    if (v[MHA_STYPE] && (!v[MHA_SINK] || v[MHA_STYPE] != prob->dtype[0]))
+        return rfg_refuse(why, "stype=%s: must be q's dtype, %s, or left out for f32, with sink=1",
+                          rfg_dtype_name((rfg_dtype)v[MHA_STYPE]), rfg_dtype_name((rfg_dtype)prob->dtype[0]));
     if (!masks_valid(prob, why) || !cache_valid(prob, why))
         return false;
     double rows = (double)v[MHA_B] * (double)(v[MHA_SQ] > 1 ? v[MHA_SQ] : 1) * (double)v[MHA_HQ];
@@ -339,7 +345,7 @@ static const struct rfg_op_operand mha_operands[] = {
     { "k", false, RFG_FORMAT_KEYED, MHA_KV, 1 },
     { "v", false, RFG_FORMAT_KEYED, MHA_KV, 1 },
     { "lse", true, RFG_FORMAT_ALWAYS, RFG_F32, 0 },
-    { "sinks", false, RFG_FORMAT_ALWAYS, RFG_F32, 0 },
+    { "sinks", false, RFG_FORMAT_KEYED, MHA_STYPE, 5 }, /* or as lse: f32 */
     { "alibi", false, RFG_FORMAT_ALWAYS, RFG_F32, 0 },
     { "k_scale", false, RFG_FORMAT_ALWAYS, RFG_F32, 0 },
     { "v_scale", false, RFG_FORMAT_ALWAYS, RFG_F32, 0 },

@@ -22,6 +22,7 @@ enum {
     MHA_RIGHT,  /* and after */
     MHA_CAP,    /* the soft cap, rounded up; 0: none */
     MHA_SINK,   /* sinks */
+    MHA_STYPE,  /* rfg_dtype of them; 0: f32 */
     MHA_ALIBI,  /* slopes */
     MHA_LSE,    /* the log-sum-exp, too */
     MHA_VARLEN, /* mha: cu_seqlens_q and, unless paged, cu_seqlens_k */
@@ -67,6 +68,17 @@ static inline bool mha_is_lone(const struct rfg_problem *prob)
 static inline int mha_kv_dtype(const struct rfg_problem *prob)
 {
     return prob->v[MHA_KV] ? (int)prob->v[MHA_KV] : prob->dtype[0];
+}
+
+static inline int mha_sink_dtype(const struct rfg_problem *prob)
+{
+    return prob->v[MHA_STYPE] ? (int)prob->v[MHA_STYPE] : RFG_F32;
+}
+/* Kernels of f32 sinks, and of none, don't say so: the macro came later. */
+static inline void mha_sink_macro(const struct rfg_problem *prob, struct rfg_kernel *k)
+{
+    if (prob->v[MHA_STYPE])
+        rfg_kernel_macro(k, "SINK_DTYPE", mha_sink_dtype(prob));
 }
 
 /* Where sequence b is in packed tensors, and how long: what its lengths say, but never past the tensors. */

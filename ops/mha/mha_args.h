@@ -28,7 +28,8 @@ struct mha_args {
     const int *block_table;         /* or NULL */
     const int *q_begin, *kv_begin;  /* cu_seqlens, or NULL */
     const int *kv_lens;             /* or NULL: skv for all, or what kv_begin says */
-    const float *sinks, *alibi;     /* or NULL */
+    const void *sinks;              /* or NULL */
+    const float *alibi;             /* or NULL */
     const float *k_scale, *v_scale; /* or NULL: 1 */
     float *lse;                     /* or NULL */
     long long table_stride;

@@ -177,6 +177,15 @@ static rfg_status check_lse(const struct mha_call *c, struct facts *f)
     return rfg_check_size(&f->lse, fn, 2, f->sq, "q's queries");
 }
 
+static rfg_status check_sinks(const struct mha_call *c, struct facts *f)
+{
+    const rfg_tensor *t = c->p.sinks;
+    if (t && t->dtype != RFG_F32 && t->dtype != c->q->dtype)
+        return BAD("%s: sinks is %s: must be f32 or q's dtype, %s", c->fn, rfg_dtype_name(t->dtype),
+                   rfg_dtype_name(c->q->dtype));
+    return rfg_check_vector(&f->sinks, c->fn, "sinks", t, t ? t->dtype : RFG_F32, f->hq, "q's heads");
+}
+
 static rfg_status check_scale(const struct mha_call *c, const struct facts *f, struct rfg_view *v, const char *name,
                               const rfg_tensor *t)
 {
@@ -276,6 +285,7 @@ static void problem_of(const struct mha_call *c, const struct facts *f, struct r
     v[MHA_RIGHT] = sides && !behind ? p->window_right : -1;
     v[MHA_CAP] = p->soft_cap < (float)MHA_MAX_CAP ? (int64_t)ceilf(p->soft_cap) : MHA_MAX_CAP;
     v[MHA_SINK] = p->sinks != NULL;
+    v[MHA_STYPE] = p->sinks && p->sinks->dtype != RFG_F32 ? (int64_t)p->sinks->dtype : 0;
     v[MHA_ALIBI] = p->alibi != NULL;
     v[MHA_LSE] = p->lse != NULL;
     v[MHA_VARLEN] = f->varlen;
@@ -301,8 +311,7 @@ static rfg_status run(rfg_context *ctx, struct mha_call *c, const rfg_mha_params
         return BAD("%s: ctx is NULL: must be a context", c->fn);
     if ((st = RFG_TAKE_PARAMS(c->fn, rfg_mha_params, &c->p, params)) || (st = check_numbers(c)) ||
         (st = check_kind(c, &f)) || (st = check_queries(c, &f)) || (st = check_cache(c, &f)) ||
-        (st = check_lengths(c, &f)) || (st = check_lse(c, &f)) ||
-        (st = rfg_check_vector(&f.sinks, c->fn, "sinks", p->sinks, RFG_F32, f.hq, "q's heads")) ||
+        (st = check_lengths(c, &f)) || (st = check_lse(c, &f)) || (st = check_sinks(c, &f)) ||
         (st = rfg_check_vector(&f.alibi, c->fn, "alibi", p->alibi, RFG_F32, f.hq, "q's heads")) ||
         (st = check_scale(c, &f, &f.k_scale, "k_scale", p->k_scale)) ||
         (st = check_scale(c, &f, &f.v_scale, "v_scale", p->v_scale)) || (st = check_apart(c, &f)))

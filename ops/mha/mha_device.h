@@ -12,6 +12,16 @@ RFG_DEVICE int within(int n, int least, int most)
     return n > least ? n : least;
 }
 
+/* A head's sink. SINK_DTYPE is there where sinks are not f32. */
+RFG_DEVICE float load_sink(const struct mha_args *a, int head)
+{
+#ifdef SINK_DTYPE
+    return rfg_load_float(a->sinks, head, SINK_DTYPE);
+#else
+    return rfg_as_float(rfg_load4((const float *)a->sinks + head));
+#endif
+}
+
 /* The arguments, read again: AMD's scalar registers do not hold all of them from the kernel's start to its end. */
 RFG_DEVICE struct mha_args reread_args(const struct mha_args *a)
 {

@@ -229,7 +229,7 @@ RFG_DEVICE void store(const struct mha_args *a, const struct work_item *u, const
                       int d)
 {
     int head = head_of(u, r);
-    float sink = a->sinks ? load_f32(a->sinks, head) * LOG2_E : NOTHING, top = sink, l = 0.0f, sum = 0.0f;
+    float sink = a->sinks ? load_sink(a, head) * LOG2_E : NOTHING, top = sink, l = 0.0f, sum = 0.0f;
 #pragma unroll
     for (int w = 0; w < WAVES; w++)
         top = rfg_max(top, ml[(w * ROWS + r) * 2]);

@@ -154,6 +154,8 @@ static rfg_status decode(rfg_mha_params p)
     p.size = sizeof(p);
     p.block_table = &table;
     p.kv_lens = &lens;
+    rfg_tensor sinks = rfg_tensor_1d(m.q, p.sinks ? p.sinks->dtype : RFG_F32, 8);
+    p.sinks = p.sinks ? &sinks : NULL;
     return rfg_op_mha_decode(ctx, &o, &q, &k, &v, &p, NULL);
 }
 
@@ -171,6 +173,10 @@ static const struct {
       "mha_decode bf16->bf16 B=4 Hq=8 Hkv=2 D=64 S=32 window=9 cap=30 page=16 lens=log" },
     { { .window = RFG_MHA_WINDOW_SIDES, .window_left = INT32_MAX, .window_right = 2 },
       "mha_decode bf16->bf16 B=4 Hq=8 Hkv=2 D=64 S=32 window=2147483647 page=16 lens=log" },
+    { { .sinks = &(const rfg_tensor){ .dtype = RFG_BF16 } },
+      "mha_decode bf16->bf16 B=4 Hq=8 Hkv=2 D=64 S=32 sink=1 stype=bf16 page=16 lens=log" },
+    { { .sinks = &(const rfg_tensor){ .dtype = RFG_F32 } },
+      "mha_decode bf16->bf16 B=4 Hq=8 Hkv=2 D=64 S=32 sink=1 page=16 lens=log" },
     { { .soft_cap = 29.5f, .window = 9 },
       "mha_decode bf16->bf16 B=4 Hq=8 Hkv=2 D=64 S=32 window=9 cap=30 page=16 lens=log" },
 };

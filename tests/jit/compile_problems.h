@@ -171,7 +171,7 @@ static const char *const mha_problems[] = {
  * feature. */
 static const char *const decode_problems[] = {
     "mha_decode bf16->bf16 B=32 Hq=128 Hkv=1 D=128 S=4096 page=16",
-    "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=128 S=4096 Sq=4 causal=1 page=1 window=512",
+    "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=128 S=4096 Sq=4 causal=1 page=1 window=512 sink=1 stype=bf16",
     "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=128 S=4096 page=16 kv=e4m3 scales=head",
     "mha_decode f16->f16 B=32 Hq=32 Hkv=8 D=64 S=4096 cap=30 alibi=1 kv=e5m2",
     "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=96 S=4096 page=16 lens=log",
@@ -184,7 +184,7 @@ static const char *const decode_problems[] = {
 /* For mha_prefill_mma and mha_prefill_wgmma: each head size, and each feature with the largest tiles. */
 static const char *const prefill_problems[] = {
     "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=128 S=2048 Sq=2048 causal=1",
-    "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=128 S=2048 Sq=2048 causal=1 window=512 page=16",
+    "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=128 S=2048 Sq=2048 causal=1 window=512 sink=1 stype=bf16 page=16",
     "mha bf16->bf16 B=8 Hq=32 Hkv=8 D=128 S=2048 Sq=32 causal=1 page=64",
     "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=128 S=2048 Sq=2048 causal=1 cap=30",
     "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=64 S=2048 Sq=2048 causal=1",

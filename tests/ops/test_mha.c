@@ -46,6 +46,8 @@ static const struct op_case masks[] = {
     { "mha f16->f16 B=1 Hq=2 Hkv=2 D=64 S=70 Sq=40 cap=30 lse=1", C, false },
     { "mha bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=40 Sq=40 causal=1 window=13 sink=1 lse=1", R, false },
     { "mha bf16->bf16 B=1 Hq=4 Hkv=2 D=64 S=10 Sq=30 causal=1 sink=1 lse=1", R, false },
+    { "mha bf16->bf16 B=1 Hq=6 Hkv=2 D=64 S=10 Sq=30 causal=1 sink=1 stype=bf16 lse=1", R, false },
+    { "mha f16->f16 B=2 Hq=4 Hkv=1 D=128 S=40 Sq=40 causal=1 window=5 sink=1 stype=f16", R, false },
     { "mha bf16->bf16 B=1 Hq=4 Hkv=2 D=64 S=70 Sq=50 causal=1 alibi=1 lse=1", R, false },
     { "mha f16->f16 B=1 Hq=4 Hkv=1 D=64 S=33 Sq=50 alibi=1 sink=1 cap=2 window_left=20 lse=1", R, false },
 };
@@ -99,6 +101,8 @@ static const struct op_case speculative[] = {
     { "mha_decode bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=5 Sq=8 causal=1 lse=1 page=16", R, false }, /* rows see nothing */
     { "mha_decode bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=5 Sq=8 causal=1 sink=1 lse=1", R, false },
     { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=2 D=64 S=150 window=41 sink=1 lse=1 page=16 lens=log", R, false },
+    { "mha_decode bf16->bf16 B=3 Hq=6 Hkv=2 D=64 S=150 sink=1 stype=bf16 lse=1 page=16 lens=any", R, false },
+    { "mha_decode f16->f16 B=2 Hq=8 Hkv=1 D=128 S=70 Sq=3 causal=1 window=9 sink=1 stype=f16 page=32", R, false },
     /* Sinks above the one score, and below it. */
     { "mha_decode bf16->bf16 B=2 Hq=32 Hkv=2 D=64 S=1 sink=1 lse=1 page=16", R, false },
     { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=2 D=128 S=90 cap=2 alibi=1 lse=1 page=16", R, false },

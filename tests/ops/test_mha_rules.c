@@ -426,6 +426,7 @@ START_TEST(refusals)
     DECODE(g.tl.strides[0] = 1, "lse has stride 1", "overlap one another");
     DECODE(g.ts.shape[0] = 3, "sinks has 3 in dimension 0", "q's heads, 4");
     DECODE(g.p.sinks = NULL; g.ts.dtype = RFG_F16, "alibi is f16", "f32");
+    DECODE(g.ts.dtype = RFG_F16, "sinks is f16", "must be f32 or q's dtype, bf16");
     DECODE(g.p.k_scale = &g.tscale, "k_scale is given", "only 8-bit");
     DECODE(g.tk.dtype = g.tv.dtype = RFG_E4M3; g.tscale.shape[0] = 3;
            g.p.v_scale = &g.tscale, "v_scale has 3 in dimension 0", "1 or k's heads, 2");
@@ -486,6 +487,8 @@ START_TEST(problem_strings)
         { "mha_decode bf16->bf16 B=1 Hq=2 Hkv=2 D=64 S=8 window_left=3", "is window=4 with one query" },
         { "mha bf16->bf16 B=1 Hq=2 Hkv=2 D=64 S=8 Sq=8 window=4", "window=4: must be with causal=1:" },
         { "mha_decode bf16->bf16 B=1 Hq=2 Hkv=2 D=64 S=8 Sq=2 window=4", "must be with causal=1 or Sq=1:" },
+        { "mha bf16->bf16 B=1 Hq=2 Hkv=2 D=64 S=8 Sq=8 stype=bf16", "stype=bf16: must be q's dtype, bf16" },
+        { "mha bf16->bf16 B=1 Hq=2 Hkv=2 D=64 S=8 Sq=8 sink=1 stype=f16", "stype=f16: must be q's dtype, bf16" },
         { "mha bf16->bf16 B=1 Hq=2 Hkv=2 D=64 S=8 Sq=8 form=vllm page=16", "only mha_decode" },
         { "mha bf16->bf16 B=1 Hq=2 Hkv=2 D=64 S=8 Sq=8 lens=any", "only with varlen=1 or a page" },
         { "mha bf16->bf16 B=1 Hq=2 Hkv=2 D=64 S=8 Sq=8 scales=head", "8-bit kv" },
@@ -514,7 +517,7 @@ START_TEST(calls_have_their_problem)
 {
     static const char *const text[] = {
         "mha bf16->bf16 B=1 Hq=2 Hkv=2 D=192 S=20 Sq=8 Dv=128 window_left=3 window_right=2 cap=30 lse=1",
-        "mha f16->f16 B=3 Hq=4 Hkv=2 D=64 S=20 Sq=8 causal=1 window=3 sink=1 alibi=1 varlen=1",
+        "mha f16->f16 B=3 Hq=4 Hkv=2 D=64 S=20 Sq=8 causal=1 window=3 sink=1 stype=f16 alibi=1 varlen=1",
         "mha f16->f16 B=3 Hq=4 Hkv=2 D=64 S=20 Sq=8 varlen=1 page=16 kv=e5m2 scales=head",
         "mha_decode bf16->bf16 B=3 Hq=4 Hkv=1 D=96 S=20 Sq=2 causal=1 page=16 kv=e4m3 scales=tensor form=vllm",
         "mha_decode bf16->bf16 B=3 Hq=4 Hkv=1 D=96 S=20 window=7 page=1 kv=e4m3fnuz",

@@ -15,7 +15,7 @@
 
 struct job {
     const struct mha_args *a;
-    int q_dtype, kv_dtype, d, dv;
+    int q_dtype, kv_dtype, sink_dtype, d, dv;
     bool older_vllm;
     int64_t queries, each; /* queries of heads in all, and of a task */
     float code[256];       /* what an 8-bit element stands for */
@@ -83,7 +83,7 @@ static void run_query(const struct job *j, int b, int head, int i)
     float q[MAX_D], key[MAX_D], s[BLOCK];
     float k_scale = a->k_scale ? a->k_scale[kv_head * a->k_scale_stride] : 1;
     float v_scale = a->v_scale ? a->v_scale[kv_head * a->v_scale_stride] : 1;
-    struct state st = { .max = a->sinks ? a->sinks[head] : -INFINITY, .sum = a->sinks ? 1 : 0 };
+    struct state st = { .max = a->sinks ? load(j, j->sink_dtype, a->sinks, head) : -INFINITY, .sum = a->sinks ? 1 : 0 };
     long long token = (long long)seq.q_first + i, batch = a->q_begin ? 0 : b;
     long long from_q = batch * a->q.batch + token * a->q.token + head * a->q.head;
     for (int d = 0; d < j->d; d++)
@@ -136,6 +136,7 @@ static void run(const struct rfg_device *dev, const struct rfg_problem *prob, co
     struct job j = { .a = a,
                      .q_dtype = prob->dtype[0],
                      .kv_dtype = mha_kv_dtype(prob),
+                     .sink_dtype = mha_sink_dtype(prob),
                      .d = (int)prob->v[MHA_D],
                      .dv = mha_dv(prob),
                      .older_vllm = prob->v[MHA_FORM] == MHA_FORM_VLLM };

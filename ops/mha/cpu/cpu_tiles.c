@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ops/cpu/pool.h"
+#include "ops/format.h"
 #include "ops/mha/mha.h"
 
 #if defined(__x86_64__)
@@ -26,7 +27,7 @@ struct job {
     const struct mha_args *a;
     struct rfg_cpu_pool *pool;
     const struct mha_cpu_isa *isa;
-    int q_dtype, kv_dtype, size, d, dv; /* size: bytes of an element of k and v */
+    int q_dtype, kv_dtype, sink_dtype, size, d, dv; /* size: bytes of an element of k and v */
     bool older_vllm;
     int heads, tiles, parts; /* kv heads of a work item; tiles of a head; parts of its keys */
     int64_t items, each;     /* of an unsplit task */
@@ -128,7 +129,8 @@ static void finish(const struct job *j, const struct work_item *u, int h, int ro
     int query = (u->row0 + row) / u->group, head = q_head(u, h, row);
     float factor = mha_cpu_code_scale(j->kv_dtype) * (a->v_scale ? a->v_scale[(u->head0 + h) * a->v_scale_stride] : 1);
     if (a->sinks) {
-        float sink = a->sinks[head] * LOG2E, top = fmaxf(m, sink), base = top == -INFINITY ? 0 : top;
+        float sink = rfg_float_get(a->sinks, j->sink_dtype, head) * LOG2E, top = fmaxf(m, sink),
+              base = top == -INFINITY ? 0 : top;
         float down = exp2f(m - base);
         l = l * down + exp2f(sink - base);
         factor *= down;
@@ -335,6 +337,7 @@ static void run(const struct mha_cpu_isa *isa, const struct rfg_problem *prob, c
                      .isa = isa,
                      .q_dtype = prob->dtype[0],
                      .kv_dtype = mha_kv_dtype(prob),
+                     .sink_dtype = mha_sink_dtype(prob),
                      .size = mha_kv_dtype(prob) == prob->dtype[0] ? 2 : 1,
                      .d = (int)prob->v[MHA_D],
                      .dv = mha_dv(prob),

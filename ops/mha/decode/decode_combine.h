@@ -119,7 +119,7 @@ RFG_DEVICE void store_quad(const struct mha_args *a, const struct work_item *it,
         return;
     int query = row / GROUP, head = it->head * GROUP + row % GROUP;
     if (a->sinks) {
-        float sink = rfg_as_float(rfg_load4(a->sinks + head)) * LOG2_E, top = rfg_max(p.m, sink);
+        float sink = load_sink(a, head) * LOG2_E, top = rfg_max(p.m, sink);
         float mine = rfg_exp2(p.m - top);
         p.o.x *= mine;
         p.o.y *= mine;

@@ -84,6 +84,7 @@ static inline double wasted_work(const struct rfg_problem *prob, double rows, do
 static inline void tile_macros(struct rfg_kernel *k, const struct rfg_problem *prob)
 {
     rfg_kernel_macro(k, "DTYPE", prob->dtype[0]);
+    mha_sink_macro(prob, k);
     rfg_kernel_macro(k, "D", (int)prob->v[MHA_D]);
     rfg_kernel_macro(k, "DV", mha_dv(prob));
 }

@@ -210,7 +210,7 @@ RFG_DEVICE struct row_end end_row(const struct mha_args *a, const struct work_it
     r.scale = sum > 0.0f ? rfg_rcp(sum) : sum * 0.0f; /* no key: 0; a NaN stays one */
     float lse = sum > 0.0f ? factor * top + rfg_log2(sum) : sum == 0.0f ? rfg_as_float(0xff800000u) : sum;
     if (a->sinks) {
-        float sink = LOG2_E * rfg_as_float(rfg_load4(a->sinks + head_of(p, at)));
+        float sink = LOG2_E * load_sink(a, head_of(p, at));
         float most = rfg_max(lse, sink);
         if (most > rfg_as_float(0xff800000u)) {
             float all = most + rfg_log2(rfg_exp2(lse - most) + rfg_exp2(sink - most));
