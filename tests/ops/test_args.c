@@ -400,7 +400,10 @@ static void views(void)
         rfg_tensor c = rfg_tensor_prepacked(NULL, RFG_BF16, n[i], n[i]);
         rfg_tensor d = rfg_tensor_prepacked_groups(NULL, RFG_I8, n[i], n[i]);
         ck_assert(a.shape[0] == n[i] && b.shape[1] == n[i] && c.shape[0] == n[i] / 16 && d.shape[0] == n[i] / 16);
+        rfg_tensor e = rfg_tensor_nd(NULL, RFG_F32, 6, (const int64_t[]){ n[i], n[i], n[i], n[i], n[i] });
+        ck_assert(e.ndim == 6 && e.shape[4] == n[i] && e.strides[3] == n[i]);
     }
+    ck_assert_int_eq(rfg_tensor_nd(NULL, RFG_F32, INT32_MIN, NULL).ndim, INT32_MIN);
 }
 
 static void context_create(void)
@@ -666,6 +669,7 @@ static const struct {
     { "rfg_dtype_bytes", dtypes },
     { "rfg_tensor_1d", views },
     { "rfg_tensor_2d", views },
+    { "rfg_tensor_nd", views },
     { "rfg_tensor_prepacked", views },
     { "rfg_tensor_prepacked_groups", views },
     { "rfg_context_create", context_create },
