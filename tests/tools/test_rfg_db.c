@@ -204,7 +204,7 @@ START_TEST(verifying)
     struct rfg_row r = make(8, 5, RFG_SOURCE_MEASURED, DAY1);
     put("a.db", r);
     ck_assert_int_eq(run("verify a.db"), 0);
-    PRINTS(out, "a.db: schema 3, 1 rows, 0 problems, 0 stale");
+    PRINTS(out, "a.db: schema 4, 1 rows, 0 problems, 0 stale");
     strcpy(r.source_hash, "rfg-0.0.1");
     put("stale.db", r);
     ck_assert_int_eq(run("verify stale.db"), 0);
@@ -227,7 +227,7 @@ START_TEST(verifying)
     PRINTS(out, "M=9 N=2 K=64, cpu-x, 2 CUs: variant 'gemm_gone': gemm has no such variant");
     PRINTS(out, "M=10 N=2 K=64, cpu-x, 2 CUs: date 'yesterday'");
     PRINTS(out, "M=11 N=2 K=64, cpu-x, 2 CUs: rows=9: not a value");
-    PRINTS(out, "b.db: schema 3, 4 rows, 4 problems");
+    PRINTS(out, "b.db: schema 4, 4 rows, 4 problems");
     ck_assert_int_eq(system("cp a.db c.db && truncate -s 5000 c.db"), 0);
     ck_assert_int_eq(run("verify c.db"), 1);
     PRINTS(err, "c.db: damaged");

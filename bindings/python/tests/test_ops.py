@@ -41,8 +41,11 @@ def test_gemm(rng, m, n, k):
 def test_gemm_epilogues(rng):
     x, w, residual = normal(rng, 5, 64), normal(rng, 12, 64), normal(rng, 5, 12)
     close(rfg.gemm(x, w, residual=residual), x @ w.T + residual)
-    gate, up = (x @ w.T)[:, ::2], (x @ w.T)[:, 1::2]
-    close(rfg.gemm(x, w, act="silu"), gate / (1 + np.exp(-gate)) * up)
+    for gates, gate, up in (("interleaved", (x @ w.T)[:, ::2], (x @ w.T)[:, 1::2]), ("halves", (x @ w.T)[:, :6], (x @ w.T)[:, 6:])):
+        close(rfg.gemm(x, w, act="silu", gates=gates), gate / (1 + np.exp(-gate)) * up)
+    close(rfg.gemm(x, w, act="silu"), rfg.gemm(x, w, act="silu", gates="halves"))
+    with pytest.raises(rfg.Error, match="gates: 'turns': must be one of halves, interleaved"):
+        rfg.gemm(x, w, act="silu", gates="turns")
 
 
 def test_gemm_of_codes(rng):
@@ -94,8 +97,8 @@ def test_moe_of_mx_formats(rng):
     (q1, s1), (q2, s2) = rfg.quantize(w1, "e2m1", **mx), rfg.quantize(w2, "e2m1", **mx)
     v1, v2 = (rfg.dequantize(q, s, group_rows=1, group_cols=32, dtype="f32").reshape(4, -1, 32) for q, s in ((q1, s1), (q2, s2)))
     args = (ids, weights)
-    want = rfg.moe(x, v1, v2, *args)
-    scales = dict(w1_scale=s1, w2_scale=s2, x_per="group", w_per="group", experts=4)
+    want = rfg.moe(x, v1, v2, *args, gates="interleaved")
+    scales = dict(gates="interleaved", w1_scale=s1, w2_scale=s2, x_per="group", w_per="group", experts=4)
     off = [np.abs(rfg.moe(x, q1, q2, *args, **scales, x_codes=c, rounding=r) - want).max() / np.abs(want).max()
            for c, r in (("e4m3", "exact"), ("e2m1", "exact"), ("e2m1", "even"))]
     assert 0 < off[0] < 0.05 < off[1] < 0.5 and 0.05 < off[2] < 0.5 and off[1] != off[2], off
