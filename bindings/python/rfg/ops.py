@@ -278,9 +278,11 @@ def quantize_scale(
     return out
 
 
-def _window(window: Window) -> Dict[str, int]:
-    if isinstance(window, int):
+def _window(window: Any) -> Dict[str, int]:
+    if hasattr(window, "__index__"):
         return dict(window=window, window_left=0, window_right=0)
+    if not isinstance(window, (tuple, list)) or len(window) != 2:
+        raise _rfg.Error("mha: window: %s: must be how many keys a query sees, or (keys before, keys after)" % (window,))
     return dict(window=-1, window_left=window[0], window_right=window[1])  # RFG_MHA_WINDOW_SIDES
 
 

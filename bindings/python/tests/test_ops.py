@@ -286,6 +286,16 @@ def test_embedding(rng):
     assert (rfg.embedding(ids + 1000, table, first=1000) == want).all()
 
 
+def test_mha_windows(rng):
+    q, k, v = (normal(rng, 1, n, 2, 64).astype(np.float16) for n in (5, 9, 9))
+    assert np.array_equal(rfg.mha(q, k, v, causal=True, window=np.int64(4)), rfg.mha(q, k, v, causal=True, window=(3, -1)))
+    for window, says in ((None, "None"), ((1, 2, 3), r"\(1, 2, 3\)")):
+        with pytest.raises(rfg.Error, match="window: %s: must be how many keys a query sees, or" % says):
+            rfg.mha(q, k, v, window=window)
+    with pytest.raises(rfg.Error, match="window is 4 and causal 0: must be with causal: it says nothing of later keys"):
+        rfg.mha(q, k, v, window=4)
+
+
 @pytest.mark.parametrize("options", [{}, {"causal": True}, {"window": (2, 1)}, {"window": 3, "causal": True}, {"scale": 0.3}, {"sinks": True}])
 def test_mha(rng, options):
     q, k, v = (normal(rng, 2, n, h, 64).astype(np.float16) for n, h in ((5, 4), (9, 2), (9, 2)))

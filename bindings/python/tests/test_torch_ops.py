@@ -153,6 +153,9 @@ def test_values(dtype):
 
 def test_attention_values():
     q, k, v = randn(2, 5, 4, 64, dtype=BF16), randn(2, 9, 2, 64, dtype=BF16), randn(2, 9, 2, 64, dtype=BF16)
+    close(rt.mha(q, k, v, causal=True, window=3), rt.mha(q, k, v, causal=True, window=[2, 0]).float(), 0)
+    with pytest.raises(rfg.Error, match=r"window: \[1, 2, 3\]: must be how many keys a query sees, or"):
+        rt.mha(q, k, v, window=[1, 2, 3])
     out, lse = rt.mha_lse(q, k, v, causal=True)
     want, want_lse = reference.attention(*(t.float().numpy() for t in (q, k, v)), causal=True)
     close(out, torch.from_numpy(want), ROUNDED[BF16])

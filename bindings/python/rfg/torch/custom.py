@@ -233,7 +233,7 @@ def _named(names: Sequence[str], rest: Sequence[Any], options: Dict[str, Any]) -
     """Arguments by name: PyTorch's dispatcher gives them by place. (Tensors that it takes by name only have no autograd.)"""
     options.update(zip(names, rest))
     if "window" in options:
-        options["window"] = tuple(options["window"]) if len(options["window"]) == 2 else options["window"][0]
+        options["window"] = options["window"][0] if len(options["window"]) == 1 else options["window"]
     return options
 
 
