@@ -204,8 +204,7 @@ static rfg_tensor heads(int from, int n)
 
 static rfg_tensor cache(const struct buffer *b)
 {
-    return (
-        rfg_tensor){ b->device, RFG_BF16, 4, { B * BLOCKS, PAGE, HKV, D, 0 }, { PAGE * HKV * D, HKV * D, D, 1, 0 } };
+    return rfg_tensor_nd(b->device, RFG_BF16, 4, (const int64_t[]){ B * BLOCKS, PAGE, HKV, D });
 }
 
 static void linear(const struct buffer *y, const struct buffer *in, const struct buffer *w, int64_t n, int64_t k)
@@ -230,7 +229,7 @@ static void attention(void)
     rfg_tensor at = rfg_tensor_1d(positions.device, RFG_I64, B), to = rfg_tensor_1d(slots.device, RFG_I64, B);
     CHECK(rfg_op_rope_append(ctx, &q, &keys, &values, &q, &k, &v, &angles, &at, &to, NULL, stream));
 
-    rfg_tensor out = { att.device, RFG_BF16, 3, { B, HQ, D, 0, 0 }, { HQ * D, D, 1, 0, 0 } };
+    rfg_tensor out = rfg_tensor_nd(att.device, RFG_BF16, 3, (const int64_t[]){ B, HQ, D });
     rfg_tensor table = rfg_tensor_2d(block_table.device, RFG_I32, B, BLOCKS, BLOCKS);
     rfg_tensor lens = rfg_tensor_1d(kv_lens.device, RFG_I32, B);
     rfg_mha_params params = { .size = sizeof(params), .block_table = &table, .kv_lens = &lens };
