@@ -60,7 +60,8 @@ static rfg_status refuse_growth(rfg_context *ctx, rfg_stream stream, const struc
     return st;
 }
 
-/* At least twice as large as before, so that all together are less than twice the largest. */
+/* At least twice as large as before, so that all together are less than twice the largest. Zeros: rows that no expert
+ * has are quantised all the same, and are then not made of what memory held before. */
 static rfg_status grow(rfg_context *ctx, rfg_stream stream, const struct scratch *s, size_t bytes)
 {
     void *memory;
@@ -69,7 +70,8 @@ static rfg_status grow(rfg_context *ctx, rfg_stream stream, const struct scratch
         bytes = 2 * s->bytes;
     if (st != RFG_OK || (st = rfg_device_alloc(ctx, &memory, bytes)) != RFG_OK)
         return st;
-    if ((st = add(ctx, stream, memory, bytes, false)) != RFG_OK)
+    if ((st = rfg_device_memset(ctx, memory, 0, bytes, stream)) != RFG_OK ||
+        (st = add(ctx, stream, memory, bytes, false)) != RFG_OK)
         (void)rfg_device_free(ctx, memory);
     return st;
 }
