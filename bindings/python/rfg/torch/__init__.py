@@ -42,6 +42,10 @@ rope = _torch.ops.rfg.rope
 kv_append = _torch.ops.rfg.kv_append
 rope_append = _torch.ops.rfg.rope_append
 advance = _torch.ops.rfg.advance
+moe_route = _torch.ops.rfg.moe_route
+moe_align = _torch.ops.rfg.moe_align
+moe_sum = _torch.ops.rfg.moe_sum
+moe = _torch.ops.rfg.moe
 argmax = _torch.ops.rfg.argmax
 sample = _torch.ops.rfg.sample
 

@@ -282,6 +282,37 @@ def advance(
     ops.advance(kv_lens, positions, **options, spare=spare, spare_count=spare_count)
 
 
+def moe_route(x: Tensor, top: int, *rest: Any, **options: Any) -> Tuple[Tensor, Tensor]:
+    options.update(zip("scoring bias groups topk_groups renormalise scale shared shared_weight tokens".split(), rest))
+    ids, weights = ops.moe_route(_rows(x), top, **options)
+    return ids.view(*x.shape[:-1], -1), weights.view(*x.shape[:-1], -1)
+
+
+def moe_align(ids: Tensor, experts: int, expert_map: Optional[Tensor] = None, tokens: Optional[Tensor] = None) -> Tuple[Tensor, Tensor, Tensor]:
+    """(rows, offsets, places) of the plain format: what grouped products take."""
+    made = ops.moe_align(_rows(ids), experts, expert_map=expert_map, tokens=tokens)
+    return made.rows, made.offsets, made.places
+
+
+def moe_sum(
+    x: Tensor, places: Tensor, weights: Optional[Tensor] = None, residual: Optional[Tensor] = None, tokens: Optional[Tensor] = None
+) -> Tensor:
+    return ops.moe_sum(x, places, weights=weights, residual=residual, tokens=tokens)
+
+
+_OF_MOE = (
+    "act gates limit alpha weights_first x_per w_per w1_bias w2_bias w1_scale w2_scale w1_zero w2_zero x_scale h_scale expert_map tokens residual "
+    "x_codes dtype"
+).split()
+
+
+def moe(x: Tensor, w1: Tensor, w2: Tensor, ids: Tensor, weights: Tensor, *rest: Any, **options: Any) -> Tensor:
+    options.update(zip(_OF_MOE, rest))
+    residual = options.pop("residual", None)
+    more = dict(options, residual=None if residual is None else _rows(residual))
+    return ops.moe(_rows(x), w1, w2, _rows(ids), _rows(weights), **more).view(x.shape)
+
+
 def argmax(x: Tensor) -> Tensor:
     return ops.argmax(_rows(x)).view(x.shape[:-1])
 
@@ -303,6 +334,11 @@ def _lse(q: Tensor) -> Tensor:
 def _attended(q: Tensor, k: Tensor, v: Tensor, *_: Any, **__: Any) -> Tensor:
     dv = v.shape[-1] if k.dim() != 5 else v.shape[2]
     return q.new_empty((*q.shape[:-1], dv))
+
+
+def _mixed(x: Tensor, w1: Tensor, w2: Tensor, ids: Tensor, weights: Tensor, *rest: Any, **options: Any) -> Tensor:
+    options.update(zip(_OF_MOE, rest))
+    return x.new_empty(x.shape, dtype=options.get("dtype") or x.dtype)
 
 
 # ---- schemas and meta functions ----------------------------------------------------------------------------------------
@@ -453,6 +489,37 @@ OPS: List[Op] = [
         "(Tensor(a!) kv_lens, Tensor(b!) positions, Tensor(c!)? slots=None, Tensor(d!)? block_table=None, int page=0, "
         "Tensor? accepted=None, Tensor? active=None, Tensor? spare=None, Tensor(e!)? spare_count=None) -> ()",
         lambda *_, **__: None,
+    ),
+    (
+        moe_route,
+        '(Tensor x, int top, str scoring="softmax", Tensor? bias=None, int groups=1, int topk_groups=0, bool renormalise=False, float scale=1.0, '
+        "int shared=0, float shared_weight=1.0, Tensor? tokens=None) -> (Tensor, Tensor)",
+        lambda x, top, scoring="", bias=None, groups=1, topk_groups=0, renormalise=False, scale=1.0, shared=0, *_, **__: (
+            x.new_empty((*x.shape[:-1], top + shared), dtype=torch.int32),
+            x.new_empty((*x.shape[:-1], top + shared), dtype=torch.float32),
+        ),
+    ),
+    (
+        moe_align,
+        "(Tensor ids, int experts, Tensor? expert_map=None, Tensor? tokens=None) -> (Tensor, Tensor, Tensor)",
+        lambda ids, experts, *_, **__: (
+            ids.new_empty((ids.numel(),)),
+            ids.new_empty((experts + 1,)),
+            ids.new_empty((ids.numel() // ids.shape[-1], ids.shape[-1])),
+        ),
+    ),
+    (
+        moe_sum,
+        "(Tensor x, Tensor places, Tensor? weights=None, Tensor? residual=None, Tensor? tokens=None) -> Tensor",
+        lambda x, places, *_, **__: x.new_empty((places.shape[0], x.shape[1])),
+    ),
+    (
+        moe,
+        '(Tensor x, Tensor w1, Tensor w2, Tensor ids, Tensor weights, str act="silu", str gates="halves", float limit=0.0, float alpha=0.0, '
+        'bool weights_first=False, str x_per="tensor", str w_per="tensor", Tensor? w1_bias=None, Tensor? w2_bias=None, Tensor? w1_scale=None, '
+        "Tensor? w2_scale=None, Tensor? w1_zero=None, Tensor? w2_zero=None, Tensor? x_scale=None, Tensor? h_scale=None, Tensor? expert_map=None, "
+        "Tensor? tokens=None, Tensor? residual=None, ScalarType? x_codes=None, ScalarType? dtype=None) -> Tensor",
+        _mixed,
     ),
     (argmax, "(Tensor x) -> Tensor", lambda x: x.new_empty(x.shape[:-1], dtype=torch.int64)),
     (
