@@ -8,6 +8,9 @@
 extern "C" {
 #endif
 
+/* rfg_mha_params' window: by window_left and window_right. */
+#define RFG_MHA_WINDOW_SIDES (-1)
+
 /* Attention. For query i of a sequence's Sq and key j of its Skv, with head h of Hq sharing the keys and values of head
  * h / (Hq / Hkv) of Hkv (multi-head: Hq = Hkv, grouped-query, multi-query: Hkv = 1), at = i + Skv - Sq:
  *
@@ -22,9 +25,6 @@ extern "C" {
  * so causal is aligned to the bottom right, and queries shorter than the keys are the newest ones (chunked prefill,
  * speculative decoding). A query with no key left gives 0, and lse -inf (with a sink: the sink). Scores, exponentials
  * and sums are fp32; weights are rounded to the 16-bit dtype before they are multiplied with V. */
-/* rfg_mha_params' window: by window_left and window_right. */
-#define RFG_MHA_WINDOW_SIDES (-1)
-
 typedef struct rfg_mha_params {
     size_t size;    /* sizeof(rfg_mha_params): see rfg/core.h. All other members may be zero */
     float scale;    /* 0: 1 / sqrt(D) */
