@@ -60,6 +60,8 @@ static const struct op_case ends[] = {
       "gemm_tile_wgmma{tile_n=160,cluster=2}" },
     { "gemm bf16,bf16->f16 M=140 N=150 K=256 ldx=272 ldw=264 ldy=153", R, false,
       "gemm_tile_wgmma{tile_n=128,cluster=2}" },
+    { "gemm bf16,bf16->bf16 M=140 N=150 K=264 bias=1 ldy=152", R, false, "gemm_tile_wgmma{tile_n=128,cluster=1}" },
+    { "gemm bf16,bf16->f32 M=140 N=150 K=264 ldy=152", R, false, "gemm_tile_wgmma{tile_n=128,cluster=2}" },
     { "gemm bf16,bf16->bf16 M=140 N=152 K=256 align_y=2 ldy=154", R, false, "gemm_tile_wgmma{tile_n=192,cluster=1}" },
     { "gemm e4m3,e4m3->bf16 M=140 N=150 K=272 fast=1 bias=1 btype=f32" ROWS, R, false,
       "gemm_tile_wgmma{tile_n=144,cluster=1}" },
@@ -75,6 +77,7 @@ static const struct op_case ends[] = {
 static const struct op_case ends_64[] = {
     { "gemm bf16,bf16->bf16 M=40 N=301 K=264 bias=1 btype=f32", R, false, "gemm_tile64_wgmma{tile_n=112}" },
     { "gemm bf16,bf16->bf16 M=60 N=131 K=136 residual=1 bias=1 inplace=1", R, false, "gemm_tile64_wgmma{tile_n=64}" },
+    { "gemm bf16,bf16->bf16 M=60 N=131 K=136 ldy=136", R, false, "gemm_tile64_wgmma{tile_n=64}" },
     { "gemm bf16,bf16->bf16 M=64 N=600 K=264 act=silu gates=interleaved bias=1", R, false,
       "gemm_tile64_wgmma{tile_n=256}" },
     { "gemm e4m3,e4m3->bf16 M=64 N=150 K=272 fast=1 bias=1 btype=f32" ROWS, R, false, "gemm_tile64_wgmma{tile_n=128}" },
@@ -173,7 +176,8 @@ START_TEST(refusals)
 }
 END_TEST
 
-/* What TMA is told of W: of all experts' rows; with halves, that each of up's is so far behind one of gate's. */
+/* What TMA is told of W: of all experts' rows; with halves, that each of up's is so far behind one of gate's. Of Y:
+ * where its rows, and what lies between them, are whole pieces of 16 bytes. */
 START_TEST(maps_of_experts)
 {
     static const struct {
@@ -183,6 +187,9 @@ START_TEST(maps_of_experts)
     } cases[] = {
         { "gemm bf16,bf16->bf16 M=300 N=200 K=72 act=silu gates=interleaved", 2, 1, { NULL, 200, 144, 144, 64, 0 } },
         { "gemm bf16,bf16->bf16 M=300 N=200 K=72 act=silu", 2, 1, { NULL, 100, 144, 144, 64, 100 * 144 } },
+        { "gemm bf16,bf16->bf16 M=300 N=152 K=72 ldy=160", 3, 1, { NULL, 152, 144, 144, 64, 0 } },
+        { "gemm bf16,bf16->bf16 M=300 N=150 K=72 ldy=152", 2, 1, { NULL, 150, 144, 144, 64, 0 } },
+        { "gemm bf16,bf16->f32 M=300 N=150 K=72 ldy=152", 2, 1, { NULL, 150, 144, 144, 64, 0 } },
         { "gemm bf16,bf16->bf16 M=300 N=200 K=72 experts=7", 2, 0, { NULL, 1400, 144, 144, 64, 0 } },
         { "gemm bf16,bf16->bf16 M=300 N=202 K=72 experts=7 top=2 act=silu",
           1,

@@ -70,11 +70,13 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     return s;
 }
 
-/* Are rows of Y aligned to 16 bytes? */
+/* Are rows of Y, and what lies between them, whole pieces of 16 bytes? TMA writes no less (an H200 does, whatever
+ * elements a map is said to have). */
 static bool y_tiles(const struct rfg_problem *prob)
 {
-    int64_t ldy = prob->v[GEMM_LDY] ? prob->v[GEMM_LDY] : gemm_y_cols(prob);
-    return prob->v[GEMM_ALIGN_Y] == 16 && rfg_format_bytes(prob->dtype[2], ldy) % 16 == 0;
+    int64_t n = gemm_y_cols(prob), ldy = prob->v[GEMM_LDY] ? prob->v[GEMM_LDY] : n;
+    return prob->v[GEMM_ALIGN_Y] == 16 && rfg_format_bytes(prob->dtype[2], ldy) % 16 == 0 &&
+           rfg_format_bytes(prob->dtype[2], n) % 16 == 0;
 }
 
 /* Of W of 4 bits: those whose scaled values bf16 has. */

@@ -19,8 +19,9 @@
  *
  * Macros: those of load.h and epilogue.h (X and W fp16, bf16, e4m3, e5m2 or i8; or bf16 and e2m1, PREPACKED), TILE_M
  * (64, 128), TILE_N (a multiple of 16 up to 256), PIECE_N (columns of an instruction: a warpgroup's, or with PARTS a
- * share of them), SETS (1, with PARTS also 2), CLUSTER (1, 2), STAGES, Y_TILES (1: rows of Y are aligned to 16 bytes,
- * and the kernel has a parameter for it). Grid: whole clusters, any number. Needs rows of X and W aligned to 16 bytes.
+ * share of them), SETS (1, with PARTS also 2), CLUSTER (1, 2), STAGES, Y_TILES (1: rows of Y are whole pieces of 16
+ * bytes, and the kernel has a parameter for it). Grid: whole clusters, any number. Needs rows of X and W aligned to 16
+ * bytes.
  */
 #include "rfg_device.h"
 #include "rfg_tma.h"
