@@ -130,10 +130,10 @@ static inline rfg_tensor rfg_tensor_nd(void *data, rfg_dtype dtype, int32_t ndim
 {
     rfg_tensor t = { data, dtype, ndim, { 0, 0, 0, 0, 0 }, { 0, 0, 0, 0, 0 } };
     uint64_t stride = 1;
-    for (int32_t i = (ndim < RFG_MAX_DIMS ? ndim : RFG_MAX_DIMS) - 1; i >= 0; i--) {
-        t.shape[i] = shape[i];
-        t.strides[i] = (int64_t)stride;
-        stride *= (uint64_t)shape[i];
+    for (int32_t i = ndim < RFG_MAX_DIMS ? ndim : RFG_MAX_DIMS; i > 0; i--) {
+        t.shape[i - 1] = shape[i - 1];
+        t.strides[i - 1] = (int64_t)stride;
+        stride *= (uint64_t)shape[i - 1];
     }
     return t;
 }

@@ -99,8 +99,8 @@ static const char *const output_problems[] = {
     "gemm bf16,bf16->e4m3 M=32 N=28672 K=4096 act=silu gates=interleaved",
     "gemm f16,f16->i8 M=128 N=1024 K=7168 bias=1",
     "gemm e4m3,e4m3->e4m3 M=64 N=4096 K=7168 x_scale=f32 w_scale=f32 fast=1",
-    "gemm e4m3fnuz,e4m3fnuz->e4m3fnuz M=4096 N=4096 K=7168 x_scale=f32 w_scale=f32 x_per=row w_per=row act=silu "
-    "gates=interleaved",
+    ("gemm e4m3fnuz,e4m3fnuz->e4m3fnuz M=4096 N=4096 K=7168 x_scale=f32 w_scale=f32 x_per=row w_per=row act=silu "
+     "gates=interleaved"),
     "gemm i8,i8->i8 M=4096 N=1024 K=2048 x_scale=f32 w_scale=f32",
     "gemm f32,f32->e5m2 M=8 N=256 K=256",
     "gemm bf16,i4->e4m3 M=8 N=4096 K=4096 w_scale=f16 w_group=128 packed=1",
@@ -111,30 +111,30 @@ static const char *const expert_problems[] = {
     "gemm bf16,bf16->bf16 M=64 N=4096 K=2048 experts=128 top=8 act=silu",
     "gemm bf16,bf16->bf16 M=64 N=2048 K=768 experts=128 weights=1",
     "gemm f16,f16->f32 M=4096 N=4096 K=2880 experts=8 top=4 act=swigluoai bias=1",
-    "gemm e4m3,e4m3->bf16 M=64 N=4096 K=7168 experts=256 top=8 x_scale=f32 w_scale=f32 x_per=block w_per=block "
-    "act=silu",
-    "gemm e4m3,e4m3->bf16 M=4096 N=4096 K=7168 experts=8 top=8 x_scale=f32 w_scale=f32 x_per=block w_per=block "
-    "act=silu",
-    "gemm e4m3,e4m3->bf16 M=64 N=4096 K=7168 experts=256 top=8 x_scale=f32 w_scale=f32 x_per=block w_per=block "
-    "act=silu gates=interleaved",
+    ("gemm e4m3,e4m3->bf16 M=64 N=4096 K=7168 experts=256 top=8 x_scale=f32 w_scale=f32 x_per=block w_per=block "
+     "act=silu"),
+    ("gemm e4m3,e4m3->bf16 M=4096 N=4096 K=7168 experts=8 top=8 x_scale=f32 w_scale=f32 x_per=block w_per=block "
+     "act=silu"),
+    ("gemm e4m3,e4m3->bf16 M=64 N=4096 K=7168 experts=256 top=8 x_scale=f32 w_scale=f32 x_per=block w_per=block "
+     "act=silu gates=interleaved"),
     "gemm i8,i8->bf16 M=4096 N=1024 K=2048 experts=8 weights=1 x_scale=f32 w_scale=f32 x_per=row w_per=row",
-    "gemm bf16,e2m1->bf16 M=32 N=5760 K=2880 experts=32 top=4 act=swigluoai gates=interleaved bias=1 w_scale=e8m0 "
-    "w_group=32",
-    "gemm bf16,e2m1->bf16 M=128 N=5760 K=2816 experts=32 top=4 act=swigluoai gates=interleaved bias=1 w_scale=e8m0 "
-    "w_group=32 packed=1",
+    ("gemm bf16,e2m1->bf16 M=32 N=5760 K=2880 experts=32 top=4 act=swigluoai gates=interleaved bias=1 w_scale=e8m0 "
+     "w_group=32"),
+    ("gemm bf16,e2m1->bf16 M=128 N=5760 K=2816 experts=32 top=4 act=swigluoai gates=interleaved bias=1 w_scale=e8m0 "
+     "w_group=32 packed=1"),
     "gemm bf16,i4->bf16 M=32 N=4096 K=7168 experts=64 weights=1 w_scale=f16 w_zero=i8 w_group=128 packed=1",
     "gemm f32,f32->f32 M=7 N=100 K=33 experts=3 top=2 weights=1",
     "gemm bf16,bf16->bf16 M=64 N=2048 K=768 experts=128 weights=1 slots=8 residual=1",
     "gemm bf16,e2m1->bf16 M=32 N=2880 K=2816 experts=32 weights=1 w_scale=e8m0 w_group=32 packed=1 slots=4",
     "gemm bf16,bf16->bf16 M=4096 N=3072 K=4096 experts=128 top=8 act=silu gates=interleaved",
-    "gemm e4m3,e4m3->bf16 M=8192 N=4096 K=7168 experts=32 top=8 x_scale=f32 w_scale=f32 x_per=block w_per=block "
-    "act=silu fast=1",
-    "gemm e4m3,e4m3->bf16 M=512 N=7168 K=2048 experts=256 x_scale=f32 w_scale=f32 x_per=block w_per=block weights=1 "
-    "fast=1",
-    "gemm e5m2,e5m2->f32 M=4096 N=4096 K=2048 experts=8 top=2 x_scale=e8m0 w_scale=e8m0 x_per=block w_per=block "
-    "act=swigluoai gates=interleaved bias=1 btype=f32 fast=1",
-    "gemm e4m3,e4m3->f16 M=4096 N=1024 K=2048 experts=8 weights=1 x_scale=f32 w_scale=f32 x_per=row w_per=row fast=1 "
-    "align_y=2",
+    ("gemm e4m3,e4m3->bf16 M=8192 N=4096 K=7168 experts=32 top=8 x_scale=f32 w_scale=f32 x_per=block w_per=block "
+     "act=silu fast=1"),
+    ("gemm e4m3,e4m3->bf16 M=512 N=7168 K=2048 experts=256 x_scale=f32 w_scale=f32 x_per=block w_per=block weights=1 "
+     "fast=1"),
+    ("gemm e5m2,e5m2->f32 M=4096 N=4096 K=2048 experts=8 top=2 x_scale=e8m0 w_scale=e8m0 x_per=block w_per=block "
+     "act=swigluoai gates=interleaved bias=1 btype=f32 fast=1"),
+    ("gemm e4m3,e4m3->f16 M=4096 N=1024 K=2048 experts=8 weights=1 x_scale=f32 w_scale=f32 x_per=row w_per=row fast=1 "
+     "align_y=2"),
     "gemm bf16,bf16->bf16 M=512 N=4096 K=2048 act=swigluoai limit=7 gates=interleaved bias=1",
     "gemm e4m3,e4m3->bf16 M=512 N=4096 K=2048 act=silu x_scale=f32 w_scale=f32 x_per=block w_per=block fast=1",
 };
@@ -142,16 +142,16 @@ static const char *const expert_problems[] = {
 static const char *const code_problems[] = {
     "gemm e4m3,e4m3->bf16 M=16 N=4096 K=7168 x_scale=f32 w_scale=f32 x_per=block w_per=block fast=1",
     "gemm e4m3,e4m3->bf16 M=128 N=4096 K=7168 x_scale=f32 w_scale=f32 x_per=block w_per=block fast=1 residual=1",
-    "gemm e4m3,e4m3->bf16 M=64 N=4096 K=7168 x_scale=f32 w_scale=f32 x_per=row w_per=row fast=1 act=silu "
-    "gates=interleaved",
-    "gemm e5m2,e5m2->f32 M=4096 N=4096 K=7168 x_scale=f32 w_scale=f32 x_per=block w_per=block fast=1 act=gelu "
-    "gates=interleaved",
+    ("gemm e4m3,e4m3->bf16 M=64 N=4096 K=7168 x_scale=f32 w_scale=f32 x_per=row w_per=row fast=1 act=silu "
+     "gates=interleaved"),
+    ("gemm e5m2,e5m2->f32 M=4096 N=4096 K=7168 x_scale=f32 w_scale=f32 x_per=block w_per=block fast=1 act=gelu "
+     "gates=interleaved"),
     "gemm e5m2,e5m2->f16 M=128 N=1024 K=7168 fast=1",
     "gemm i8,i8->bf16 M=128 N=4096 K=7168 x_scale=f32 w_scale=f32 x_per=row w_per=row bias=1 btype=bf16",
     "gemm i8,i8->f32 M=64 N=384 K=1024 x_scale=f32 w_scale=f32 x_per=block w_per=block residual=1",
     "gemm i8,i8->bf16 M=4096 N=4096 K=7184 x_scale=f32 w_scale=f32 x_per=row w_per=row act=silu gates=interleaved",
-    "gemm e4m3fnuz,e4m3fnuz->bf16 M=4096 N=4096 K=7168 x_scale=e8m0 w_scale=e8m0 x_per=block w_per=block act=gelu "
-    "gates=interleaved",
+    ("gemm e4m3fnuz,e4m3fnuz->bf16 M=4096 N=4096 K=7168 x_scale=e8m0 w_scale=e8m0 x_per=block w_per=block act=gelu "
+     "gates=interleaved"),
     "gemm e4m3fnuz,e4m3fnuz->f32 M=1024 N=4096 K=7168 x_scale=f32 w_scale=f32 x_per=row w_per=row residual=1",
     "gemm f16,f16->f32 M=4096 N=4096 K=4104 act=gelu gates=interleaved bias=1",
     "gemm f16,f16->f32 M=4096 N=4096 K=4096 residual=1 packed=1",
