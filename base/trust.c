@@ -305,13 +305,14 @@ char *rfg_program_path(const char *program)
     return path;
 }
 
-static bool is_set(char *const *set, const char *entry)
+/* The value of the variable in env that is named as this one, "NAME" or "NAME=value"; NULL: there is none. */
+static const char *value_in(char *const *env, const char *name)
 {
-    size_t len = strcspn(entry, "=");
-    for (; *set; set++)
-        if (!strncmp(*set, entry, len) && (*set)[len] == '=')
-            return true;
-    return false;
+    size_t len = strcspn(name, "=");
+    for (; *env; env++)
+        if (!strncmp(*env, name, len) && (*env)[len] == '=')
+            return *env + len + 1;
+    return NULL;
 }
 
 char **rfg_program_env(char *const *set)
@@ -327,20 +328,10 @@ char **rfg_program_env(char *const *set)
     if (!env)
         return NULL;
     for (size_t i = 0; i < n; i++)
-        if (!is_set(set, from[i]))
+        if (!value_in(set, from[i]))
             env[used++] = from[i];
     memcpy(env + used, set, (more + 1) * sizeof(*env));
     return env;
-}
-
-/* The value of env's NAME=; NULL: it isn't there. */
-static const char *value_in(char *const *env, const char *name)
-{
-    size_t len = strlen(name);
-    for (; *env; env++)
-        if (!strncmp(*env, name, len) && (*env)[len] == '=')
-            return *env + len + 1;
-    return NULL;
 }
 
 int rfg_spawn(pid_t *pid, const char *program, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attr,
