@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 #include "emu/check/watch.h"
 
@@ -36,7 +38,6 @@ struct pinned {
     size_t size;
     uint64_t sum, n;
     int queue, name;
-    bool reads;
 };
 
 static struct queue queues[QUEUES];
@@ -50,7 +51,7 @@ static int n_records, record_room, n_pinned, pinned_room, n_names, name_room;
 static struct {
     struct emu_order clock;
     int queue, name, first; /* its first record */
-    bool on, told, writes_host;
+    bool on, told;
 } op;
 
 bool emu_order_wanted(void)
@@ -246,15 +247,6 @@ void emu_order_touched(const struct emu_touched *t)
 /* ---- host memory ----------------------------------------------------------------------------------------------------
  */
 
-static uint64_t sum_of(const void *p, size_t size)
-{
-    const uint8_t *byte = p;
-    uint64_t sum = 0xcbf29ce484222325ull;
-    for (size_t i = 0; i < size; i++)
-        sum = (sum ^ byte[i]) * 0x100000001b3ull;
-    return sum;
-}
-
 bool emu_order_end(const void *p, size_t size)
 {
     if (!op.on)
@@ -263,7 +255,7 @@ bool emu_order_end(const void *p, size_t size)
     op.on = false;
     pinned = room_for(pinned, n_pinned, &pinned_room, sizeof(*pinned));
     if (p && n_pinned < pinned_room)
-        pinned[n_pinned++] = (struct pinned){ p, size, sum_of(p, size), queues[op.queue].n, op.queue, op.name, false };
+        pinned[n_pinned++] = (struct pinned){ p, size, XXH3_64bits(p, size), queues[op.queue].n, op.queue, op.name };
     return !op.told;
 }
 
@@ -276,7 +268,7 @@ static void host_learns(const struct emu_order *of)
         const struct pinned *m = &pinned[i];
         if (m->n > host.at[m->queue])
             pinned[n++] = *m;
-        else if (sum_of(m->p, m->size) != m->sum)
+        else if (XXH3_64bits(m->p, m->size) != m->sum)
             emu_report_launch(NULL, "host-race", "the host changed bytes of the %zu at %p before it waited for %s",
                               m->size, m->p, name_of(m->name));
     }
