@@ -128,8 +128,8 @@ def compare(
     model: nn.Module, inputs: Any, ops: Optional[Iterable[str]] = None, most_rows: int = 128, runs: int = 10, show: bool = True
 ) -> Comparison:
     """Runs a model without rfg and with it, in turn: times by operator and of the forward, medians with the spread of the runs, and
-    how far the outputs differ; prints them (show). Fewer than 3 runs tell no difference. inputs: a tensor, a tuple of arguments, or a dict of keyword arguments; caches among them are copied for each run.
-    The model is left as it was."""
+    how far the outputs differ; prints them (show). Fewer than 3 runs tell no difference. inputs: a tensor, a tuple of arguments, or a
+    dict of keyword arguments; caches among them are copied for each run. The model is left as it was."""
     if runs < 1:
         raise Error("compare: runs: %d: must be at least 1" % runs)
     calls_before = list(vars(model).get(CALLS, ()))

@@ -308,9 +308,9 @@ _OF_MOE = (
 
 def moe(x: Tensor, w1: Tensor, w2: Tensor, ids: Tensor, weights: Tensor, *rest: Any, **options: Any) -> Tensor:
     options.update(zip(_OF_MOE, rest))
-    residual = options.pop("residual", None)
-    more = dict(options, residual=None if residual is None else _rows(residual))
-    return ops.moe(_rows(x), w1, w2, _rows(ids), _rows(weights), **more).view(x.shape)
+    if options.get("residual") is not None:
+        options["residual"] = _rows(options["residual"])
+    return ops.moe(_rows(x), w1, w2, _rows(ids), _rows(weights), **options).view(x.shape)
 
 
 def argmax(x: Tensor) -> Tensor:
