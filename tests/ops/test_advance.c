@@ -104,27 +104,52 @@ static void copy(const struct memory *m, void *to, const void *from, size_t byte
     ck_assert(rfg_stream_sync(m->ctx, m->stream) == RFG_OK);
 }
 
+/* The prompts' blocks, and some that are spare. Returns the last number of a block. */
+static int begin(struct books *s, int32_t table[B][BLOCKS], int32_t *lens, int32_t *spare)
+{
+    static const int prompts[B] = { 5, 0, 8, 30, 3, 1 };
+    int next = 100;
+    memset(table, 0xff, sizeof(int32_t[B][BLOCKS]));
+    for (int b = 0; b < B; b++) {
+        lens[b] = prompts[b];
+        s->len[b] = prompts[b];
+        while (s->n_blocks[b] * PAGE < prompts[b])
+            table[b][s->n_blocks[b]] = s->block[b][s->n_blocks[b]] = next, s->n_blocks[b]++, next += 7;
+    }
+    for (; s->n_pile < 9; s->n_pile++)
+        spare[s->n_pile] = s->pile[s->n_pile] = next += 3;
+    return next;
+}
+
+static void check_step(const struct books *s, int step, int sq, const bool *went, const int32_t *lens,
+                       const int64_t *positions, const int64_t *slots)
+{
+    for (int b = 0; b < B; b++) {
+        ck_assert_msg(lens[b] == s->len[b] + s->drafted[b], "step %d, sequence %d: %d keys, expected %d", step, b,
+                      lens[b], s->len[b] + s->drafted[b]);
+        for (int j = 0; j < sq; j++) {
+            int at = went[b] ? s->len[b] + j : 0;
+            int slot = went[b] ? s->block[b][at / PAGE] * PAGE + at % PAGE : -1;
+            ck_assert_msg(positions[b * sq + j] == at && slots[b * sq + j] == slot,
+                          "step %d, sequence %d, token %d: position %lld in slot %lld, expected %d in %d", step, b, j,
+                          (long long)positions[b * sq + j], (long long)slots[b * sq + j], at, slot);
+        }
+    }
+}
+
 /* The step is captured once; between replays the host changes what tensors hold: how many tokens are accepted, who is
  * active, and, in the middle, it gives a sequence's blocks back and starts another one in its place. */
 static void replay(const char *device, int sq)
 {
-    static const int prompts[B] = { 5, 0, 8, 30, 3, 1 };
     struct memory m = { op_context(device), NULL };
     struct books s = { .n_pile = 0 };
     int32_t table[B][BLOCKS], lens[B], accepted[B], active[B], spare[F] = { 0 }, count;
-    int next = 100;
     ck_assert(rfg_stream_create(m.ctx, &m.stream) == RFG_OK);
-    memset(table, 0xff, sizeof(table));
+    int next = begin(&s, table, lens, spare);
     for (int b = 0; b < B; b++) {
-        lens[b] = prompts[b];
-        s.len[b] = prompts[b];
         accepted[b] = sq;
         active[b] = 1;
-        while (s.n_blocks[b] * PAGE < prompts[b])
-            table[b][s.n_blocks[b]] = s.block[b][s.n_blocks[b]] = next, s.n_blocks[b]++, next += 7;
     }
-    for (; s.n_pile < 9; s.n_pile++)
-        spare[s.n_pile] = s.pile[s.n_pile] = next += 3;
     count = s.n_pile;
     int64_t poison[B * MOST];
     memset(poison, 0x55, sizeof(poison));
@@ -189,17 +214,7 @@ static void replay(const char *device, int sq)
         ck_assert_msg(count == s.n_pile, "step %d: %d spare blocks, expected %d", step, count, s.n_pile);
         copy(&m, positions, d_positions, (size_t)(B * sq) * 8, RFG_DEVICE_TO_HOST);
         copy(&m, slots, d_slots, (size_t)(B * sq) * 8, RFG_DEVICE_TO_HOST);
-        for (int b = 0; b < B; b++) {
-            ck_assert_msg(lens[b] == s.len[b] + s.drafted[b], "step %d, sequence %d: %d keys, expected %d", step, b,
-                          lens[b], s.len[b] + s.drafted[b]);
-            for (int j = 0; j < sq; j++) {
-                int at = went_now[b] ? s.len[b] + j : 0;
-                int slot = went_now[b] ? s.block[b][at / PAGE] * PAGE + at % PAGE : -1;
-                ck_assert_msg(positions[b * sq + j] == at && slots[b * sq + j] == slot,
-                              "step %d, sequence %d, token %d: position %lld in slot %lld, expected %d in %d", step, b,
-                              j, (long long)positions[b * sq + j], (long long)slots[b * sq + j], at, slot);
-            }
-        }
+        check_step(&s, step, sq, went_now, lens, positions, slots);
     }
     ck_assert_msg(went > 60 && stood > 30, "%d went, %d stood still: too few of one to tell", went, stood);
     ck_assert(rfg_graph_destroy(m.ctx, &graph) == RFG_OK);
