@@ -3,6 +3,10 @@
  * One workgroup goes through the sequences, a thread each: what is taken from the list of spare blocks is a sum over
  * those before. Indices from memory are compared unsigned: a negative one is a large one.
  *
+ * Budget, of a sequence: 8 bytes of kv_lens, 4 of each other list, 4 or 8 of a position, 8 of a slot, 4 of each block
+ * that the step touches: kilobytes in all. What binds it is the launch and a chain of loads, from the length to the
+ * table to the list. An H200: 1.5 us for one sequence, 5.7 for 1024, 8.4 with a list.
+ *
  * Macros: POSITION_DTYPE (i32 or i64), THREADS. */
 #include "rfg_device.h"
 #include "rfg_select.h"
