@@ -410,8 +410,8 @@ static rfg_status bench_all(const struct options *o, rfg_context *ctx, const str
                             const struct rfg_problem *prob)
 {
     struct sweep s = { .o = o, .ctx = ctx, .c = c };
-    for (int i = 0; i < prob->op->n_variants; i++) {
-        s.var = prob->op->variants[i];
+    for (int i = 0; i < rfg_op_variants(prob->op)->n; i++) {
+        s.var = rfg_op_variants(prob->op)->list[i];
         rfg_variant_each(s.var, dev, rfg_case_problem(c), sweep_one, &s);
     }
     if (s.n)

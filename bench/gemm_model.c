@@ -205,8 +205,8 @@ static bool consider(void *arg, const int *p)
 static bool pick_was_measured(const struct shape *s, double measured_pick)
 {
     struct choice c = { .s = s, .best = measured_pick * (1 - 1e-9) };
-    for (int i = 0; i < s->prob.op->n_variants; i++) {
-        c.var = s->prob.op->variants[i];
+    for (int i = 0; i < rfg_op_variants(s->prob.op)->n; i++) {
+        c.var = rfg_op_variants(s->prob.op)->list[i];
         if (c.var->predict && c.var->kind != RFG_VARIANT_VENDOR)
             rfg_variant_each(c.var, &dev, &s->prob, consider, &c);
     }
@@ -382,8 +382,8 @@ static bool count_one(void *ctx, const int *p)
 static int count_sets(const struct shape *s, bool worth)
 {
     int n = 0;
-    for (int i = 0; i < s->prob.op->n_variants; i++) {
-        struct rfg_variant var = *s->prob.op->variants[i];
+    for (int i = 0; i < rfg_op_variants(s->prob.op)->n; i++) {
+        struct rfg_variant var = *rfg_op_variants(s->prob.op)->list[i];
         if (!worth)
             var.worth = NULL;
         if (var.kind == RFG_VARIANT_KERNEL)
@@ -399,9 +399,10 @@ static double best_of(const struct shape *s, int most, int share, int *tried)
     bool *keep = must(calloc((size_t)s->n + 1, sizeof(*keep)));
     int kept = 0;
     double best = HUGE_VAL;
-    for (int v = 0; share && v < s->prob.op->n_variants; v++)
+    for (int v = 0; share && v < rfg_op_variants(s->prob.op)->n; v++)
         for (int i = 0, n = 0; i < s->n && n < most / share && kept < most; i++)
-            if (s->v[i].asked && s->v[i].var == s->prob.op->variants[v] && s->v[i].var->kind != RFG_VARIANT_VENDOR) {
+            if (s->v[i].asked && s->v[i].var == rfg_op_variants(s->prob.op)->list[v] &&
+                s->v[i].var->kind != RFG_VARIANT_VENDOR) {
                 keep[i] = true;
                 n++;
                 kept++;

@@ -470,8 +470,8 @@ static rfg_status make_plan(rfg_context *ctx, const struct rfg_problem *prob, st
             rfg_warn("%s: %s can't be used (%s); going on without it", text, config, rfg_last_error());
         }
         from = choice.rung < RFG_RUNG_MODEL ? choice.rung + 1 : RFG_RUNG_MODEL;
-        for (int i = 0; i < prob->op->n_variants; i++)
-            if (prob->op->variants[i] == choice.variant)
+        for (int i = 0; i < rfg_op_variants(prob->op)->n; i++)
+            if (rfg_op_variants(prob->op)->list[i] == choice.variant)
                 skip |= 1u << i;
     }
 }

@@ -4,6 +4,7 @@
 #ifndef RFG_DISPATCH_CONTEXT_H
 #define RFG_DISPATCH_CONTEXT_H
 
+#include "dispatch.h"
 #include "ops/op.h"
 #include "base/log.h"
 #include "dispatch/db/db.h"

@@ -184,8 +184,8 @@ void rfg_vendor_begin(rfg_context *ctx)
     int previous = -1;
     bool entered = false;
     for (int o = 0; ctx->hip && rfg_ops[o]; o++)
-        for (int i = 0; i < rfg_ops[o]->n_variants; i++) {
-            const struct rfg_variant *var = rfg_ops[o]->variants[i];
+        for (int i = 0; i < rfg_op_variants(rfg_ops[o])->n; i++) {
+            const struct rfg_variant *var = rfg_op_variants(rfg_ops[o])->list[i];
             void *handle;
             if (var->first_run || !rfg_variant_listed(ctx->variants, rfg_ops[o], var) || !has_handles(ctx, var))
                 continue;

@@ -56,47 +56,6 @@ static void size_text(const struct rfg_asm_size *s, char *buf, size_t size)
         at += (size_t)snprintf(buf + at, size - at, "%s%s", at ? "*" : "", s->params[i]);
 }
 
-static bool size_check(const struct rfg_asm_size *s, const struct rfg_asm *a, const struct rfg_variant *var,
-                       const struct rfg_op *op, const char *what, struct rfg_reason *why)
-{
-    if (s->key && rfg_op_key(op, s->key) < 0)
-        return rfg_refuse(why, "[%s %s] %s: %s: must be a key of %s", a->variant, a->arch, what, s->key, a->op);
-    for (size_t i = 0; i < COUNT(s->params) && s->params[i]; i++)
-        if (param_index(var, s->params[i]) < 0)
-            return rfg_refuse(why, "[%s %s] %s: %s: must be a parameter of the variant", a->variant, a->arch, what,
-                              s->params[i]);
-    return true;
-}
-
-bool rfg_asm_check(const struct rfg_asm *a, const struct rfg_variant *var, struct rfg_reason *why)
-{
-    const struct rfg_op *op = rfg_op_find(a->op, strlen(a->op));
-    struct rfg_problem prob;
-    struct rfg_reason inner;
-    if (!op)
-        return rfg_refuse(why, "[%s %s] op = %s: must be an operator", a->variant, a->arch, a->op);
-    if (strcmp(a->variant, var->name) || rfg_variant_find(op, a->variant) != var)
-        return rfg_refuse(why, "[%s %s]: must be a variant of %s", a->variant, a->arch, a->op);
-    rfg_problem_init(&prob, op);
-    for (size_t i = 0; i < COUNT(a->dtypes) && a->dtypes[i]; i++)
-        if (!rfg_problem_parse_dtypes(&prob, a->dtypes[i], &inner))
-            return rfg_refuse(why, "[%s %s] dtypes = %s: %s", a->variant, a->arch, a->dtypes[i], inner.text);
-    for (size_t i = 0; i < COUNT(a->rules) && a->rules[i].key; i++)
-        if (rfg_op_key(op, a->rules[i].key) < 0)
-            return rfg_refuse(why, "[%s %s] %s: must be a key of %s", a->variant, a->arch, a->rules[i].key, a->op);
-    for (size_t i = 0; i < COUNT(a->macros) && a->macros[i].name; i++) {
-        const char *from = a->macros[i].from;
-        if (from && strcmp(from, "in") && strcmp(from, "out") && param_index(var, from) < 0)
-            return rfg_refuse(why, "[%s %s] macros = %s=%s: must be a parameter of the variant, in or out", a->variant,
-                              a->arch, a->macros[i].name, from);
-    }
-    for (size_t i = 0; i < COUNT(a->limits) && a->limits[i].size.number; i++)
-        if (!size_check(&a->limits[i].size, a, var, op, "limit", why))
-            return false;
-    return size_check(&a->grid, a, var, op, "grid", why) && size_check(&a->block, a, var, op, "block", why) &&
-           size_check(&a->lds, a, var, op, "lds", why);
-}
-
 /* ---- struct rfg_variant's questions ----------------------------------------------------------------------------- */
 
 bool rfg_asm_supports(const struct rfg_variant *var, const struct rfg_device *dev, const struct rfg_problem *prob,

@@ -39,9 +39,6 @@ extern const struct rfg_asm rfg_asm_table[]; /* ends with a NULL variant */
 /* The entry for a device, or NULL: says for which architectures there is one. */
 const struct rfg_asm *rfg_asm_find(const char *variant, const struct rfg_device *dev, struct rfg_reason *why);
 
-/* Is all that the entry names there: op, keys, parameters, macros? For tests. */
-bool rfg_asm_check(const struct rfg_asm *a, const struct rfg_variant *var, struct rfg_reason *why);
-
 /* What struct rfg_variant asks. */
 bool rfg_asm_supports(const struct rfg_variant *var, const struct rfg_device *dev, const struct rfg_problem *prob,
                       struct rfg_reason *why);

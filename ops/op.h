@@ -269,8 +269,6 @@ struct rfg_op {
     int n_keys;
     const struct rfg_key *keys; /* the last one: RFG_KEY_OVERLAP */
     const char *column_key[3];  /* the keys that are the tuned row's M, N and K columns; NULL where it has none */
-    int n_variants;
-    const struct rfg_variant *const *variants; /* in order of preference when the model ties; the portable ones last */
     size_t kargs_size;
     size_t head; /* where struct rfg_kargs_head is in it */
 
@@ -365,29 +363,18 @@ static inline void rfg_divisor(unsigned d, unsigned *mul, unsigned *shift)
 /* The registry (registry.def): NULL-terminated, and the only place that an operator is listed. */
 extern const struct rfg_op *const rfg_ops[];
 const struct rfg_op *rfg_op_find(const char *name, size_t len);
+
+/* An operator's variants, in order of preference where the model ties; the portable ones come last. They stand apart
+ * from its descriptor, so that what only reads problems links without kernels. */
+struct rfg_variants {
+    int n;
+    const struct rfg_variant *const *list;
+};
+#define RFG_VARIANTS(op_name, ...)                                                                                     \
+    static const struct rfg_variant *const op_name##_list[] = { __VA_ARGS__ };                                         \
+    const struct rfg_variants rfg_op_##op_name##_variants = { sizeof(op_name##_list) / sizeof(op_name##_list[0]),      \
+                                                              op_name##_list }
+const struct rfg_variants *rfg_op_variants(const struct rfg_op *op);
 const struct rfg_variant *rfg_variant_find(const struct rfg_op *op, const char *name);
-
-/* ---- the ops' way down to the dispatcher, which implements these ------------------------------------------- */
-
-/* Runs a validated problem: finds or makes its plan, completes the head of kargs and launches. */
-rfg_status rfg_dispatch(rfg_context *ctx, const struct rfg_problem *prob, void *kargs, rfg_stream stream);
-
-/* Might a call of the problem get this variant: is it allowed in the context, and does it take the problem, in the
- * order in which the context's sums are made? */
-bool rfg_dispatch_offers(rfg_context *ctx, const struct rfg_problem *prob, const struct rfg_variant *var);
-
-/* What the context's calls run on. */
-const struct rfg_device *rfg_context_info(const rfg_context *ctx);
-
-/* For an operator that is made of others: until rfg_describe_end() the thread's calls with ctx only check their
- * arguments. False: the thread describes calls already, and there is nothing to end. */
-bool rfg_checks_begin(rfg_context *ctx);
-
-/* Memory of the stream's for what such an operator keeps between them, aligned to 256 bytes, apart from what their
- * kernels work in: this call's until rfg_scratch_end(), which other threads that want some wait for. Nothing to look at
- * if the thread describes its calls. Errors: NOT_READY (more than the stream has, in a capture), INVALID_ARGUMENT (the
- * stream; more than rfg_stream_set_workspace() gave), OUT_OF_MEMORY, DEVICE: then there is nothing to end. */
-rfg_status rfg_scratch_begin(rfg_context *ctx, rfg_stream stream, size_t bytes, void **memory);
-void rfg_scratch_end(rfg_context *ctx);
 
 #endif

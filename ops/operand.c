@@ -131,6 +131,12 @@ rfg_status rfg_check_overlap(const char *fn, const struct rfg_operand *out, cons
                same_is_fine ? " unless they are one: same address, shape, strides and dtype" : "");
 }
 
+rfg_status rfg_check_problem(const char *fn, const struct rfg_problem *prob)
+{
+    struct rfg_reason why;
+    return prob->op->valid(prob, &why) ? RFG_OK : BAD("%s: %s", fn, why.text);
+}
+
 void rfg_say_size(struct rfg_sizes_said *said, const char *name, const struct rfg_operand *o, const char *rule)
 {
     size_t at = strlen(said->sizes), rule_at = strlen(said->rules);

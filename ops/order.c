@@ -7,20 +7,6 @@
 
 #include "op.h"
 
-bool rfg_order_kept(const struct rfg_variant *var, const struct rfg_device *dev, const struct rfg_problem *prob,
-                    const int *p, const struct rfg_order *order, struct rfg_reason *why)
-{
-    struct rfg_order its;
-    if (!rfg_problem_is_invariant(prob))
-        return true;
-    if (!var->order)
-        return rfg_refuse(why, "invariant=1: its order of summation isn't known to be the same for all rows");
-    if (!var->order(dev, prob, p, &its, why))
-        return false;
-    return !order || !strcmp(its.words, order->words) ||
-           rfg_refuse(why, "invariant=1: it sums as '%s', must be as '%s'", its.words, order->words);
-}
-
 #define MAX_ORDERS 128 /* of an operator: some tens */
 
 /* The orders that were met, each with the least time that the model expects of it for few rows and for many. */
@@ -63,8 +49,8 @@ static void note_all(struct orders *o, const struct rfg_problem *prob, const cha
     prob->op->at_size(&o->prob, o->large);
     /* Of any order; then, of many rows, each order that had nothing. */
     for (int i = -1; i < (o->large ? o->n : 0); i++)
-        for (int v = 0; (i < 0 || o->us[i][true] == DBL_MAX) && v < prob->op->n_variants; v++) {
-            o->var = prob->op->variants[v];
+        for (int v = 0; (i < 0 || o->us[i][true] == DBL_MAX) && v < rfg_op_variants(prob->op)->n; v++) {
+            o->var = rfg_op_variants(prob->op)->list[v];
             if (o->var->order && o->var->predict && rfg_variant_listed(variants, prob->op, o->var))
                 rfg_variant_each_in(o->var, o->dev, &o->prob, i < 0 ? NULL : &o->order[i], note, o);
         }

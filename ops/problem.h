@@ -46,6 +46,9 @@ static inline bool rfg_dtype_is_float(int dtype)
 {
     return dtype >= RFG_F32 && dtype <= RFG_BF16;
 }
+/* They, and those of 16 bits, as a mask of 1 << rfg_dtype. */
+#define RFG_FLOAT_FORMATS (1u << RFG_F32 | RFG_HALF_FORMATS)
+#define RFG_HALF_FORMATS  (1u << RFG_F16 | 1u << RFG_BF16)
 /* Of 8 bits: e4m3, e4m3fnuz, e5m2, i8. */
 static inline bool rfg_dtype_is_code(int dtype)
 {

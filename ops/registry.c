@@ -23,11 +23,3 @@ const struct rfg_op *rfg_op_find(const char *name, size_t len)
             return rfg_ops[i];
     return NULL;
 }
-
-const struct rfg_variant *rfg_variant_find(const struct rfg_op *op, const char *name)
-{
-    for (int i = 0; i < op->n_variants; i++)
-        if (!strcmp(op->variants[i]->name, name))
-            return op->variants[i];
-    return NULL;
-}

@@ -10,28 +10,18 @@
 
 #define MAX_GRID_YZ 65535
 
-void rfg_kernel_macro(struct rfg_kernel *k, const char *name, int value)
+bool rfg_order_kept(const struct rfg_variant *var, const struct rfg_device *dev, const struct rfg_problem *prob,
+                    const int *p, const struct rfg_order *order, struct rfg_reason *why)
 {
-    if (k->n_macros == RFG_MAX_MACROS)
-        abort(); /* a variant's table is wrong: no input can cause this */
-    k->macros[k->n_macros].name = name;
-    k->macros[k->n_macros++].value = value;
-}
-
-bool rfg_device_can_overlap(const struct rfg_device *dev, struct rfg_reason *why)
-{
-    return dev->features & RFG_FEATURE_OVERLAP ||
-           rfg_refuse(why, "overlap=1: %s (%s) can't overlap launches: must be an NVIDIA GPU from sm_90 on", dev->name,
-                      dev->arch);
-}
-
-#define STREAM_K_TILE ((size_t)256 * 256 * sizeof(float))
-
-size_t rfg_workspace_bytes(const struct rfg_device *dev)
-{
-    size_t tiles = dev->platform == RFG_PLATFORM_AMD ? (size_t)dev->cu_count * STREAM_K_TILE : 0;
-    return tiles < RFG_WORKSPACE_BYTES ? RFG_WORKSPACE_BYTES
-                                       : (tiles + RFG_WORKSPACE_BYTES - 1) / RFG_WORKSPACE_BYTES * RFG_WORKSPACE_BYTES;
+    struct rfg_order its;
+    if (!rfg_problem_is_invariant(prob))
+        return true;
+    if (!var->order)
+        return rfg_refuse(why, "invariant=1: its order of summation isn't known to be the same for all rows");
+    if (!var->order(dev, prob, p, &its, why))
+        return false;
+    return !order || !strcmp(its.words, order->words) ||
+           rfg_refuse(why, "invariant=1: it sums as '%s', must be as '%s'", its.words, order->words);
 }
 
 /* What no device can launch isn't valid, whatever a variant's own rules say. */

@@ -172,8 +172,8 @@ static void sample(struct configs *c, const rfg_context *ctx, const struct rfg_p
 {
     const struct rfg_device *dev = rfg_context_info(ctx);
     int wanted = configs_wanted();
-    for (int i = 0; i < prob->op->n_variants; i++) {
-        const struct rfg_variant *v = c->var = prob->op->variants[i];
+    for (int i = 0; i < rfg_op_variants(prob->op)->n; i++) {
+        const struct rfg_variant *v = c->var = rfg_op_variants(prob->op)->list[i];
         if (!rfg_variant_listed(rfg_context_variants(ctx), prob->op, v) || !v->supports(dev, prob, NULL))
             continue;
         int n = rfg_variant_each(v, dev, prob, nothing, NULL);
@@ -200,8 +200,8 @@ int op_each_plan(rfg_context *ctx, const struct rfg_problem *prob, int wanted,
     struct configs c = { .n = 0 };
     int ran = 0;
     wanted = configs ? atoi(configs) : wanted;
-    for (int i = 0; i < prob->op->n_variants; i++) {
-        c.var = prob->op->variants[i];
+    for (int i = 0; i < rfg_op_variants(prob->op)->n; i++) {
+        c.var = rfg_op_variants(prob->op)->list[i];
         if (!c.var->supports(dev, prob, NULL))
             continue;
         int n = rfg_variant_each(c.var, dev, prob, nothing, NULL);

@@ -124,9 +124,9 @@ static int compile_all(struct job *job, const char *name)
 {
     const struct rfg_op *op = job->prob.op;
     bool known = false;
-    for (int i = 0; i < op->n_variants; i++) {
+    for (int i = 0; i < rfg_op_variants(op)->n; i++) {
         struct rfg_reason why = { "" };
-        job->var = op->variants[i];
+        job->var = rfg_op_variants(op)->list[i];
         if (job->var->kind != RFG_VARIANT_KERNEL || (name && strcmp(name, job->var->name)))
             continue;
         known = true;

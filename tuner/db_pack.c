@@ -203,8 +203,8 @@ static void go_on(struct want *w)
     w->from = w->choice.rung < RFG_RUNG_MODEL ? w->choice.rung + 1
               : w->from > RFG_RUNG_MODEL      ? w->from
                                               : RFG_RUNG_MODEL;
-    for (int i = 0; i < w->prob.op->n_variants; i++)
-        if (w->prob.op->variants[i] == w->choice.variant)
+    for (int i = 0; i < rfg_op_variants(w->prob.op)->n; i++)
+        if (rfg_op_variants(w->prob.op)->list[i] == w->choice.variant)
             w->skip |= 1u << i;
 }
 

@@ -164,9 +164,9 @@ static void choose_candidates(const struct tune *t, const struct tune_shape *s, 
     const struct rfg_op *op = s->problem.op;
     int most = t->opt.candidates > 0 ? t->opt.candidates : DEFAULT_CANDIDATES, kept = 0, vendor = 0;
     double limit = s->n ? PRUNE_FACTOR * s->c[0].predicted_us : 0;
-    for (int v = 0; v < op->n_variants; v++)
+    for (int v = 0; v < rfg_op_variants(op)->n; v++)
         for (int i = 0, n = 0; i < s->n && n < most / SHARE && kept < most; i++)
-            if (s->c[i].var == op->variants[v] && s->c[i].var->kind != RFG_VARIANT_VENDOR &&
+            if (s->c[i].var == rfg_op_variants(op)->list[v] && s->c[i].var->kind != RFG_VARIANT_VENDOR &&
                 s->c[i].predicted_us <= limit) {
                 keep[i] = true;
                 n++;
@@ -328,8 +328,8 @@ bool tune_look_up_code(struct tune *t)
 void tune_plan_shape(struct tune *t, struct tune_shape *s)
 {
     struct list l = { .t = t, .s = s };
-    for (int i = 0; i < s->problem.op->n_variants; i++) {
-        l.var = s->problem.op->variants[i];
+    for (int i = 0; i < rfg_op_variants(s->problem.op)->n; i++) {
+        l.var = rfg_op_variants(s->problem.op)->list[i];
         if (rfg_variant_listed(t->opt.variants, s->problem.op, l.var))
             rfg_variant_each_in(l.var, &t->dev, &s->call, order_of(s), add, &l);
     }
@@ -443,8 +443,8 @@ void tune_explain_shape(const struct tune *t, const struct tune_shape *s, FILE *
         else
             fprintf(out, "             ? us  %s%s\n", config, c->is_default ? "  (default)" : "");
     }
-    for (int i = 0; i < s->problem.op->n_variants; i++) {
-        const struct rfg_variant *var = s->problem.op->variants[i];
+    for (int i = 0; i < rfg_op_variants(s->problem.op)->n; i++) {
+        const struct rfg_variant *var = rfg_op_variants(s->problem.op)->list[i];
         struct rfg_reason why = { "" };
         if (!rfg_variant_listed(t->opt.variants, s->problem.op, var))
             fprintf(out, "  %s: not listed in --variants or $RFG_VARIANTS\n", var->name);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The operators act_and_mul and act: their public functions, argument rules and tables. Variants are in gpu.c and
- * cpu.c. */
+ * The operators act_and_mul and act: their keys, rules and tables. The public functions are in call.c. */
 #include "act.h"
 
 #include <inttypes.h>
@@ -82,116 +81,7 @@ void act_set_chunks(struct act_args *a, const struct rfg_problem *prob)
     rfg_divisor(d, &a->mul, &a->shift);
 }
 
-/* ---- the public functions --------------------------------------------------------------------------------------- */
-
-RFG_PARAMS_END(rfg_act_params, quant);
-
-static rfg_status run(const char *fn, const struct rfg_op *op, rfg_context *ctx, const rfg_tensor *y,
-                      const rfg_tensor *x, const rfg_act_params *given, rfg_stream stream)
-{
-    rfg_act_params params = RFG_ACT_PARAMS_INIT;
-    struct rfg_operand ox;
-    struct rfg_outputs o;
-    bool mul = op == &rfg_op_act_and_mul_desc;
-    rfg_status st;
-    if (!ctx)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: ctx is NULL: must be a context", fn);
-    if ((st = RFG_TAKE_PARAMS(fn, rfg_act_params, &params, given)))
-        return st;
-    if ((st = rfg_check_float_operand(&ox, fn, "x", x, 1, 3)))
-        return st;
-    if (ox.inner != 1)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
-                        "%s: x has strides %" PRId64 " and %" PRId64 " over %" PRId64 " x %" PRId64
-                        " rows: must be rows of one stride",
-                        fn, x->strides[0], x->strides[1], x->shape[0], x->shape[1]);
-    if (mul && ox.cols % 2)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: x has %" PRId64 " columns: must be 2N, an even number", fn,
-                        ox.cols);
-    if ((unsigned)params.act > RFG_ACT_NONE)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: act is %d: must be an rfg_act, from 0 to %d", fn,
-                        (int)params.act, (int)RFG_ACT_NONE);
-    if ((unsigned)params.gates > RFG_GATES_INTERLEAVED)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: gates is %d: " RFG_GATES_RULE, fn, (int)params.gates);
-    if (!mul && (params.act == RFG_ACT_SWIGLUOAI || params.gates))
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: %s: only rfg_op_act_and_mul has it", fn,
-                        params.gates ? "gates is RFG_GATES_INTERLEAVED" : "act is RFG_ACT_SWIGLUOAI");
-    if (!isfinite(params.alpha) || !isfinite(params.limit) || params.limit < 0)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: alpha is %g, limit %g: must be finite, limit 0 or above", fn,
-                        (double)params.alpha, (double)params.limit);
-    if (params.act != RFG_ACT_SWIGLUOAI && (params.alpha != 0 || params.limit != 0))
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: alpha is %g, limit %g: must be 0, act is not swigluoai", fn,
-                        (double)params.alpha, (double)params.limit);
-    int64_t n = mul ? ox.cols / 2 : ox.cols;
-    if (n > RFG_MAX_SIZE / 2)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: x has %" PRId64 " columns: must be at most %d", fn, ox.cols,
-                        RFG_MAX_SIZE / 2);
-    if ((st = rfg_check_outputs(&o, fn, y, params.quant, &ox, n)))
-        return st;
-    if ((o.plain && o.y.inner != 1) || (o.quantised && o.q.inner != 1))
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
-                        "%s: %s's first two dimensions must fold into one: rows of one stride", fn,
-                        o.plain && o.y.inner != 1 ? "y" : "q");
-    if (ox.rows == 0 || n == 0)
-        return RFG_OK;
-    if ((st = rfg_check_outputs_apart(&o, fn, &ox, !mul)) || (st = rfg_check_outputs_distinct(&o, fn)))
-        return st;
-
-    struct rfg_problem prob = { .op = op,
-                                .dtype = { (uint8_t)x->dtype, (uint8_t)(o.quantised ? o.quant.q->dtype : x->dtype) } };
-    int64_t ldy = o.plain ? o.y.ld : o.q.ld;
-    prob.v[ACT_M] = ox.rows;
-    prob.v[ACT_N] = n;
-    prob.v[ACT_ACT] = params.act;
-    prob.v[ACT_GATES] = params.gates;
-    prob.v[ACT_SCALE] = o.quantised ? o.quant.kind : 0;
-    prob.v[ACT_ROUNDING] = o.quant.rounding;
-    prob.v[ACT_PLAIN] = o.quantised && y;
-    prob.v[ACT_LDX] = ox.ld == ox.cols ? 0 : ox.ld;
-    prob.v[ACT_LDY] = ldy == n ? 0 : ldy;
-    prob.v[ACT_SCALE_COLUMNS] = o.scale_columns;
-    prob.v[ACT_INPLACE] = o.plain && o.y.begin == ox.begin;
-    prob.v[ACT_ALIGN] = rfg_alignment(ox.bits);
-    prob.v[ACT_ALIGN_Y] = rfg_alignment(o.y.bits | o.q.bits);
-
-    struct act_args a = { .x = x->data,
-                          .y = o.plain ? y->data : NULL,
-                          .q = o.quantised ? o.quant.q->data : NULL,
-                          .scale = o.quantised ? o.quant.scale->data : NULL,
-                          .ldx = ox.ld,
-                          .ldy = o.y.ld,
-                          .ldq = o.q.ld,
-                          .scale_row = o.scale_row,
-                          .scale_col = o.scale_col,
-                          .alpha = params.alpha != 0 ? params.alpha : ACT_DEFAULT_ALPHA,
-                          .limit = params.limit != 0 ? params.limit : ACT_DEFAULT_LIMIT,
-                          .m = (int)ox.rows,
-                          .n = (int)n };
-    act_set_chunks(&a, &prob);
-    return rfg_dispatch(ctx, &prob, &a, stream);
-}
-
-rfg_status rfg_op_act_and_mul(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x, const rfg_act_params *params,
-                              rfg_stream stream)
-{
-    return run("rfg_op_act_and_mul", &rfg_op_act_and_mul_desc, ctx, y, x, params, stream);
-}
-
-rfg_status rfg_op_act(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x, const rfg_act_params *params,
-                      rfg_stream stream)
-{
-    return run("rfg_op_act", &rfg_op_act_desc, ctx, y, x, params, stream);
-}
-
 /* ---- the tables ------------------------------------------------------------------------------------------------- */
-
-/* Ties in the model go to the earlier one; the portable ones come last. */
-#define VARIANTS(op)                                                                                                   \
-    static const struct rfg_variant *const op##_variants[] = {                                                         \
-        &op##_flat, &op##_rows, &op##_portable, &op##_cpu_avx512, &op##_cpu_avx2, &op##_cpu_portable,                  \
-    }
-VARIANTS(act_and_mul);
-VARIANTS(act);
 
 #define DESC(op_name, op_id)                                                                                           \
     const struct rfg_op rfg_op_##op_name##_desc = {                                                                    \
@@ -204,8 +94,6 @@ VARIANTS(act);
         .n_keys = ACT_NKEYS,                                                                                           \
         .keys = act_keys,                                                                                              \
         .column_key = { "M", "N", NULL },                                                                              \
-        .n_variants = sizeof(op_name##_variants) / sizeof(op_name##_variants[0]),                                      \
-        .variants = op_name##_variants,                                                                                \
         .kargs_size = sizeof(struct act_args),                                                                         \
         .head = offsetof(struct act_args, workspace),                                                                  \
         .valid = act_valid,                                                                                            \

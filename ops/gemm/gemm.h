@@ -53,6 +53,10 @@ enum {
 
 #define GEMM_DEFAULT_LIMIT 7.0f
 #define GEMM_DEFAULT_ALPHA 1.702f
+#define GEMM_MAX_LIMIT     10000
+
+/* "tensor", "row", ...: an rfg_gemm_scale as keys spell it. */
+const char *gemm_per_name(int64_t per);
 
 /* What is timed: experts that are as likely as one another; by Zipf's law; one that has all rows; as loads.h has it. */
 enum gemm_routing { GEMM_UNIFORM, GEMM_ZIPF, GEMM_ONE, GEMM_RECORDED };
@@ -245,6 +249,7 @@ extern const struct rfg_op rfg_op_gemm_desc;
 /* The rearranging of W, or, with PREPACK_GROUPS, of its scales or zero points (prepack.c). dtype[0] = source, dtype[1]
  * = destination: the same. */
 enum { PREPACK_N, PREPACK_K, PREPACK_GROUPS, PREPACK_PAD, PREPACK_LD, PREPACK_OVERLAP, PREPACK_NKEYS };
+#define PREPACK_PAD_TO (PREPACK4_COLS / PREPACK4_CHUNK) /* groups of 32, whose K is padded, in a block */
 /* Columns of the destination: of W of 4 bits whole blocks, with groups PREPACK_PAD more than the source has. */
 static inline int64_t prepack_dst_cols(const struct rfg_problem *prob)
 {
@@ -272,10 +277,15 @@ static inline int prepack_cols(int dtype)
 
 /* Can N x K elements of this dtype be prepacked? Says why not. */
 bool prepack_valid(int64_t n, int64_t k, int dtype, struct rfg_reason *why);
+/* The same of scales and zero points. */
+bool prepack_groups_valid(int64_t n, int64_t k, int dtype, struct rfg_reason *why);
 /* A prepacked view of rows and columns as an operand; refuses what is not laid out as one. */
 rfg_status prepack_operand(struct rfg_operand *o, const char *fn, const char *name, const rfg_tensor *t);
 
+void prepack_cost(const struct rfg_problem *prob, double *bytes, double *flops);
+
 extern const struct rfg_op rfg_op_gemm_prepack_desc;
+extern const struct rfg_variant gemm_prepack_portable, gemm_prepack_cpu;
 
 /* ops/gemm/cpu/cpu.c, ops/gemm/gpu/gpu.c, ops/gemm/vendor/vendor.c */
 extern const struct rfg_variant gemm_cpu_avx512, gemm_cpu_avx2, gemm_cpu_portable;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The operators mha and mha_decode: their tables. The public functions and their argument rules are in mha_check.c. */
+ * The operators mha and mha_decode: their tables. The public functions and their argument rules are in call.c. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static const char *const lens_names[] = { "all", "log", "any" };
     [MHA_CAP] = { "cap", RFG_KEY_ATTR, 0, 0, MHA_MAX_CAP, NULL, "soft_cap, rounded up; 0: none" },                    \
     [MHA_SINK] = { "sink", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: sinks" },                                                 \
     [MHA_STYPE] = { "stype", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, stype_names, "dtype of the sinks: f32, or q's", \
-                    1u << RFG_F16 | 1u << RFG_BF16 },                                                                 \
+                    RFG_HALF_FORMATS },                                                                 \
     [MHA_ALIBI] = { "alibi", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: alibi" },                                               \
     [MHA_LSE] = { "lse", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: lse is written" },                                          \
     [MHA_VARLEN] = { "varlen", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: cu_seqlens_q, and cu_seqlens_k unless paged" },       \
@@ -331,14 +331,6 @@ void mha_fill_args(const struct mha_call *c, struct mha_args *a)
 
 /* ---- the tables ------------------------------------------------------------------------------------------------- */
 
-static const struct rfg_variant *const mha_variants[] = {
-    &mha_prefill_wgmma, &mha_prefill_mma, &mha_portable, &mha_cpu_avx512, &mha_cpu_avx2, &mha_cpu_portable,
-};
-static const struct rfg_variant *const decode_variants[] = {
-    &mha_decode_stream_mma, &mha_decode_wgmma,    &mha_decode_tile_mma,     &mha_decode_portable,
-    &mha_decode_cpu_avx512, &mha_decode_cpu_avx2, &mha_decode_cpu_portable,
-};
-
 static const struct rfg_op_operand mha_operands[] = {
     { "q", false, RFG_FORMAT_LISTED, 0, 0 },
     { "out", true, RFG_FORMAT_LISTED, 1, 0 },
@@ -355,13 +347,12 @@ static const struct rfg_op_operand mha_operands[] = {
     { "kv_lens", false, RFG_FORMAT_ALWAYS, RFG_I32, 0 },
 };
 
-#define DESC(op_name, op_id, op_keys, op_variants)                                                                     \
+#define DESC(op_name, op_id, op_keys)                                                                                  \
     {                                                                                                                  \
         .name = #op_name, .id = op_id, .n_in = 1, .n_out = 1, .n_keys = MHA_NKEYS, .keys = op_keys,                    \
         .n_operands = sizeof(mha_operands) / sizeof(mha_operands[0]), .operands = mha_operands,                        \
-        .column_key = { "B", "S", "Hq" }, .n_variants = sizeof(op_variants) / sizeof(op_variants[0]),                  \
-        .variants = op_variants, .kargs_size = sizeof(struct mha_args), .head = offsetof(struct mha_args, workspace),  \
-        .at_size = mha_at_size, .valid = mha_valid, .cost = mha_cost,                                                  \
+        .column_key = { "B", "S", "Hq" }, .kargs_size = sizeof(struct mha_args),                                       \
+        .head = offsetof(struct mha_args, workspace), .at_size = mha_at_size, .valid = mha_valid, .cost = mha_cost,    \
     }
-const struct rfg_op rfg_op_mha_desc = DESC(mha, 9, mha_keys, mha_variants);
-const struct rfg_op rfg_op_mha_decode_desc = DESC(mha_decode, 10, decode_keys, decode_variants);
+const struct rfg_op rfg_op_mha_desc = DESC(mha, 9, mha_keys);
+const struct rfg_op rfg_op_mha_decode_desc = DESC(mha_decode, 10, decode_keys);

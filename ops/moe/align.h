@@ -37,6 +37,9 @@ int64_t align_counts(const struct rfg_problem *prob);
 /* Fills in what follows from the sizes. */
 void align_set_sizes(struct moe_align_args *a, const struct rfg_problem *prob);
 
+#define ALIGN_MAX_BLOCK (1 << 16)
+extern const char *const align_format_names[];
+
 extern const struct rfg_op rfg_op_moe_align_desc;
 
 /* align_gpu.c, align_cpu.c */

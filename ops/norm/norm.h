@@ -44,6 +44,8 @@ static inline rfg_dtype norm_weight_dtype(const struct rfg_problem *prob)
 
 #define NORM_DEFAULT_EPS 1e-6f
 
+#define NORM_MAX_N (RFG_MAX_SIZE / 2)
+
 extern const struct rfg_op rfg_op_rmsnorm_desc, rfg_op_add_rmsnorm_desc, rfg_op_layernorm_desc,
     rfg_op_add_layernorm_desc;
 

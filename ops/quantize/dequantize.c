@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * The operator dequantize: its public function, argument rules and tables. Variants are in gpu.c and cpu.c. */
+ * The operator dequantize: its keys, rules and table. The public function is in dequantize_call.c. */
 #include "dequantize.h"
 
 #include <inttypes.h>
 
 #include "ops/params.h"
 
-#define FN         "rfg_op_dequantize"
-#define BAD(...)   rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": " __VA_ARGS__)
 #define MAX_CHUNKS (INT32_MAX - 4096) /* what a kernel counts in 32 bits, and more than a grid's last step */
 
 static const struct rfg_key dequantize_keys[DEQUANTIZE_NKEYS] = {
@@ -35,7 +33,7 @@ static const struct rfg_op_operand dequantize_operands[] = {
 };
 
 /* What the public function refuses, too: it makes a problem of its arguments first. */
-static bool rules(const struct rfg_problem *prob, struct rfg_reason *why)
+bool dequantize_rules(const struct rfg_problem *prob, struct rfg_reason *why)
 {
     const int64_t *v = prob->v, rows = v[DEQUANTIZE_GROUP_ROWS], cols = v[DEQUANTIZE_GROUP_COLS];
     const uint8_t *d = prob->dtype;
@@ -81,7 +79,7 @@ bool dequantize_blocks_valid(int dtype, int64_t n, int64_t ldq, struct rfg_reaso
 
 static bool dequantize_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    return dequantize_layout_valid(prob, DEQUANTIZE_LDQ, DEQUANTIZE_ALIGN, why) && rules(prob, why) &&
+    return dequantize_layout_valid(prob, DEQUANTIZE_LDQ, DEQUANTIZE_ALIGN, why) && dequantize_rules(prob, why) &&
            dequantize_blocks_valid(prob->dtype[0], prob->v[DEQUANTIZE_N], prob->v[DEQUANTIZE_LDQ], why);
 }
 
@@ -115,10 +113,6 @@ void dequantize_set_chunks(struct dequantize_args *a, const struct rfg_problem *
     rfg_divisor(d, &a->mul, &a->shift);
 }
 
-/* ---- the public function ---------------------------------------------------------------------------------------- */
-
-RFG_PARAMS_END(rfg_dequantize_params, group_cols);
-
 rfg_status dequantize_check_scale(struct dequantize_scale *s, const char *fn, const rfg_tensor *t)
 {
     if (!t)
@@ -143,61 +137,7 @@ rfg_status dequantize_check_scales(const struct dequantize_scale *s, const char 
                     fn, have_rows, have_cols, rows, cols, group_rows, group_cols);
 }
 
-rfg_status rfg_op_dequantize(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *q, const rfg_tensor *scale,
-                             const rfg_dequantize_params *given, rfg_stream stream)
-{
-    rfg_dequantize_params p = RFG_DEQUANTIZE_PARAMS_INIT;
-    struct rfg_operand oy, oq;
-    struct dequantize_scale s;
-    struct rfg_reason why;
-    rfg_status st;
-    if (!ctx)
-        return BAD("ctx is NULL: must be a context");
-    if ((st = RFG_TAKE_PARAMS(FN, rfg_dequantize_params, &p, given)))
-        return st;
-    if ((st = rfg_check_operand(&oq, FN, "q", q, 2, 2)) || (st = dequantize_check_scale(&s, FN, scale)) ||
-        (st = rfg_check_operand(&oy, FN, "y", y, 2, 2)))
-        return st;
-    struct rfg_problem prob = { .op = &rfg_op_dequantize_desc,
-                                .dtype = { (uint8_t)q->dtype, (uint8_t)scale->dtype, (uint8_t)y->dtype } };
-    prob.v[DEQUANTIZE_M] = oy.rows;
-    prob.v[DEQUANTIZE_N] = oy.cols;
-    prob.v[DEQUANTIZE_GROUP_ROWS] = p.group_rows;
-    prob.v[DEQUANTIZE_GROUP_COLS] = p.group_cols;
-    if (!rules(&prob, &why))
-        return BAD("%s", why.text);
-    if (oq.rows != oy.rows || oq.cols != oy.cols)
-        return BAD("q is %" PRId64 " x %" PRId64 ": must be y's, %" PRId64 " x %" PRId64, oq.rows, oq.cols, oy.rows,
-                   oy.cols);
-    if ((st = dequantize_check_scales(&s, FN, &oy, p.group_rows, p.group_cols)))
-        return st;
-    if (oy.rows == 0 || oy.cols == 0)
-        return RFG_OK;
-    if ((st = rfg_check_overlap(FN, &oy, &oq, false)) || (st = rfg_check_overlap(FN, &oy, &s.o, false)))
-        return st;
-
-    prob.v[DEQUANTIZE_SCALE_COLUMNS] = s.columns;
-    prob.v[DEQUANTIZE_LDQ] = oq.ld == oq.cols ? 0 : oq.ld;
-    prob.v[DEQUANTIZE_LDY] = oy.ld == oy.cols ? 0 : oy.ld;
-    prob.v[DEQUANTIZE_ALIGN] = rfg_alignment(oq.bits);
-    prob.v[DEQUANTIZE_ALIGN_Y] = rfg_alignment(oy.bits);
-    struct dequantize_args a = { .q = q->data,
-                                 .scale = scale->data,
-                                 .y = y->data,
-                                 .m = (int)oy.rows,
-                                 .n = (int)oy.cols,
-                                 .ldq = oq.ld,
-                                 .ldy = oy.ld,
-                                 .scale_row = s.row,
-                                 .scale_col = s.col };
-    dequantize_set_chunks(&a, &prob);
-    return rfg_dispatch(ctx, &prob, &a, stream);
-}
-
 /* ---- the table -------------------------------------------------------------------------------------------------- */
-
-static const struct rfg_variant *const dequantize_variants[] = { &dequantize_rows, &dequantize_portable,
-                                                                 &dequantize_cpu };
 
 const struct rfg_op rfg_op_dequantize_desc = {
     .name = "dequantize",
@@ -209,8 +149,6 @@ const struct rfg_op rfg_op_dequantize_desc = {
     .n_keys = DEQUANTIZE_NKEYS,
     .keys = dequantize_keys,
     .column_key = { "M", "N", NULL },
-    .n_variants = sizeof(dequantize_variants) / sizeof(dequantize_variants[0]),
-    .variants = dequantize_variants,
     .kargs_size = sizeof(struct dequantize_args),
     .head = offsetof(struct dequantize_args, workspace),
     .valid = dequantize_valid,

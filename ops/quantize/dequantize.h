@@ -37,6 +37,8 @@ void dequantize_set_chunks(struct dequantize_args *a, const struct rfg_problem *
 bool dequantize_blocks_valid(int dtype, int64_t n, int64_t ldq, struct rfg_reason *why);
 /* Strides, keys first_ld on, of at least N (the second key), and alignments, first_align on, that are powers of two. */
 bool dequantize_layout_valid(const struct rfg_problem *prob, int first_ld, int first_align, struct rfg_reason *why);
+/* What goes for problems and calls, before the layout is known. */
+bool dequantize_rules(const struct rfg_problem *prob, struct rfg_reason *why);
 /* Rows and columns of the scales. */
 int64_t dequantize_scales(int64_t size, int64_t group);
 

@@ -2,7 +2,7 @@
 #ifndef RFG_OPS_QUANTIZE_H
 #define RFG_OPS_QUANTIZE_H
 
-#include "ops/op.h"
+#include "ops/operand.h"
 #include "quantize_args.h"
 #include "rfg/quant.h"
 #include "rfg/quantize.h"
@@ -48,6 +48,8 @@ enum {
 };
 /* dtype[0] = x, dtype[1] = scale. */
 
+#define QUANTIZE_MAX_N (RFG_MAX_SIZE / 2) /* of which 32 bits count the bytes */
+
 /* What shares a scale. */
 static inline rfg_scale_kind quantize_kind(const struct rfg_problem *prob)
 {
@@ -55,6 +57,15 @@ static inline rfg_scale_kind quantize_kind(const struct rfg_problem *prob)
            : !prob->v[QUANTIZE_GROUP_COLS] ? RFG_SCALE_TOKEN
                                            : RFG_SCALE_GROUP;
 }
+
+/* The rules that problems and calls share. */
+bool quantize_dtypes_valid(int x, int q, int scale, struct rfg_reason *why);
+/* Of scales that are written. */
+bool quantize_rule_valid(int64_t rounding, int64_t reciprocal, int scale, struct rfg_reason *why);
+bool quantize_groups_valid(int64_t rows, int64_t cols, struct rfg_reason *why);
+bool quantize_smooth_valid(int smooth, int x, int64_t group_rows, struct rfg_reason *why);
+/* Of a problem of quantize_scale, before its layout is known. */
+bool quantize_chunks_valid(const struct rfg_problem *prob, struct rfg_reason *why);
 
 /* The rule that params say, for codes of a dtype. */
 struct quantize_rule quantize_rule_of(const rfg_quantize_params *p, int dtype);

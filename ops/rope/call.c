@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "dispatch/dispatch.h"
 #include "ops/params.h"
 #include "ops/view.h"
 #include "rope.h"

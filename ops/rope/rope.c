@@ -198,8 +198,6 @@ static const struct rfg_op_operand rope_append_operands[] = {
 
 #define COUNT(array) (int)(sizeof(array) / sizeof((array)[0]))
 #define DESC(op_name, op_id, op_keys, inputs, ...)                                                                     \
-    static const struct rfg_variant *const op_name##_variants[] = { &op_name##_rows, &op_name##_portable,              \
-                                                                    &op_name##_cpu };                                  \
     const struct rfg_op rfg_op_##op_name##_desc = {                                                                    \
         .name = #op_name,                                                                                              \
         .id = op_id,                                                                                                   \
@@ -210,8 +208,6 @@ static const struct rfg_op_operand rope_append_operands[] = {
         .n_keys = ROPE_NKEYS,                                                                                          \
         .keys = op_keys,                                                                                               \
         .column_key = { "T", __VA_ARGS__ },                                                                            \
-        .n_variants = COUNT(op_name##_variants),                                                                       \
-        .variants = op_name##_variants,                                                                                \
         .kargs_size = sizeof(struct rope_args),                                                                        \
         .head = offsetof(struct rope_args, workspace),                                                                 \
         .valid = rope_valid,                                                                                           \

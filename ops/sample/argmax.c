@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * The operator argmax: its public function, argument rules and tables. Variants are in argmax_gpu.c and argmax_cpu.c.
- */
+ * The operator argmax: its keys, rules and table. The public function is in argmax_call.c. */
 #include "argmax.h"
 
 #include <inttypes.h>
 
 #include "ops/operand.h"
-
-#define FN       "rfg_op_argmax"
-#define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": " __VA_ARGS__)
 
 static const struct rfg_key argmax_keys[ARGMAX_NKEYS] = {
     [ARGMAX_M] = { "M", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE, NULL, "rows of x" },
@@ -52,39 +48,6 @@ static void argmax_cost(const struct rfg_problem *prob, double *bytes, double *f
     *flops = m * v; /* comparisons */
 }
 
-rfg_status rfg_op_argmax(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x, rfg_stream stream)
-{
-    struct rfg_operand oy, ox;
-    struct rfg_reason why;
-    rfg_status st;
-    if (!ctx)
-        return BAD("ctx is NULL: must be a context");
-    if ((st = rfg_check_float_operand(&ox, FN, "x", x, 2, 2)) || (st = rfg_check_operand(&oy, FN, "y", y, 1, 1)))
-        return st;
-    struct rfg_problem prob = { .op = &rfg_op_argmax_desc, .dtype = { (uint8_t)x->dtype, (uint8_t)y->dtype } };
-    if (!dtypes_valid(prob.dtype, &why))
-        return BAD("%s", why.text);
-    if (oy.cols != ox.rows)
-        return BAD("y has %" PRId64 " elements, x is %" PRId64 " x %" PRId64 ": must be [M], [M,V]", oy.cols, ox.rows,
-                   ox.cols);
-    if (ox.cols == 0)
-        return BAD("x is %" PRId64 " x 0: must have a column", ox.rows);
-    if (ox.rows == 0)
-        return RFG_OK;
-    if ((st = rfg_check_overlap(FN, &oy, &ox, false)))
-        return st;
-
-    prob.v[ARGMAX_M] = ox.rows;
-    prob.v[ARGMAX_V] = ox.cols;
-    prob.v[ARGMAX_LDX] = ox.ld == ox.cols ? 0 : ox.ld;
-    prob.v[ARGMAX_ALIGN] = rfg_alignment(ox.bits);
-    struct argmax_args a = { .x = x->data, .y = y->data, .m = (int)ox.rows, .v = (int)ox.cols, .ldx = ox.ld };
-    return rfg_dispatch(ctx, &prob, &a, stream);
-}
-
-static const struct rfg_variant *const argmax_variants[] = { &argmax_cluster, &argmax_rows, &argmax_portable,
-                                                             &argmax_cpu };
-
 const struct rfg_op rfg_op_argmax_desc = {
     .name = "argmax",
     .id = 15,
@@ -95,8 +58,6 @@ const struct rfg_op rfg_op_argmax_desc = {
     .n_keys = ARGMAX_NKEYS,
     .keys = argmax_keys,
     .column_key = { "M", "V", NULL },
-    .n_variants = sizeof(argmax_variants) / sizeof(argmax_variants[0]),
-    .variants = argmax_variants,
     .kargs_size = sizeof(struct argmax_args),
     .head = offsetof(struct argmax_args, workspace),
     .valid = argmax_valid,

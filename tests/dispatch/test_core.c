@@ -242,15 +242,15 @@ START_TEST(configurations)
     char buf[RFG_CONFIG_STRLEN];
     const struct rfg_op *op = rfg_op_find("gemm", 4);
     ck_assert_str_eq(rfg_config_format(&test_variant, (int[]){ 4, 8 }, buf, sizeof(buf)), "test{waves=4,rows=8}");
-    for (int i = 0; i < op->n_variants; i++) { /* every variant's first configuration reads back */
+    for (int i = 0; i < rfg_op_variants(op)->n; i++) { /* every variant's first configuration reads back */
         const struct rfg_variant *var;
         int p[RFG_MAX_PARAMS] = { 0 }, q[RFG_MAX_PARAMS] = { 0 };
         struct rfg_reason why;
-        for (int j = 0; j < op->variants[i]->n_params; j++)
-            p[j] = op->variants[i]->params[j].values[0];
-        rfg_config_format(op->variants[i], p, buf, sizeof(buf));
+        for (int j = 0; j < rfg_op_variants(op)->list[i]->n_params; j++)
+            p[j] = rfg_op_variants(op)->list[i]->params[j].values[0];
+        rfg_config_format(rfg_op_variants(op)->list[i], p, buf, sizeof(buf));
         ck_assert_msg(rfg_config_parse(op, buf, &var, q, &why), "%s: %s", buf, why.text);
-        ck_assert_ptr_eq(var, op->variants[i]);
+        ck_assert_ptr_eq(var, rfg_op_variants(op)->list[i]);
         ck_assert(!memcmp(p, q, sizeof(p)));
     }
 }
@@ -286,8 +286,8 @@ START_TEST(registry)
         ck_assert_int_le(op->n_in + op->n_out, RFG_MAX_DTYPES);
         for (int j = 0; rfg_ops[j]; j++)
             ck_assert(i == j || (rfg_ops[j]->id != op->id && strcmp(rfg_ops[j]->name, op->name)));
-        for (int j = 0; j < op->n_variants; j++) {
-            const struct rfg_variant *v = op->variants[j];
+        for (int j = 0; j < rfg_op_variants(op)->n; j++) {
+            const struct rfg_variant *v = rfg_op_variants(op)->list[j];
             ck_assert_int_le(v->n_params, RFG_MAX_PARAMS);
             ck_assert_ptr_eq(rfg_variant_find(op, v->name), v);
             ck_assert_msg(!strncmp(v->name, op->name, strlen(op->name)), "%s: begins with its op's name", v->name);

@@ -237,8 +237,8 @@ static bool keep_first_best(void *arg, const int *p)
 static struct first_best model_of(const struct rfg_device *dev, const struct rfg_problem *prob)
 {
     struct first_best f = { .prob = prob, .dev = dev };
-    for (int i = 0; i < prob->op->n_variants; i++) {
-        f.var = prob->op->variants[i];
+    for (int i = 0; i < rfg_op_variants(prob->op)->n; i++) {
+        f.var = rfg_op_variants(prob->op)->list[i];
         if (f.var->predict && f.var->kind != RFG_VARIANT_VENDOR)
             rfg_variant_each(f.var, dev, prob, keep_first_best, &f);
     }
@@ -331,8 +331,8 @@ START_TEST(ties_go_to_the_first)
     for (size_t i = 0; i < sizeof(problems) / sizeof(problems[0]); i++) {
         struct rfg_problem p = op_problem(problems[i]);
         struct first_best f = { .prob = &p, .dev = rfg_context_info(ctx) };
-        for (int v = 0; v < p.op->n_variants; v++) {
-            f.var = p.op->variants[v];
+        for (int v = 0; v < rfg_op_variants(p.op)->n; v++) {
+            f.var = rfg_op_variants(p.op)->list[v];
             if (f.var->predict)
                 rfg_variant_each(f.var, f.dev, &p, keep_first_best, &f);
         }

@@ -75,8 +75,8 @@ static void ask_variants(const struct rfg_problem *p, const struct rfg_device *d
     FUZZ_CHECK(bytes >= 0 && flops >= 0 && isfinite(bytes) && isfinite(flops));
     int n = rfg_op_case_of(p->op)->tensors(p, spec);
     FUZZ_CHECK(n > 0 && n <= RFG_MAX_TENSORS);
-    for (int i = 0; i < p->op->n_variants; i++) {
-        struct tries t = { p->op->variants[i], dev, p, 3 };
+    for (int i = 0; i < rfg_op_variants(p->op)->n; i++) {
+        struct tries t = { rfg_op_variants(p->op)->list[i], dev, p, 3 };
         struct rfg_reason why = { "" };
         if (t.var->kind != RFG_VARIANT_VENDOR && t.var->supports(dev, p, &why))
             rfg_variant_each(t.var, dev, p, try, &t);

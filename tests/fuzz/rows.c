@@ -41,11 +41,12 @@ const char *fuzz_database(void)
         int p[RFG_MAX_PARAMS] = { 0 };
         FUZZ_CHECK(rfg_problem_parse(&r.problem, problems[i], NULL));
         const struct rfg_op *op = r.problem.op;
-        for (int v = 0; v < op->n_variants; v++)
-            if (strstr(op->variants[v]->name, "_portable") && !strstr(op->variants[v]->name, "_cpu_")) {
-                for (int k = 0; k < op->variants[v]->n_params; k++)
-                    p[k] = op->variants[v]->params[k].values[0];
-                rfg_row_set_config(&r, op->variants[v], p, false);
+        for (int v = 0; v < rfg_op_variants(op)->n; v++)
+            if (strstr(rfg_op_variants(op)->list[v]->name, "_portable") &&
+                !strstr(rfg_op_variants(op)->list[v]->name, "_cpu_")) {
+                for (int k = 0; k < rfg_op_variants(op)->list[v]->n_params; k++)
+                    p[k] = rfg_op_variants(op)->list[v]->params[k].values[0];
+                rfg_row_set_config(&r, rfg_op_variants(op)->list[v], p, false);
                 if (rfg_problem_is_recorded(&r.problem))
                     rfg_row_set_loads(&r, "c307217daa82ba9d");
             }

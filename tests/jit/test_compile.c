@@ -34,8 +34,8 @@ static const struct arch {
     { "gfx950", "ziglang", true, false }, { "sm_90", "nvrtc", true, false },    { "sm_80", "nvrtc", true, true },
 };
 
-#define GEMM_VARIANTS rfg_op_gemm_desc.variants
-#define N_VARIANTS    rfg_op_gemm_desc.n_variants
+#define GEMM_VARIANTS rfg_op_variants(&rfg_op_gemm_desc)->list
+#define N_VARIANTS    rfg_op_variants(&rfg_op_gemm_desc)->n
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -175,8 +175,8 @@ static void collect_family(struct sets *s, const struct family *f)
     s->prob = &prob;
     for (size_t i = 0; i < f->n; i++) {
         ck_assert_msg(rfg_problem_parse(&prob, f->problems[i], &why), "%s: %s", f->problems[i], why.text);
-        for (int v = 0; v < prob.op->n_variants; v++) {
-            s->var = prob.op->variants[v];
+        for (int v = 0; v < rfg_op_variants(prob.op)->n; v++) {
+            s->var = rfg_op_variants(prob.op)->list[v];
             if (s->var->kind == RFG_VARIANT_KERNEL && (!f->only || strstr(s->var->name, f->only)))
                 rfg_variant_each(s->var, s->dev, &prob, collect, s);
         }
@@ -496,11 +496,11 @@ START_TEST(compiles)
             struct rfg_problem prob;
             for (size_t i = 0; !f->variant && i < f->n; i++) {
                 ck_assert(rfg_problem_parse(&prob, f->problems[i], &why));
-                for (int k = 0; k < prob.op->n_variants; k++)
-                    ck_assert_msg(!f->only || !strstr(prob.op->variants[k]->name, f->only) ||
-                                      !prob.op->variants[k]->supports(&dev, &prob, &why),
-                                  "%s: %s has no parameters for %s", dev.target, prob.op->variants[k]->name,
-                                  f->problems[i]);
+                for (int k = 0; k < rfg_op_variants(prob.op)->n; k++)
+                    ck_assert_msg(!f->only || !strstr(rfg_op_variants(prob.op)->list[k]->name, f->only) ||
+                                      !rfg_op_variants(prob.op)->list[k]->supports(&dev, &prob, &why),
+                                  "%s: %s has no parameters for %s", dev.target,
+                                  rfg_op_variants(prob.op)->list[k]->name, f->problems[i]);
             }
             if (f->variant) {
                 ck_assert(rfg_problem_parse(&prob, "gemm bf16,bf16->bf16 M=8 N=64 K=512", &why));
@@ -547,8 +547,8 @@ static bool is_compiled(const struct rfg_variant *var)
 START_TEST(each_variant_is_compiled)
 {
     for (int o = 0; rfg_ops[o]; o++)
-        for (int v = 0; v < rfg_ops[o]->n_variants; v++) {
-            const struct rfg_variant *var = rfg_ops[o]->variants[v];
+        for (int v = 0; v < rfg_op_variants(rfg_ops[o])->n; v++) {
+            const struct rfg_variant *var = rfg_op_variants(rfg_ops[o])->list[v];
             if (var->kind == RFG_VARIANT_KERNEL)
                 ck_assert_msg(is_compiled(var), "%s: no family's problems ask for it on any architecture: add them",
                               var->name);

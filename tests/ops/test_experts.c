@@ -499,7 +499,7 @@ START_TEST(refusals)
         { { .offsets = &short_list }, "offsets has 1 elements: must have one more than there are experts" },
         { { .offsets = &more }, "offsets 3: must be [M,N], [M,K] (with rows any), [E N,K], [E+1]" },
         { { .offsets = &to, .rows = &to }, "rows 4, offsets 4: must be" },
-        { { .offsets = &to, .residual = &residual }, "residual is given: must be NULL with offsets" },
+        { { .offsets = &to, .residual = &residual }, "residual=1: must be 0 with experts=3" },
         { { .offsets = &to, .gates = RFG_GATES_INTERLEAVED }, "gates 1, limit 0, alpha 0: must be 0, it is not gated" },
         { { .gates = (rfg_gates)2 }, "gates is 2: must be RFG_GATES_HALVES or RFG_GATES_INTERLEAVED" },
         { { .gated = 1, .gates = (rfg_gates)-1 }, "gates is -1: must be RFG_GATES_HALVES or" },

@@ -239,12 +239,12 @@ START_TEST(refusals)
     refused(ctx, &good, &tx, &packed, "w_scale");
     t = rfg_tensor_2d(x_scale + 2, RFG_E8M0, M, G, G);
     p.x_scale = &t;
-    refused(ctx, &p, &tx, &packed, "both must be multiples of 4, row-major, w is prepacked");
+    refused(ctx, &p, &tx, &packed, "both must be multiples of 4, w is prepacked");
     t = rfg_tensor_2d(x_scale, RFG_E8M0, M, G, G + 2);
     refused(ctx, &p, &tx, &packed, "rows of 10 elements: both must be multiples of 4");
     t = rfg_tensor_2d(x_scale, RFG_E8M0, M, G, 1);
     t.strides[1] = M;
-    refused(ctx, &p, &tx, &packed, "column-major: both must be multiples of 4, row-major");
+    refused(ctx, &p, &tx, &packed, "x_columns=1, w_columns=0: must be 0, w is prepacked");
     p = good;
     p.x_scale = NULL;
     refused(ctx, &p, &tx, &tw, "x_scale=none, w_scale=e8m0: without scales must be tensor");

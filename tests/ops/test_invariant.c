@@ -371,9 +371,10 @@ START_TEST(keys_and_callbacks_go_together)
         int at = rfg_op_key(op, "invariant");
         ck_assert_msg(at == (op->at_size ? op->n_keys - 2 : -1), "%s", op->name);
         with += at >= 0;
-        for (int v = 0; op->at_size && v < op->n_variants; v++)
-            ck_assert_msg(op->variants[v]->kind != RFG_VARIANT_VENDOR || !op->variants[v]->order, "%s",
-                          op->variants[v]->name);
+        for (int v = 0; op->at_size && v < rfg_op_variants(op)->n; v++)
+            ck_assert_msg(rfg_op_variants(op)->list[v]->kind != RFG_VARIANT_VENDOR ||
+                              !rfg_op_variants(op)->list[v]->order,
+                          "%s", rfg_op_variants(op)->list[v]->name);
     }
     ck_assert_int_ge(with, 5);
 }

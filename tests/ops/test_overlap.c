@@ -136,9 +136,9 @@ START_TEST(every_operator_has_the_key)
         const struct rfg_key *k = &op->keys[op->n_keys - 1];
         ck_assert_msg(!strcmp(k->name, "overlap") && k->kind == RFG_KEY_ATTR && !k->def && !k->min && k->max == 1, "%s",
                       op->name);
-        for (int v = 0; v < op->n_variants; v++) /* a row's params have one of this name */
-            for (int n = 0; n < op->variants[v]->n_params; n++)
-                ck_assert_str_ne(op->variants[v]->params[n].name, "overlap");
+        for (int v = 0; v < rfg_op_variants(op)->n; v++) /* a row's params have one of this name */
+            for (int n = 0; n < rfg_op_variants(op)->list[v]->n_params; n++)
+                ck_assert_str_ne(rfg_op_variants(op)->list[v]->params[n].name, "overlap");
     }
     char text[RFG_PROBLEM_STRLEN];
     struct rfg_problem plain = op_problem(P8 " overlap=0"), with = op_problem(P8 OV);

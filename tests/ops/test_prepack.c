@@ -409,10 +409,10 @@ START_TEST(the_plain_products_bits)
         pr.t_plain[1] = pr.t_packed[1] = tx;
         pr.t_plain[2] = tw;
         pr.t_packed[2] = tp;
-        for (int v = 0; v < pr.plain.op->n_variants; v++) {
+        for (int v = 0; v < rfg_op_variants(pr.plain.op)->n; v++) {
             struct rfg_reason why = { "" };
             int offered = 0;
-            pr.var = pr.plain.op->variants[v];
+            pr.var = rfg_op_variants(pr.plain.op)->list[v];
             if (!pr.var->supports(dev, &pr.packed, &why)) {
                 ck_assert_msg(!pr.var->supports(dev, &pr.plain, NULL) || strstr(why.text, "packed=1"),
                               "%s refuses %s: '%s'", pr.var->name, text, why.text);

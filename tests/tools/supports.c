@@ -176,8 +176,8 @@ static const struct row {
 static void list_variants(const struct rfg_device *dev, const struct rfg_problem *prob, char *names, size_t size)
 {
     *names = 0;
-    for (int v = 0; v < prob->op->n_variants; v++) {
-        const struct rfg_variant *var = prob->op->variants[v];
+    for (int v = 0; v < rfg_op_variants(prob->op)->n; v++) {
+        const struct rfg_variant *var = rfg_op_variants(prob->op)->list[v];
         if (var->kind == RFG_VARIANT_VENDOR || !var->supports(dev, prob, NULL))
             continue;
         size_t used = strlen(names);

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/util.h"
 #include "ops/gemm_sum.h"
-#include "ops/op.h"
+#include "dispatch/dispatch.h"
 #include "ops/params.h"
 #include "ops/view.h"
 #include "rfg/quantize.h"

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "dispatch/dispatch.h"
 #include "ops/operand.h"
 #include "ops/params.h"
 #include "ops/view.h"

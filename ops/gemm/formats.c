@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The formats of x, w and y, and which of them go together. */
+#include "gemm.h"
+
+/* Ends with one of no format. */
+static const struct gemm_w_format w_formats[] = {
+    { RFG_I4, RFG_HALF_FORMATS, RFG_FLOAT_FORMATS, true, 32 },
+    { RFG_E2M1, RFG_HALF_FORMATS, 1u << RFG_E8M0, false, 32 },
+    { RFG_DTYPE_NONE, 0, 0, false, 0 },
+};
+
+const struct gemm_w_format *gemm_w_format(const struct rfg_problem *prob)
+{
+    const struct gemm_w_format *f = w_formats;
+    while (f->w && (f->w != prob->dtype[1] || !(f->x >> prob->dtype[0] & 1)))
+        f++;
+    return f->w ? f : NULL;
+}
+
+int64_t gemm_w_row_bytes(const struct rfg_problem *prob)
+{
+    int64_t groups = gemm_w_groups(prob);
+    return rfg_format_bytes(prob->dtype[1], gemm_w_cols(prob)) +
+           (groups ? rfg_format_bytes((int)prob->v[GEMM_W_SCALE], groups) +
+                         rfg_format_bytes((int)prob->v[GEMM_W_ZERO], groups)
+                   : 0);
+}
+
+static bool is_float(const struct rfg_problem *prob, int i, struct rfg_reason *why)
+{
+    return rfg_dtype_is_float(prob->dtype[i]) ||
+           rfg_refuse(why, "dtype of %s is %s: must be bf16, f16 or f32", prob->op->operands[i].name,
+                      rfg_dtype_name((rfg_dtype)prob->dtype[i]));
+}
+
+bool gemm_y_is_float(const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    return is_float(prob, 2, why);
+}
+
+bool gemm_reads_plain(const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    if (!is_float(prob, 0, why) || !is_float(prob, 1, why))
+        return false;
+    return prob->dtype[0] == prob->dtype[1] ||
+           rfg_refuse(why, "dtype of w is %s: must be x's, %s", rfg_dtype_name((rfg_dtype)prob->dtype[1]),
+                      rfg_dtype_name((rfg_dtype)prob->dtype[0]));
+}
+
+bool gemm_has_loader(const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    bool a8w4 = prob->dtype[0] == RFG_E4M3 && prob->dtype[1] == RFG_E2M1; /* codes_valid() has its rules */
+    if (gemm_is_codes(prob) && prob->dtype[0] != prob->dtype[1] && !a8w4)
+        return rfg_refuse(why, "dtype of w is %s: must be x's, %s", rfg_dtype_name((rfg_dtype)prob->dtype[1]),
+                          rfg_dtype_name((rfg_dtype)prob->dtype[0]));
+    return gemm_is_codes(prob) || gemm_w_format(prob) || gemm_reads_plain(prob, why);
+}
