@@ -13,6 +13,12 @@ void rfg_kernel_macro(struct rfg_kernel *k, const char *name, int value)
     k->macros[k->n_macros++].value = value;
 }
 
+bool rfg_cpu_only(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    (void)prob;
+    return dev->platform == RFG_PLATFORM_CPU || rfg_refuse(why, "needs the cpu device, this is %s", dev->name);
+}
+
 bool rfg_device_can_overlap(const struct rfg_device *dev, struct rfg_reason *why)
 {
     return dev->features & RFG_FEATURE_OVERLAP ||

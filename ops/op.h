@@ -290,6 +290,10 @@ struct rfg_op {
     void (*cost)(const struct rfg_problem *prob, double *bytes, double *flops);
 };
 
+/* Members of a descriptor that go together. */
+#define RFG_OPERANDS(array) .n_operands = sizeof(array) / sizeof((array)[0]), .operands = (array)
+#define RFG_KARGS(type)     .kargs_size = sizeof(type), .head = offsetof(type, workspace)
+
 /* Every operator's last key: the launch may begin before the kernel before it in the stream has ended (struct
  * rfg_context_params, launch_overlap). What is fast then is something else, so it has tuned rows of its own. Op
  * functions leave it 0: the dispatcher knows its context. */
@@ -343,6 +347,9 @@ static inline struct rfg_problem rfg_problem_as_called(const struct rfg_problem 
         ;
     return call;
 }
+
+/* supports() of variants that take all problems on the cpu device. prob: not looked at. */
+bool rfg_cpu_only(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why);
 
 /* Can the device overlap launches (RFG_FEATURE_OVERLAP)? Says why not: "overlap=1: ...". */
 bool rfg_device_can_overlap(const struct rfg_device *dev, struct rfg_reason *why);

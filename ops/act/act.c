@@ -84,20 +84,16 @@ void act_set_chunks(struct act_args *a, const struct rfg_problem *prob)
 /* ---- the tables ------------------------------------------------------------------------------------------------- */
 
 #define DESC(op_name, op_id)                                                                                           \
-    const struct rfg_op rfg_op_##op_name##_desc = {                                                                    \
-        .name = #op_name,                                                                                              \
-        .id = op_id,                                                                                                   \
-        .n_in = 1,                                                                                                     \
-        .n_out = 1,                                                                                                    \
-        .n_operands = sizeof(act_operands) / sizeof(act_operands[0]),                                                  \
-        .operands = act_operands,                                                                                      \
-        .n_keys = ACT_NKEYS,                                                                                           \
-        .keys = act_keys,                                                                                              \
-        .column_key = { "M", "N", NULL },                                                                              \
-        .kargs_size = sizeof(struct act_args),                                                                         \
-        .head = offsetof(struct act_args, workspace),                                                                  \
-        .valid = act_valid,                                                                                            \
-        .cost = act_cost,                                                                                              \
-    }
+    const struct rfg_op rfg_op_##op_name##_desc = { .name = #op_name,                                                  \
+                                                    .id = op_id,                                                       \
+                                                    .n_in = 1,                                                         \
+                                                    .n_out = 1,                                                        \
+                                                    RFG_OPERANDS(act_operands),                                        \
+                                                    .n_keys = ACT_NKEYS,                                               \
+                                                    .keys = act_keys,                                                  \
+                                                    .column_key = { "M", "N", NULL },                                  \
+                                                    RFG_KARGS(struct act_args),                                        \
+                                                    .valid = act_valid,                                                \
+                                                    .cost = act_cost }
 DESC(act_and_mul, 2);
 DESC(act, 3);

@@ -105,8 +105,8 @@ void rfg_cpu_rows_run(const struct rfg_device *dev, struct rfg_cpu_pool *pool, i
 
 bool rfg_cpu_supports(const struct rfg_device *dev, const struct rfg_cpu_rows *isa, struct rfg_reason *why)
 {
-    if (dev->platform != RFG_PLATFORM_CPU)
-        return rfg_refuse(why, "needs the cpu device, this is %s", dev->name);
+    if (!rfg_cpu_only(dev, NULL, why))
+        return false;
 #if defined(__x86_64__)
     if (isa == &rfg_cpu_rows_avx2 && !(dev->features & RFG_FEATURE_AVX2))
         return rfg_refuse(why, "needs AVX2, FMA and F16C, which this cpu does not have");

@@ -9,12 +9,6 @@
 #include "gemm.h"
 #include "prepack_args.h"
 
-static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
-{
-    (void)prob;
-    return dev->platform == RFG_PLATFORM_CPU || rfg_refuse(why, "needs the cpu device, this is %s", dev->name);
-}
-
 static double predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
     double bytes, flops;
@@ -79,7 +73,7 @@ static void run(const struct rfg_device *dev, const struct rfg_problem *prob, co
 const struct rfg_variant gemm_prepack_cpu = {
     .name = "gemm_prepack_cpu",
     .kind = RFG_VARIANT_HOST,
-    .supports = supports,
+    .supports = rfg_cpu_only,
     .predict = predict,
     .run = run,
 };

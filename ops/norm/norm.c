@@ -120,22 +120,18 @@ static const struct rfg_op_operand norm_operands[] = {
 };
 
 #define DESC(op_name, op_id)                                                                                           \
-    const struct rfg_op rfg_op_##op_name##_desc = {                                                                    \
-        .name = #op_name,                                                                                              \
-        .id = op_id,                                                                                                   \
-        .n_in = 1,                                                                                                     \
-        .n_out = 1,                                                                                                    \
-        .n_operands = sizeof(norm_operands) / sizeof(norm_operands[0]),                                                \
-        .operands = norm_operands,                                                                                     \
-        .n_keys = NORM_NKEYS,                                                                                          \
-        .keys = norm_keys,                                                                                             \
-        .column_key = { "M", "N", NULL },                                                                              \
-        .kargs_size = sizeof(struct norm_args),                                                                        \
-        .head = offsetof(struct norm_args, workspace),                                                                 \
-        .at_size = norm_at_size,                                                                                       \
-        .valid = norm_valid,                                                                                           \
-        .cost = norm_cost,                                                                                             \
-    }
+    const struct rfg_op rfg_op_##op_name##_desc = { .name = #op_name,                                                  \
+                                                    .id = op_id,                                                       \
+                                                    .n_in = 1,                                                         \
+                                                    .n_out = 1,                                                        \
+                                                    RFG_OPERANDS(norm_operands),                                       \
+                                                    .n_keys = NORM_NKEYS,                                              \
+                                                    .keys = norm_keys,                                                 \
+                                                    .column_key = { "M", "N", NULL },                                  \
+                                                    RFG_KARGS(struct norm_args),                                       \
+                                                    .at_size = norm_at_size,                                           \
+                                                    .valid = norm_valid,                                               \
+                                                    .cost = norm_cost }
 DESC(rmsnorm, 4);
 DESC(add_rmsnorm, 5);
 DESC(layernorm, 6);

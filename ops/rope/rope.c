@@ -208,8 +208,7 @@ static const struct rfg_op_operand rope_append_operands[] = {
         .n_keys = ROPE_NKEYS,                                                                                          \
         .keys = op_keys,                                                                                               \
         .column_key = { "T", __VA_ARGS__ },                                                                            \
-        .kargs_size = sizeof(struct rope_args),                                                                        \
-        .head = offsetof(struct rope_args, workspace),                                                                 \
+        RFG_KARGS(struct rope_args),                                                                                   \
         .valid = rope_valid,                                                                                           \
         .cost = rope_cost,                                                                                             \
     }

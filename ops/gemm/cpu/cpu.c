@@ -120,11 +120,6 @@ static double predict(const struct cpu_isa *isa, const struct rfg_device *dev, c
     return max_d(compute, memory) + 0.2 * (compute < memory ? compute : memory) + (threads > 1 ? 4 : 1);
 }
 
-static bool is_cpu(const struct rfg_device *dev, struct rfg_reason *why)
-{
-    return dev->platform == RFG_PLATFORM_CPU || rfg_refuse(why, "needs the cpu device, this is %s", dev->name);
-}
-
 /* ---- the variants ---------------------------------------------------------------------------------------------------
  */
 
@@ -219,7 +214,7 @@ static const struct rfg_param portable_params[] = {
 
 static bool portable_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    return is_cpu(dev, why) && gemm_has_loader(prob, why);
+    return rfg_cpu_only(dev, NULL, why) && gemm_has_loader(prob, why);
 }
 
 VARIANT(portable, false);
@@ -235,7 +230,7 @@ static const struct rfg_param avx2_params[] = {
 
 static bool avx2_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    if (!is_cpu(dev, why) || !gemm_has_loader(prob, why))
+    if (!rfg_cpu_only(dev, NULL, why) || !gemm_has_loader(prob, why))
         return false;
     return (dev->features & RFG_FEATURE_AVX2) ||
            rfg_refuse(why, "needs AVX2, FMA and F16C, which this cpu does not have");
@@ -254,7 +249,7 @@ static const struct rfg_param avx512_params[] = {
 
 static bool avx512_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    if (!is_cpu(dev, why) || !gemm_has_loader(prob, why))
+    if (!rfg_cpu_only(dev, NULL, why) || !gemm_has_loader(prob, why))
         return false;
     return (dev->features & RFG_FEATURE_AVX512) ||
            rfg_refuse(why, "needs AVX-512 F, BW, VL and DQ, this cpu has %s",

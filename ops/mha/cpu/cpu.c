@@ -154,12 +154,6 @@ static void run(const struct rfg_device *dev, const struct rfg_problem *prob, co
     rfg_cpu_pool_run(pool, (int)((j.queries + j.each - 1) / j.each), run_task, &j);
 }
 
-static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
-{
-    (void)prob;
-    return dev->platform == RFG_PLATFORM_CPU || rfg_refuse(why, "needs the cpu device, this is %s", dev->name);
-}
-
 static double predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
     double bytes, flops;
@@ -180,7 +174,7 @@ static bool order_of(const struct rfg_device *dev, const struct rfg_problem *pro
     const struct rfg_variant op##_cpu_portable = {                                                                     \
         .name = #op "_cpu_portable",                                                                                   \
         .kind = RFG_VARIANT_HOST,                                                                                      \
-        .supports = supports,                                                                                          \
+        .supports = rfg_cpu_only,                                                                                      \
         .predict = predict,                                                                                            \
         .order = order_of,                                                                                             \
         .run = run,                                                                                                    \

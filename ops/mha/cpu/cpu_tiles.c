@@ -356,8 +356,8 @@ static void run(const struct mha_cpu_isa *isa, const struct rfg_problem *prob, c
 
 static bool supports(const struct rfg_device *dev, unsigned feature, const char *what, struct rfg_reason *why)
 {
-    if (dev->platform != RFG_PLATFORM_CPU)
-        return rfg_refuse(why, "needs the cpu device, this is %s", dev->name);
+    if (!rfg_cpu_only(dev, NULL, why))
+        return false;
     return (dev->features & feature) || rfg_refuse(why, "needs %s, which this cpu does not have", what);
 }
 
