@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What db.c, db_csv.c, snapshot.c, shapes.c, rfg-db and their tests share below db.h. */
+ * What the files of dispatch/db, rfg-db and their tests share below db.h. */
 #ifndef RFG_DISPATCH_DB_INTERNAL_H
 #define RFG_DISPATCH_DB_INTERNAL_H
 
@@ -43,6 +43,8 @@ int rfg_db_step(struct rfg_db *db, sqlite3_stmt *s);
 /* Begins every operation: from here on, others' locks are waited for no longer than the mode says. */
 void rfg_db_lock(struct rfg_db *db);
 void rfg_db_unlock(struct rfg_db *db);
+/* Unless there is something already: EEXIST. */
+bool rfg_rename_new(const char *from, const char *to);
 
 /* ---- columns ------------------------------------------------------------------------------------------------- */
 

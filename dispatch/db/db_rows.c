@@ -18,14 +18,6 @@
 #define TUNED_WHERE KEY_WHERE " AND device=?9" /* a tuned row's */
 #define KEY_VALUES  "?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8"
 
-const char *rfg_source_name(enum rfg_source s)
-{
-    return s == RFG_SOURCE_MEASURED      ? "measured"
-           : s == RFG_SOURCE_IMPORTED    ? "imported"
-           : s == RFG_SOURCE_PROVISIONAL ? "provisional"
-                                         : "predicted";
-}
-
 /* As files have it: of two rows for one problem the higher stays, and of the same rank the later. Provisional rows came
  * after the others, which must keep their numbers: they share predicted ones'. */
 #define BETTER(rank, how) "(how_rank > " rank " OR (how = 'provisional' AND " how " = 'predicted'))"

@@ -12,6 +12,30 @@
 #define CALLS "rfg: calls: "
 #define BENCH "hipblaslt-bench "
 
+const char *rfg_shapes_dtype(const char *text)
+{
+    static const char *const alias[][2] = {
+        { "bfloat16", "bf16" },
+        { "float16", "f16" },
+        { "half", "f16" },
+        { "fp16", "f16" },
+        { "float32", "f32" },
+        { "float", "f32" },
+        { "fp32", "f32" },
+        { "float8_e4m3fn", "e4m3" },
+        { "float8_e4m3fnuz", "e4m3fnuz" },
+        { "float8_e5m2", "e5m2" },
+        { "int8", "i8" },
+        { "float4_e2m1fn_x2", "e2m1" },
+    };
+    if (!strncmp(text, "torch.", 6))
+        text += 6;
+    for (size_t i = 0; i < sizeof(alias) / sizeof(alias[0]); i++)
+        if (!strcmp(text, alias[i][0]))
+            return alias[i][1];
+    return text;
+}
+
 /* ---- a gemm as the BLAS interface has it ---------------------------------------------------------------------------
  */
 

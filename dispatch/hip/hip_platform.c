@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * What the platforms share. */
 #include "hip_platform.h"
 
 #include <stdatomic.h>
@@ -7,13 +9,6 @@
 #include <string.h>
 
 #include "base/util.h"
-
-const struct rfg_hip_platform *const rfg_platforms[] = {
-#define RFG_PLATFORM(name) &rfg_platform_##name,
-#include "platforms.def"
-#undef RFG_PLATFORM
-    NULL
-};
 
 int rfg_platform_ordinal(const char *spec, char *error, size_t size)
 {

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Running programs: compilers, and rfg-compile. */
+#include "jit_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/trust.h"
+#include "base/util.h"
+
+#define MAX_WRITTEN (2 * (rlim_t)RFG_MAX_CODE) /* to one file */
+#define MAX_LOG     ((off_t)1 << 20)
+
+static char *read_log(int fd)
+{
+    struct stat st;
+    if (fstat(fd, &st))
+        return NULL;
+    size_t size = (size_t)(st.st_size < MAX_LOG ? st.st_size : MAX_LOG);
+    char *text = malloc(size + 1);
+    ssize_t n = text ? pread(fd, text, size, 0) : -1;
+    if (text)
+        text[n > 0 ? n : 0] = 0;
+    return text;
+}
+
+/* A program that has just been started fills neither the disk nor, by what it says, the memory. */
+static void limit_files(pid_t pid)
+{
+    struct rlimit l;
+    if (prlimit(pid, RLIMIT_FSIZE, NULL, &l) == 0 && l.rlim_cur > MAX_WRITTEN) {
+        l.rlim_cur = MAX_WRITTEN;
+        l.rlim_max = l.rlim_max < MAX_WRITTEN ? l.rlim_max : MAX_WRITTEN;
+        (void)prlimit(pid, RLIMIT_FSIZE, &l, NULL);
+    }
+}
+
+bool rfg_jit_run(const char *const *argv, const char *tmpdir, char **output, struct rfg_reason *why)
+{
+    if (output)
+        *output = NULL;
+    /* A file in memory, not a pipe: nothing to drain while the program runs, and a grandchild that outlives it can't
+     * keep us waiting. */
+    int fd = memfd_create("rfg-output", MFD_CLOEXEC);
+    if (fd < 0)
+        return rfg_refuse(why, "memfd_create: %s", strerror(errno));
+    char path[512], *tmp = tmpdir ? rfg_asprintf("TMPDIR=%s", tmpdir) : NULL;
+    char **env = rfg_program_env((char *[]){ (char *)"LC_ALL=C", tmp, NULL });
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attr;
+    sigset_t none, defaults;
+    sigemptyset(&none);
+    sigemptyset(&defaults);
+    sigaddset(&defaults, SIGPIPE);
+    sigaddset(&defaults, SIGCHLD);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, fd, 1);
+    posix_spawn_file_actions_adddup2(&actions, fd, 2);
+    posix_spawnattr_init(&attr);
+    posix_spawnattr_setsigmask(&attr, &none);
+    posix_spawnattr_setsigdefault(&attr, &defaults);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    pid_t pid;
+    /* It runs in /, where nobody can have put anything: python -m takes modules from its current directory first. */
+    posix_spawn_file_actions_addchdir_np(&actions, "/");
+    char *program = rfg_find_program(argv[0], path, sizeof(path)) ? rfg_absolute(path) : NULL;
+    int err = !env ? ENOMEM : !program ? ENOENT : rfg_spawn(&pid, program, &actions, &attr, argv, env);
+    int status = 0;
+    free(program);
+    posix_spawnattr_destroy(&attr);
+    posix_spawn_file_actions_destroy(&actions);
+    free(env);
+    free(tmp);
+    bool ok = false;
+    if (err) {
+        rfg_refuse(why, "%s: could not be started: %s", argv[0], strerror(err));
+    } else {
+        limit_files(pid);
+        pid_t got;
+        while ((got = waitpid(pid, &status, 0)) < 0 && errno == EINTR)
+            ;
+        if (got < 0)
+            status = 0; /* the host ignores SIGCHLD: no status to be had, the missing output file will tell */
+        ok = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+        if (!ok && WIFSIGNALED(status))
+            rfg_refuse(why, "%s was killed by SIG%s", argv[0], sigabbrev_np(WTERMSIG(status)));
+        else if (!ok)
+            rfg_refuse(why, "%s exited with %d", argv[0], WEXITSTATUS(status));
+        if (output)
+            *output = read_log(fd);
+    }
+    close(fd);
+    return ok;
+}
