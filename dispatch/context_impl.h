@@ -29,14 +29,6 @@ struct rfg_plan {
     struct rfg_plan *replaced;
 };
 
-/* Open addressing, never more than half full. Readers take no lock: a table is only ever added to, and one that
- * became too small stays readable until the context is destroyed. */
-struct plan_table {
-    struct plan_table *older;
-    size_t mask, used;
-    _Atomic(struct rfg_plan *) slot[];
-};
-
 /* A row that was tuned since the context was made; none is ever taken out. */
 struct learned_row {
     struct learned_row *next;
@@ -69,6 +61,23 @@ struct made_stream {
     bool capturing;
     pthread_t captor;
     struct rfg_graph *record; /* on cpu: of the capture */
+};
+
+/* On cpu: one call of a capture. */
+struct rfg_record {
+    struct rfg_record *next;
+    const struct rfg_plan *plan; /* NULL: a copy or a memset */
+    void *to;
+    const void *from; /* NULL: a memset */
+    int value;
+    size_t bytes;
+    _Alignas(16) char kargs[];
+};
+
+struct rfg_graph {
+    struct made_stream *stream; /* that it was captured from */
+    hipGraphExec_t exec;        /* on GPUs */
+    struct rfg_record *first, **end;
 };
 
 struct rfg_context {
@@ -110,7 +119,7 @@ struct rfg_context {
     pthread_mutex_t scratch_lock; /* held by whoever uses one of them; the other locks are taken under it */
     struct scratch *scratches;
 
-    pthread_mutex_t vendor_lock; /* held to add handles and to give them to streams; capture_lock is taken under it */
+    pthread_mutex_t vendor_lock; /* held to add handles and to give them to streams; captures are held under it */
     _Atomic(struct vendor_handle *) vendor_handles; /* only added to: readers take no lock */
 
     pthread_mutex_t module_lock;
@@ -126,74 +135,89 @@ struct rfg_context {
     size_t cpu_workspace_size;
 };
 
-/* open.c: the device of a new context; NULL: the default one. */
-rfg_status rfg_open_device(rfg_context *ctx, const char *name, int threads);
-/* The same of a GPU that nobody has at hand. */
-rfg_status rfg_open_imagined(rfg_context *ctx, const char *name, int threads);
-/* Does $RFG_HIP_DISABLE name platforms that there are? */
-rfg_status rfg_check_disabled(void);
+/* The files, lowest first: each knows those above it here. */
 
-/* Makes the context's device current on this thread; *previous is for rfg_device_leave(). */
+/* ---- enter.c --------------------------------------------------------------------------------------------------- */
+
+/* Makes the context's device current on this thread; *previous is for rfg_device_leave(). On cpu there is nothing to
+ * do. */
 rfg_status rfg_device_enter(const rfg_context *ctx, int *previous);
 void rfg_device_leave(const rfg_context *ctx, int previous);
+/* The same for a public function's ctx, which may be NULL. */
+rfg_status rfg_call_enter(const rfg_context *ctx, const char *fn, int *previous);
+/* How often this process and those it comes from were forked off: what a new context's `forks` is. */
+extern atomic_uint rfg_forks;
+/* Is the context the parent's, of a device that only the parent can use? (Never true of a cpu context.) */
+static inline bool rfg_context_forked(const rfg_context *ctx)
+{
+    return ctx->forks != atomic_load_explicit(&rfg_forks, memory_order_relaxed);
+}
+/* The refusal of such a context. */
+rfg_status rfg_fork_refuse(const rfg_context *ctx);
 
-void rfg_plan_free_all(rfg_context *ctx);
-/* prepare.c. The problems of a string of lines, each with a range or none; at most RFG_PREPARE_MAX. */
-rfg_status rfg_problems_parse(const char *text, struct rfg_problem **probs, size_t *n, struct rfg_reason *why);
-/* context.c. Makes the plan that op calls of the problem use, if there is none. */
-rfg_status rfg_plan_prepare(rfg_context *ctx, const struct rfg_problem *prob);
-/* The problem's plan is made again, and takes the old one's place if a row of the very problem serves it now. Under
- * ctx->lock, the device is current. */
-bool rfg_plan_renew(rfg_context *ctx, struct rfg_plan *old);
-/* Writes down what was missed, unless that failed a moment ago. False: not all of it is in the database. Under
- * ctx->lock. */
-bool rfg_context_save_misses(rfg_context *ctx);
+/* ---- describe.c ------------------------------------------------------------------------------------------------ */
 
-/* online.c. RFG_TUNE, or the parameter in its place, and the budget; 0: off. */
-rfg_status rfg_online_read(const char *param, int *budget_ms);
-/* cache_dir: the context's parameter. */
-void rfg_online_begin(rfg_context *ctx, int budget_ms, const char *cache_dir);
-/* In a call without an exact row that was launched on the stream: now and then looks after the tuner and its rows. The
- * device is current, no lock is held. Never fails, never waits. */
-void rfg_online_tick(rfg_context *ctx, rfg_stream stream);
-/* In the child of a fork: the tuner is the parent's. */
-void rfg_online_forked(rfg_context *ctx);
-/* Ends the tuner, if one runs, within seconds. */
-void rfg_online_end(rfg_context *ctx);
-
-/* workspace.c. The stream's, allocated now if it has none; the device is current. */
-rfg_status rfg_workspace_of(rfg_context *ctx, rfg_stream stream, const struct stream_space **out);
-/* The same, and waits until its counters are zero whatever stream they are used from: a graph of this stream's launches
- * may be replayed on another. (But not if the stream is being captured: then it is too late.) */
-rfg_status rfg_workspace_settle(rfg_context *ctx, const char *fn, rfg_stream stream);
-/* Frees the stream's, if it has one that is ours, and forgets it. Under ctx->lock, the device is current. */
-hipError_t rfg_workspace_drop(rfg_context *ctx, rfg_stream stream);
-void rfg_workspace_free_all(rfg_context *ctx);
-
-/* scratch.c. The stream has this from now on, in place of what was allocated for it; NULL: nothing. The device is
- * current, as it is in the next two. */
-rfg_status rfg_scratch_give(rfg_context *ctx, rfg_stream stream, void *memory, size_t bytes);
-void rfg_scratch_drop(rfg_context *ctx, rfg_stream stream);
-void rfg_scratch_free_all(rfg_context *ctx);
-/* context.c. Does the thread only describe its calls with ctx? */
+/* Does the thread only describe its calls with ctx? */
 bool rfg_context_describes(const rfg_context *ctx);
+/* Adds a call's problem to the list, if one was asked for. */
+rfg_status rfg_describe_call(const struct rfg_problem *prob);
 
-/* streams.c. hipStreamLegacy and hipStreamPerThread, or CUDA's, which have the same values. */
+/* ---- problems.c ------------------------------------------------------------------------------------------------ */
+
+/* With what the context adds to all problems. */
+struct rfg_problem rfg_problem_of_call(const rfg_context *ctx, const struct rfg_problem *prob);
+/* The problems of a string of lines, each with a range or none; at most RFG_PREPARE_MAX. */
+rfg_status rfg_problems_parse(const char *text, struct rfg_problem **probs, size_t *n, struct rfg_reason *why);
+
+/* ---- record.c -------------------------------------------------------------------------------------------------- */
+
+/* NULL with the error set. */
+struct rfg_graph *rfg_graph_new(struct made_stream *s);
+void rfg_graph_free(struct rfg_graph *g);
+rfg_status rfg_graph_add(struct rfg_graph *g, const struct rfg_record *call, const void *kargs, size_t kargs_size);
+/* Does the copy or the memset. */
+void rfg_record_move(const struct rfg_record *r);
+
+/* ---- capture.c ------------------------------------------------------------------------------------------------- */
+
+/* hipStreamLegacy and hipStreamPerThread, or CUDA's, which have the same values. */
 static inline bool rfg_stream_is_special(const rfg_context *ctx, rfg_stream stream)
 {
     return ctx->hip && (uintptr_t)stream - 1 < 2;
 }
 rfg_status rfg_stream_refuse_special(const char *fn, rfg_stream stream);
-/* Is the stream captured? fn: whose argument it is. */
-rfg_status rfg_stream_captured(rfg_context *ctx, const char *fn, rfg_stream stream, bool *captured);
-/* On cpu: the capture's record that calls in the stream go to, NULL: they are done. */
-rfg_status rfg_stream_record(rfg_context *ctx, const char *fn, rfg_stream stream, struct rfg_graph **record);
-rfg_status rfg_graph_add_launch(struct rfg_graph *g, const struct rfg_plan *plan, const void *kargs);
 /* The stream, if it is one of rfg_stream_create(). Under streams_lock. */
 struct made_stream *rfg_stream_made(rfg_context *ctx, rfg_stream stream);
-void rfg_stream_destroy_all(rfg_context *ctx);
+/* On cpu: the capture's record that calls in the stream go to, NULL: they are done. */
+rfg_status rfg_stream_record(rfg_context *ctx, const char *fn, rfg_stream stream, struct rfg_graph **record);
+/* Is the stream captured? fn: whose argument it is. */
+rfg_status rfg_stream_captured(rfg_context *ctx, const char *fn, rfg_stream stream, bool *captured);
+/* As rfg_call_enter(), for what a thread that captures may not do. */
+rfg_status rfg_call_enter_outside_captures(rfg_context *ctx, const char *fn, int *previous);
+/* Captures of this library. forget: of a stream that is destroyed in its capture. */
+hipError_t rfg_capture_begin(const rfg_context *ctx, rfg_stream stream);
+hipError_t rfg_capture_end(const rfg_context *ctx, rfg_stream stream, hipGraph_t *graph);
+void rfg_capture_forget(void);
+/* Does one go on, or is one about to begin? Waits for nothing. */
+bool rfg_capture_goes_on(void);
+/* Until rfg_capture_release(), which always follows, none begins or ends. The error: a library that allocates now would
+ * be refused, as one captures. (A capture that isn't ours is broken by the question, as by any allocation.) */
+rfg_status rfg_capture_hold(const rfg_context *ctx);
+void rfg_capture_release(void);
+void rfg_capture_before_fork(void);
+void rfg_capture_after_fork(bool child);
 
-/* vendor.c. Handles of the libraries that can be used at once, when the context is made. */
+/* ---- scratch.c ------------------------------------------------------------------------------------------------- */
+
+/* The stream has this from now on, in place of what was allocated for it; NULL: nothing. The device is current, as it
+ * is in the next two. */
+rfg_status rfg_scratch_give(rfg_context *ctx, rfg_stream stream, void *memory, size_t bytes);
+void rfg_scratch_drop(rfg_context *ctx, rfg_stream stream);
+void rfg_scratch_free_all(rfg_context *ctx);
+
+/* ---- vendor.c -------------------------------------------------------------------------------------------------- */
+
+/* Handles of the libraries that can be used at once, when the context is made. */
 void rfg_vendor_begin(rfg_context *ctx);
 /* A stream that begins to be used gets a handle of each library in use, so far as that can be. The device is current.
  */
@@ -208,27 +232,96 @@ bool rfg_vendor_serves(const rfg_context *ctx, rfg_stream stream);
 void rfg_vendor_end(rfg_context *ctx);
 rfg_status rfg_vendor_prepare(rfg_context *ctx, const struct rfg_problem *prob, const struct rfg_variant *var,
                               const int *p, void **plan);
-/* Captures of this library: handles are not made beside them. forget: of a stream that is destroyed in its capture. */
-hipError_t rfg_capture_begin(const rfg_context *ctx, rfg_stream stream);
-hipError_t rfg_capture_end(const rfg_context *ctx, rfg_stream stream, hipGraph_t *graph);
-void rfg_capture_forget(void);
-/* Does one go on, or is one about to begin? Waits for nothing. */
-bool rfg_capture_goes_on(void);
-void rfg_capture_before_fork(void);
-void rfg_capture_after_fork(bool child);
 
-/* fork.c. A cpu context that is made is watched until it is destroyed. */
+/* ---- workspace.c ----------------------------------------------------------------------------------------------- */
+
+/* The stream's, allocated now if it has none; the device is current. */
+rfg_status rfg_workspace_of(rfg_context *ctx, rfg_stream stream, const struct stream_space **out);
+/* The same, and waits until its counters are zero whatever stream they are used from: a graph of this stream's launches
+ * may be replayed on another. (But not if the stream is being captured: then it is too late.) */
+rfg_status rfg_workspace_settle(rfg_context *ctx, const char *fn, rfg_stream stream);
+/* Frees the stream's, if it has one that is ours, and forgets it. Under ctx->lock, the device is current. */
+hipError_t rfg_workspace_drop(rfg_context *ctx, rfg_stream stream);
+void rfg_workspace_free_all(rfg_context *ctx);
+
+/* ---- plans.c --------------------------------------------------------------------------------------------------- */
+
+/* The problem's; NULL: it has none. Takes no lock. prob: as rfg_problem_of_call() has it. */
+struct rfg_plan *rfg_plans_find(rfg_context *ctx, const struct rfg_problem *prob, uint64_t hash);
+/* Under ctx->lock, as the next two; plan->hash is set. */
+rfg_status rfg_plans_insert(rfg_context *ctx, struct rfg_plan *plan);
+/* The plan takes the old one's place, and keeps it behind itself. */
+void rfg_plans_replace(rfg_context *ctx, struct rfg_plan *old, struct rfg_plan *plan);
+/* Each of them, without those that were replaced; *i: 0 at first. NULL: no more. */
+struct rfg_plan *rfg_plans_next(const rfg_context *ctx, size_t *i);
+void rfg_plans_free(rfg_context *ctx);
+
+/* ---- streams.c ------------------------------------------------------------------------------------------------- */
+
+void rfg_stream_destroy_all(rfg_context *ctx);
+
+/* ---- misses.c -------------------------------------------------------------------------------------------------- */
+
+/* Adds what was called and missed since the last time to the user database. Under ctx->lock. In the midst of an op
+ * call nobody's lock is waited for; what can't be written now is written at the next attempt, or at the end. */
+void rfg_misses_save(rfg_context *ctx, enum rfg_db_mode mode);
+/* The same, unless that failed a moment ago. False: not all of it is in the database. */
+bool rfg_misses_note(rfg_context *ctx);
+
+/* ---- make.c ---------------------------------------------------------------------------------------------------- */
+
+/* The plan of a problem that has none yet, unless another thread was faster. The device is current. stream: the call's,
+ * which must not be captured; NULL: it is prepared. */
+rfg_status rfg_plan_make(rfg_context *ctx, const struct rfg_problem *prob, uint64_t hash, const rfg_stream *stream,
+                         struct rfg_plan **out);
+/* Makes the plan that op calls of the problem use, if there is none. */
+rfg_status rfg_plan_prepare(rfg_context *ctx, const struct rfg_problem *prob);
+/* The problem's plan is made again, and takes the old one's place if a row of the very problem serves it now. Under
+ * ctx->lock, the device is current. */
+bool rfg_plan_renew(rfg_context *ctx, struct rfg_plan *old);
+
+/* ---- online.c -------------------------------------------------------------------------------------------------- */
+
+/* RFG_TUNE, or the parameter in its place, and the budget; 0: off. */
+rfg_status rfg_online_read(const char *param, int *budget_ms);
+/* cache_dir: the context's parameter. */
+void rfg_online_begin(rfg_context *ctx, int budget_ms, const char *cache_dir);
+/* In a call without an exact row that was launched on the stream: now and then looks after the tuner and its rows. The
+ * device is current, no lock is held. Never fails, never waits. */
+void rfg_online_tick(rfg_context *ctx, rfg_stream stream);
+/* In the child of a fork: the tuner is the parent's. */
+void rfg_online_forked(rfg_context *ctx);
+/* Ends the tuner, if one runs, within seconds. */
+void rfg_online_end(rfg_context *ctx);
+
+/* ---- trace.c --------------------------------------------------------------------------------------------------- */
+
+/* The trace of a new context as $RFG_TRACE asks for it, NULL: none. What can't be had is a warning. The device needn't
+ * be current. */
+struct rfg_trace *rfg_trace_open(rfg_context *ctx);
+/* Before and after a launch, by one thread, the device current. launched: false if it failed, recorded: true if it was
+ * only put down for a replay. */
+struct rfg_traced;
+struct rfg_traced *rfg_trace_begin(struct rfg_trace *t, const struct rfg_plan *plan, rfg_stream stream);
+void rfg_trace_end(struct rfg_trace *t, struct rfg_traced *call, bool launched, bool recorded);
+/* The context's work has ended; the device is current, if it has one. */
+void rfg_trace_close(struct rfg_trace **t);
+
+/* ---- fork.c ---------------------------------------------------------------------------------------------------- */
+
+/* A cpu context that is made is watched until it is destroyed. */
 void rfg_fork_watch(rfg_context *ctx);
 void rfg_fork_unwatch(rfg_context *ctx);
-/* How often this process and those it comes from were forked off: what a new context's `forks` is. */
-extern atomic_uint rfg_forks;
+/* rfg_forks, and forks are counted from now on. */
 unsigned rfg_fork_count(void);
-/* Is the context the parent's, of a device that only the parent can use? (Never true of a cpu context.) */
-static inline bool rfg_context_forked(const rfg_context *ctx)
-{
-    return ctx->forks != atomic_load_explicit(&rfg_forks, memory_order_relaxed);
-}
-/* The refusal of such a context. */
-rfg_status rfg_fork_refuse(const rfg_context *ctx);
+
+/* ---- open.c ---------------------------------------------------------------------------------------------------- */
+
+/* The device of a new context; NULL: the default one. */
+rfg_status rfg_open_device(rfg_context *ctx, const char *name, int threads);
+/* The same of a GPU that nobody has at hand. */
+rfg_status rfg_open_imagined(rfg_context *ctx, const char *name, int threads);
+/* Does $RFG_HIP_DISABLE name platforms that there are? */
+rfg_status rfg_check_disabled(void);
 
 #endif

@@ -9,7 +9,6 @@
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static rfg_context *first; /* the cpu contexts; under lock */
-atomic_uint rfg_forks;
 
 static void before_fork(void)
 {
@@ -85,11 +84,4 @@ void rfg_fork_unwatch(rfg_context *ctx)
             break;
         }
     pthread_mutex_unlock(&lock);
-}
-
-rfg_status rfg_fork_refuse(const rfg_context *ctx)
-{
-    return rfg_fail(RFG_ERROR_DEVICE,
-                    "%s: the context was made before fork(): the device is the parent's, make a context in the child",
-                    ctx->dev.name);
 }

@@ -254,22 +254,21 @@ static bool learn(rfg_context *ctx, struct rfg_db *db, const struct rfg_plan *pl
 
 static bool missed(const struct rfg_plan *plan)
 {
-    return plan && plan->choice.rung != RFG_RUNG_EXACT && atomic_load_explicit(&plan->calls, memory_order_relaxed);
+    return plan->choice.rung != RFG_RUNG_EXACT && atomic_load_explicit(&plan->calls, memory_order_relaxed);
 }
 
 /* The first problem that has a row now gets a plan of it; true: others may have one as well. (A call pays for one
  * kernel to be loaded, not for many.) */
 static bool take_up_row(rfg_context *ctx)
 {
-    struct plan_table *t = atomic_load(&ctx->table);
+    struct rfg_plan *plan;
     struct rfg_db *db;
     bool found = false;
     if (rfg_db_open(&db, ctx->online->db, RFG_DB_NOTE) != RFG_OK) {
         ctx->online->seen = (struct timespec){ 0 }; /* locked: looked into the next time */
         return false;
     }
-    for (size_t i = 0; t && i <= t->mask && !found; i++) {
-        struct rfg_plan *plan = atomic_load(&t->slot[i]);
+    for (size_t i = 0; !found && (plan = rfg_plans_next(ctx, &i));) {
         if (!missed(plan) || !learn(ctx, db, plan))
             continue;
         char text[RFG_PROBLEM_STRLEN], config[RFG_CONFIG_STRLEN];
@@ -291,27 +290,23 @@ static bool take_up_row(rfg_context *ctx)
 /* Problems that no tuner was started for; *saved: they are all in the database. */
 static int not_asked_for(const rfg_context *ctx, bool *saved)
 {
-    struct plan_table *t = atomic_load(&ctx->table);
+    const struct rfg_plan *plan;
     int n = 0;
     *saved = true;
-    for (size_t i = 0; t && i <= t->mask; i++) {
-        const struct rfg_plan *plan = atomic_load(&t->slot[i]);
+    for (size_t i = 0; (plan = rfg_plans_next(ctx, &i));)
         if (missed(plan) && !plan->asked_for) {
             n++;
             *saved &= plan->calls_saved > 0;
         }
-    }
     return n;
 }
 
 static void ask_for_all(rfg_context *ctx)
 {
-    struct plan_table *t = atomic_load(&ctx->table);
-    for (size_t i = 0; t && i <= t->mask; i++) {
-        struct rfg_plan *plan = atomic_load(&t->slot[i]);
+    struct rfg_plan *plan;
+    for (size_t i = 0; (plan = rfg_plans_next(ctx, &i));)
         if (missed(plan) && plan->calls_saved)
             plan->asked_for = true;
-    }
 }
 
 /* Under ctx->lock, the device is current. Returns when to look again. */
@@ -326,7 +321,7 @@ static double look(rfg_context *ctx, double now)
     if (!not_asked_for(ctx, &saved))
         return now + o->every;
     /* A tuner that runs, ours or another process', looks for new misses before it ends. */
-    if (!saved && !rfg_context_save_misses(ctx))
+    if (!saved && !rfg_misses_note(ctx))
         return now + o->every;
     if (!o->pid && now >= o->start_at && start(ctx)) {
         o->start_at = now + (o->every < LOOK_EVERY ? o->every : START_EVERY);

@@ -297,22 +297,6 @@ void rfg_plan_launch_plainly(struct rfg_plan *plan)
     plan->choice.overlap = false;
 }
 
-void rfg_plan_free_all(rfg_context *ctx)
-{
-    struct plan_table *t = atomic_load(&ctx->table), *older;
-    for (size_t i = 0; t && i <= t->mask; i++) {
-        for (struct rfg_plan *plan = atomic_load(&t->slot[i]), *next; plan; plan = next) {
-            next = plan->replaced;
-            rfg_plan_destroy(ctx, &plan);
-        }
-    }
-    for (; t; t = older) {
-        older = t->older;
-        free(t);
-    }
-    atomic_store(&ctx->table, NULL);
-}
-
 size_t rfg_plan_workspace(const struct rfg_plan *plan)
 {
     return plan->workspace;

@@ -39,19 +39,18 @@ static rfg_status add(rfg_context *ctx, rfg_stream stream, void *memory, size_t 
 
 static rfg_status refuse_growth(rfg_context *ctx, rfg_stream stream, const struct scratch *s, size_t bytes)
 {
-    int previous = -1;
+    int previous;
     bool captured;
     if (s && s->given)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
                         FN ": workspace is NULL and rfg_stream_set_workspace() gave stream %p %zu bytes beyond "
                            "rfg_workspace_size(): must be at least %zu, or be given in params",
                         stream, s->bytes, bytes);
-    rfg_status st = ctx->hip ? rfg_device_enter(ctx, &previous) : RFG_OK;
+    rfg_status st = rfg_device_enter(ctx, &previous);
     if (st != RFG_OK)
         return st;
     st = rfg_stream_captured(ctx, FN, stream, &captured);
-    if (ctx->hip)
-        rfg_device_leave(ctx, previous);
+    rfg_device_leave(ctx, previous);
     if (st == RFG_OK && captured)
         st = rfg_fail(RFG_ERROR_NOT_READY,
                       FN ": workspace is NULL and stream %p, which is being captured, has %zu bytes for it: must have "

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
+ * $RFG_TRACE: which operators a program calls, for profilers (ranges around launches, in the library that the profiler
+ * listens to) or as a file that Chrome's about:tracing and Perfetto draw. A context without it has no struct rfg_trace:
+ * a call then costs one test of a pointer.
+ *
  * Ranges: roctx (ROCm's tracers) or NVTX (Nsight), by dlopen. The file: Chrome's Trace Event Format, an array with an
  * event a line ("X", complete events; times in microseconds). Each event is one write(), so that a program that is
  * killed leaves all but the closing bracket, which readers do without. */
@@ -14,7 +18,6 @@
 #include "base/log.h"
 #include "base/util.h"
 #include "context_impl.h"
-#include "trace.h"
 
 enum { TEXT = RFG_PROBLEM_STRLEN + RFG_CONFIG_STRLEN + 160, DEVICE_TRACKS = 1000000000 };
 

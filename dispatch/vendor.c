@@ -4,10 +4,8 @@
  * library that may end its process.
  *
  * hipBLASLt allocates and clears memory when it makes a handle, and calls exit() if it can't (CHECK_HIP_ERROR in
- * hipblasLtCreate(), ROCm/hipBLASLt library/src/amd_detail/hipblaslt.cpp, 6.2 on). HIP refuses both calls while any
- * stream of the process is captured, in some releases whatever the capture's mode (CHECK_STREAM_CAPTURING in ROCm/clr
- * hipamd/src/hip_internal.hpp). So handles are made when a context is, with some to spare; one that is made later is
- * made under capture_lock, which our own captures begin under, and after the same two calls succeeded for us. */
+ * hipblasLtCreate(), ROCm/hipBLASLt library/src/amd_detail/hipblaslt.cpp, 6.2 on). So handles are made when a context
+ * is, with some to spare; one that is made later is made where nobody captures (capture.c). */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,73 +26,6 @@ struct vendor_handle {
 };
 #define LEFT   ((rfg_stream)(UINTPTR_MAX - 2)) /* its stream is gone, and it could not be closed */
 #define CLOSED ((rfg_stream)(UINTPTR_MAX - 1))
-
-/* ---- captures of this library ---------------------------------------------------------------------------------- */
-
-static pthread_mutex_t capture_lock = PTHREAD_MUTEX_INITIALIZER;
-static int captures; /* of all contexts */
-
-hipError_t rfg_capture_begin(const rfg_context *ctx, rfg_stream stream)
-{
-    pthread_mutex_lock(&capture_lock);
-    hipError_t e = ctx->hip->hipStreamBeginCapture((hipStream_t)stream, hipStreamCaptureModeThreadLocal);
-    captures += e == hipSuccess;
-    pthread_mutex_unlock(&capture_lock);
-    return e;
-}
-
-hipError_t rfg_capture_end(const rfg_context *ctx, rfg_stream stream, hipGraph_t *graph)
-{
-    pthread_mutex_lock(&capture_lock);
-    hipError_t e = ctx->hip->hipStreamEndCapture((hipStream_t)stream, graph);
-    captures--;
-    pthread_mutex_unlock(&capture_lock);
-    return e;
-}
-
-void rfg_capture_forget(void)
-{
-    pthread_mutex_lock(&capture_lock);
-    captures--;
-    pthread_mutex_unlock(&capture_lock);
-}
-
-bool rfg_capture_goes_on(void)
-{
-    if (pthread_mutex_trylock(&capture_lock))
-        return true;
-    bool any = captures > 0;
-    pthread_mutex_unlock(&capture_lock);
-    return any;
-}
-
-void rfg_capture_before_fork(void)
-{
-    pthread_mutex_lock(&capture_lock);
-}
-
-void rfg_capture_after_fork(bool child)
-{
-    if (child)
-        captures = 0; /* the parent's */
-    pthread_mutex_unlock(&capture_lock);
-}
-
-/* Under capture_lock. Would a library that allocates now be refused? A capture that isn't ours is broken by the
- * question, as it would be by any allocation. */
-static rfg_status nobody_captures(const rfg_context *ctx)
-{
-    uint32_t zero = 0;
-    void *mem = NULL;
-    if (captures)
-        return rfg_fail(RFG_ERROR_NOT_READY, "a stream is being captured: nothing can be allocated");
-    hipError_t e = ctx->hip->hipMalloc(&mem, sizeof(zero));
-    if (e != hipSuccess)
-        return rfg_hip_fail(ctx, "hipMalloc", e);
-    e = ctx->hip->hipMemcpyHtoD((hipDeviceptr_t)mem, &zero, sizeof(zero));
-    (void)ctx->hip->hipFree(mem);
-    return e == hipSuccess ? RFG_OK : rfg_hip_fail(ctx, "hipMemcpyHtoD", e);
-}
 
 /* ---- handles --------------------------------------------------------------------------------------------------- */
 
@@ -125,11 +56,10 @@ static rfg_status make_handle(rfg_context *ctx, const struct rfg_variant *var, s
         atomic_store(&h->stream, CLOSED);
         atomic_store_explicit(&ctx->vendor_handles, h, memory_order_release);
     }
-    pthread_mutex_lock(&capture_lock);
-    rfg_status st = nobody_captures(ctx);
+    rfg_status st = rfg_capture_hold(ctx);
     if (st == RFG_OK)
         st = var->vendor_open(&ctx->dev, &env, &h->handle);
-    pthread_mutex_unlock(&capture_lock);
+    rfg_capture_release();
     if (st == RFG_OK)
         atomic_store_explicit(&h->stream, RFG_NO_STREAM, memory_order_release);
     *out = h;
@@ -241,30 +171,30 @@ void rfg_vendor_leave(rfg_context *ctx, rfg_stream stream)
     if (!rfg_vendor_serves(ctx, stream))
         return;
     pthread_mutex_lock(&ctx->vendor_lock);
-    pthread_mutex_lock(&capture_lock);
-    bool close = nobody_captures(ctx) == RFG_OK;
+    bool close = rfg_capture_hold(ctx) == RFG_OK;
     for (struct vendor_handle *h = atomic_load(&ctx->vendor_handles); h; h = h->next)
         if (atomic_load(&h->stream) == stream) {
             atomic_store(&h->stream, close ? CLOSED : LEFT);
             if (close)
                 h->var->vendor_close(h->handle);
         }
-    pthread_mutex_unlock(&capture_lock);
+    rfg_capture_release();
     pthread_mutex_unlock(&ctx->vendor_lock);
 }
 
 void rfg_vendor_end(rfg_context *ctx)
 {
     struct vendor_handle *h = atomic_load(&ctx->vendor_handles), *next;
-    pthread_mutex_lock(&capture_lock);
-    bool close = h && nobody_captures(ctx) == RFG_OK; /* else they stay, as memory that can't be freed now */
+    if (!h)
+        return;
+    bool close = rfg_capture_hold(ctx) == RFG_OK; /* else they stay, as memory that can't be freed now */
     for (; h; h = next) {
         next = h->next;
         if (close && atomic_load(&h->stream) != CLOSED)
             h->var->vendor_close(h->handle);
         free(h);
     }
-    pthread_mutex_unlock(&capture_lock);
+    rfg_capture_release();
     atomic_store(&ctx->vendor_handles, NULL);
 }
 
@@ -347,8 +277,7 @@ static rfg_status prepare_and_run(rfg_context *ctx, const struct rfg_problem *pr
 {
     const struct rfg_hip *hip = ctx->hip;
     hipStream_t stream = NULL;
-    pthread_mutex_lock(&capture_lock);
-    rfg_status st = nobody_captures(ctx);
+    rfg_status st = rfg_capture_hold(ctx);
     hipError_t e = hipSuccess;
     if (st == RFG_OK && (e = hip->hipStreamCreateWithFlags(&stream, hipStreamNonBlocking)) != hipSuccess)
         st = rfg_hip_fail(ctx, "hipStreamCreateWithFlags", e);
@@ -366,7 +295,7 @@ static rfg_status prepare_and_run(rfg_context *ctx, const struct rfg_problem *pr
         (void)hip->hipFree(env->workspace);
     if (stream)
         (void)hip->hipStreamDestroy(stream);
-    pthread_mutex_unlock(&capture_lock);
+    rfg_capture_release();
     return st;
 }
 

@@ -192,7 +192,7 @@ rfg_status rfg_stream_set_workspace(rfg_context *ctx, rfg_stream stream, void *m
     if ((uintptr_t)memory % ALIGNMENT)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: memory is %p: must be aligned to %d bytes", fn, memory,
                         ALIGNMENT);
-    rfg_status st = ctx->hip ? rfg_device_enter(ctx, &previous) : RFG_OK;
+    rfg_status st = rfg_device_enter(ctx, &previous);
     if (st != RFG_OK)
         return st;
     pthread_mutex_lock(&ctx->lock);
@@ -201,7 +201,6 @@ rfg_status rfg_stream_set_workspace(rfg_context *ctx, rfg_stream stream, void *m
     size_t size = rfg_workspace_size(ctx);
     if (st == RFG_OK)
         st = rfg_scratch_give(ctx, stream, memory ? (char *)memory + size : NULL, memory ? bytes - size : 0);
-    if (ctx->hip)
-        rfg_device_leave(ctx, previous);
+    rfg_device_leave(ctx, previous);
     return st;
 }
