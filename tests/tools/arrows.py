@@ -17,9 +17,11 @@ import re
 import sys
 import tempfile
 
+from circles import circles
+
 ROOMS = "include base ops dispatch emu tuner bench tests examples bindings".split()
 MOST_LINES = 800
-MOST_FILE_CYCLES = 2
+MOST_FILE_CYCLES = 1
 MOST_CONDITIONALS = 4  # each says why it is there
 
 # What a room may include of other rooms.
@@ -65,31 +67,6 @@ def sources(root):
             for name in sorted(names):
                 if name.endswith((".c", ".h", ".hip", ".def", ".cu")):
                     yield os.path.relpath(os.path.join(folder, name), root)
-
-
-def circles(graph):
-    """The strongly connected components of more than one node."""
-    index, low, stack, out = {}, {}, [], []
-
-    def visit(v):
-        index[v] = low[v] = len(index)
-        stack.append(v)
-        for w in sorted(graph[v]):
-            if w not in index:
-                visit(w)
-                low[v] = min(low[v], low[w])
-            elif w in stack:
-                low[v] = min(low[v], index[w])
-        if low[v] == index[v]:
-            at = stack.index(v)
-            if len(stack) - at > 1:
-                out.append(sorted(stack[at:]))
-            del stack[at:]
-
-    for v in sorted(graph):
-        if v not in index:
-            visit(v)
-    return out
 
 
 def operator(path):
