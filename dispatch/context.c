@@ -113,10 +113,12 @@ static rfg_status create(rfg_context **out, const rfg_context_params *p, const c
         return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "rfg_context_create: no memory for a context");
     ctx->forks = rfg_fork_count();
     pthread_mutex_init(&ctx->lock, NULL);
+    pthread_cond_init(&ctx->made, NULL);
     pthread_mutex_init(&ctx->cpu_lock, NULL);
     pthread_mutex_init(&ctx->warn_lock, NULL);
     pthread_mutex_init(&ctx->module_lock, NULL);
     pthread_mutex_init(&ctx->vendor_lock, NULL);
+    pthread_mutex_init(&ctx->vendor_prepare_lock, NULL);
     pthread_mutex_init(&ctx->streams_lock, NULL);
     pthread_mutex_init(&ctx->scratch_lock, NULL);
 
@@ -221,10 +223,12 @@ void rfg_context_destroy(rfg_context **pctx)
     free(ctx->user_db);
     free(ctx->variants);
     pthread_mutex_destroy(&ctx->lock);
+    pthread_cond_destroy(&ctx->made);
     pthread_mutex_destroy(&ctx->cpu_lock);
     pthread_mutex_destroy(&ctx->warn_lock);
     pthread_mutex_destroy(&ctx->module_lock);
     pthread_mutex_destroy(&ctx->vendor_lock);
+    pthread_mutex_destroy(&ctx->vendor_prepare_lock);
     pthread_mutex_destroy(&ctx->streams_lock);
     pthread_mutex_destroy(&ctx->scratch_lock);
     free(ctx);

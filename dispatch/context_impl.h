@@ -106,6 +106,8 @@ struct rfg_context {
 
     pthread_mutex_t lock; /* everything below but the atomics */
     _Atomic(struct plan_table *) table;
+    struct making *making; /* problems whose plans threads make, without the lock */
+    pthread_cond_t made;   /* one less */
     struct stream_space streams[RFG_MAX_STREAMS];
     _Atomic int n_streams;  /* entries that are, or were, in use */
     hipStream_t own_stream; /* NULL until it is asked for */
@@ -121,6 +123,8 @@ struct rfg_context {
 
     pthread_mutex_t vendor_lock; /* held to add handles and to give them to streams; captures are held under it */
     _Atomic(struct vendor_handle *) vendor_handles; /* only added to: readers take no lock */
+
+    pthread_mutex_t vendor_prepare_lock; /* held while a library makes a plan; the one above is taken under it */
 
     pthread_mutex_t module_lock;
     struct module *modules;

@@ -75,31 +75,68 @@ bool rfg_plan_renew(rfg_context *ctx, struct rfg_plan *old)
     return true;
 }
 
+/* A problem whose plan a thread makes; the thread has it on its stack. */
+struct making {
+    struct making *next;
+    const struct rfg_problem *prob;
+    uint64_t hash;
+};
+
+/* Under ctx->lock, as the next two. */
+static bool is_in_the_making(const rfg_context *ctx, const struct rfg_problem *prob, uint64_t hash)
+{
+    const struct making *m = ctx->making;
+    while (m && !(m->hash == hash && rfg_problem_equal(m->prob, prob)))
+        m = m->next;
+    return m;
+}
+
+/* Makes the plan without the lock: a compile takes seconds. (On cpu nothing is compiled, and fork() waits for the
+ * lock.) */
+static rfg_status make_unlocked(rfg_context *ctx, const struct rfg_problem *prob, uint64_t hash, struct rfg_plan **out)
+{
+    struct making mine = { ctx->making, prob, hash };
+    ctx->making = &mine;
+    if (ctx->hip)
+        pthread_mutex_unlock(&ctx->lock);
+    rfg_status st = make_plan(ctx, prob, out);
+    if (ctx->hip)
+        pthread_mutex_lock(&ctx->lock);
+    struct making **at = &ctx->making;
+    while (*at != &mine)
+        at = &(*at)->next;
+    *at = mine.next;
+    pthread_cond_broadcast(&ctx->made);
+    return st;
+}
+
+static rfg_status refuse_captured(rfg_context *ctx, const struct rfg_problem *prob, const rfg_stream *stream)
+{
+    bool captured = false;
+    char text[RFG_PROBLEM_STRLEN];
+    rfg_status st = stream ? rfg_stream_captured(ctx, prob->op->name, *stream, &captured) : RFG_OK;
+    return st == RFG_OK && captured ? rfg_fail(RFG_ERROR_NOT_READY,
+                                               "%s: first call while the stream is being captured: call rfg_prepare() "
+                                               "before the capture",
+                                               rfg_problem_format(prob, text, sizeof(text)))
+                                    : st;
+}
+
 rfg_status rfg_plan_make(rfg_context *ctx, const struct rfg_problem *prob, uint64_t hash, const rfg_stream *stream,
                          struct rfg_plan **out)
 {
     rfg_status st = RFG_OK;
+    struct rfg_plan *plan;
     pthread_mutex_lock(&ctx->lock);
-    struct rfg_plan *plan = rfg_plans_find(ctx, prob, hash);
-    if (!plan) {
-        bool captured = false;
-        char text[RFG_PROBLEM_STRLEN];
-        if (stream)
-            st = rfg_stream_captured(ctx, prob->op->name, *stream, &captured);
-        if (st == RFG_OK && captured)
-            st = rfg_fail(RFG_ERROR_NOT_READY,
-                          "%s: first call while the stream is being captured: call rfg_prepare() "
-                          "before the capture",
-                          rfg_problem_format(prob, text, sizeof(text)));
-        else if (st == RFG_OK)
-            st = make_plan(ctx, prob, &plan);
-        if (st == RFG_OK) {
-            plan->hash = hash;
-            st = rfg_plans_insert(ctx, plan);
-            if (st != RFG_OK)
-                rfg_plan_destroy(ctx, &plan);
-        }
-        if (st == RFG_OK && ctx->save_misses && rfg_now() > ctx->save_misses_at)
+    while (!(plan = rfg_plans_find(ctx, prob, hash)) && is_in_the_making(ctx, prob, hash))
+        pthread_cond_wait(&ctx->made, &ctx->lock);
+    if (!plan && (st = refuse_captured(ctx, prob, stream)) == RFG_OK &&
+        (st = make_unlocked(ctx, prob, hash, &plan)) == RFG_OK) {
+        plan->hash = hash;
+        st = rfg_plans_insert(ctx, plan);
+        if (st != RFG_OK)
+            rfg_plan_destroy(ctx, &plan);
+        else if (ctx->save_misses && rfg_now() > ctx->save_misses_at)
             rfg_misses_save(ctx, RFG_DB_NOTE);
     }
     pthread_mutex_unlock(&ctx->lock);

@@ -304,11 +304,13 @@ rfg_status rfg_vendor_prepare(rfg_context *ctx, const struct rfg_problem *prob, 
 {
     struct rfg_vendor_env env = { .hip = ctx->hip, .device = ctx->ordinal };
     rfg_status st = var->first_run ? try_first(ctx, var) : RFG_OK;
+    pthread_mutex_lock(&ctx->vendor_prepare_lock);
     if (st == RFG_OK && has_handles(ctx, var))
         st = open_variant(ctx, var, &env.handle);
     if (st == RFG_OK)
         st = var->first_run ? prepare_and_run(ctx, prob, var, p, &env, plan)
                             : var->vendor_prepare(&ctx->dev, prob, p, &env, plan);
+    pthread_mutex_unlock(&ctx->vendor_prepare_lock);
     /* Captured elsewhere: another variant serves the problem, rather than none. */
     return st == RFG_ERROR_NOT_READY ? RFG_ERROR_UNSUPPORTED : st;
 }

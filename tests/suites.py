@@ -46,7 +46,7 @@ LESS = {"emu_random": ["RFG_TEST_ARCH=gfx942"], "gemm_random": ["RFG_TEST_RANDOM
         "emu_elf": ["MALLOC_PERTURB_=0"]}  # meson's would fill the gigabytes that damaged files ask for
 
 # Run under ThreadSanitizer: tests, and cases of tests of which the rest would run the same threads again.
-THREADED = {"ladder", "cache", "db_files", "snapshot", "pool", "cpu_gemm", "act", "emu_front"}
+THREADED = {"ladder", "first_calls", "cache", "db_files", "snapshot", "pool", "cpu_gemm", "act", "emu_front"}
 THREADED_CASES = [("gemm", "many_threads_one_context"), ("norm", "right_shapes"), ("mha", "right_prefill"), ("mha", "right_decode"), ("faulty", "threads")]
 
 # Not run under AddressSanitizer, and why.
