@@ -127,7 +127,7 @@ class Baseline:
             sys.exit("the tree itself doesn't build:\n" + problem)
         digest = hashlib.sha256()
         for path in sorted(os.path.join(d, f) for d, _, files in os.walk(tree.source) for f in files):
-            if not re.search(r"\.(pyc|md)$|/tests/(faults\w*|mutate)\.py$|/tests/equivalents\.tsv$", path):  # what no test reads
+            if not re.search(r"\.(pyc|md)$|/tests/(faults\w*|mutate|mutant)\.py$|/tests/(equivalents|mutants/\w+)\.tsv$", path):  # what no test reads
                 digest.update(path.encode() + b"\0" + open(path, "rb").read())
         self.path = os.path.dirname(tree.where) + "/baseline-%s.json" % digest.hexdigest()[:16]
         self.known = json.load(open(self.path)) if os.path.exists(self.path) else {}

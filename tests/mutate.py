@@ -1,19 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Runs the mutants of tests/mutants: applies each small change, builds the test named in it, and expects that test to fail.
+"""Runs the mutants of tests/mutants (tests/mutant.py: what they are): makes each change, builds the test named in it, and expects that test to fail.
 With --generate it makes the changes itself: tests/faults.py draws them, tests/faults_run.py runs them.
 
-A mutant is a file `<area>-<slug>.patch`:
-
-    What: bias is read one element past N
-    Survives: why no test can tell (only where that is so)
-    Run: tests/test-gemm
-    Env: RFG_TEST_DEVICES=emu:gfx942:4 CK_RUN_CASE=shapes
-    <unified diff for patch -p1>
-
-Run is a target of the build folder with its arguments. A mutant is killed if that command fails, crashes or takes longer
-than the limit. The same command must pass without the mutant. Those whose Env names an nvidia device are skipped unless
---device nvidia is given; with --programs DIR nothing is built: only mutants of kernel text run, through RFG_KERNEL_DIR.
+A mutant is killed if its check fails, crashes or takes longer than the limit. The same check must pass without the mutant. Those whose environment
+names an nvidia device are skipped unless --device nvidia is given; with --programs DIR nothing is built: only mutants of kernel text run, through
+RFG_KERNEL_DIR.
 """
 import argparse
 import concurrent.futures
@@ -22,43 +14,19 @@ import os
 import queue
 import random
 import re
-import shlex
 import shutil
 import subprocess
 import sys
 import threading
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+from mutant import ROOT, all_mutants, check, follow, write
+
 LIMIT = 120  # seconds
 
 
-class Mutant:
-    def __init__(self, path):
-        self.name = os.path.basename(path)[: -len(".patch")]
-        text = open(path).read()
-        head, mark, diff = text.partition("\n--- ")
-        self.diff = "--- " + diff
-        fields = {}
-        for line in head.split("\n"):
-            key, colon, value = line.partition(":")
-            if not colon or key not in ("What", "Survives", "Run", "Env") or key in fields or not value.strip():
-                sys.exit("%s: '%s': must be What:, Survives:, Run: or Env:, each once, with a value" % (path, line))
-            fields[key] = value.strip()
-        if not mark or "What" not in fields or "Run" not in fields:
-            sys.exit("%s: needs What:, Run: and a unified diff" % path)
-        self.what, self.survives = fields["What"], fields.get("Survives")
-        self.run = shlex.split(fields["Run"])
-        self.env = dict(word.partition("=")[::2] for word in shlex.split(fields.get("Env", "")))
-        self.files = re.findall(r"^\+\+\+ b/(\S+)", self.diff, re.M)
-        self.nvidia = "nvidia" in self.env.get("RFG_TEST_DEVICES", "")
-
-    def of_kernels(self):
-        """Whether the change is in text that is compiled at run time only."""
-        return kernel_text(self.files)
-
-
 def kernel_text(files):
+    """Whether they are compiled at run time only."""
     return all(re.match(r"(ops/.*\.hip|ops/device/.*)$", f) or f.endswith(".h") and only_kernels_include(f) for f in files)
 
 
@@ -150,7 +118,7 @@ class Tree:
 
     def judge(self, mutant):
         """(verdict, details)"""
-        kernels = mutant.of_kernels()
+        kernels = kernel_text(mutant.files)
         if not kernels and not self.builds:
             return "skipped", "it is not in kernel text, and nothing is built (--programs)"
         key = (tuple(mutant.run), tuple(sorted(mutant.env.items())))
@@ -163,28 +131,21 @@ class Tree:
             return "skipped", "its test is skipped here: " + self.passed[key][2].strip()
         if not self.passed[key][0]:
             return "broken", "fails without the mutant: %s\n%s" % self.passed[key][1:]
-        saved = {}
-        for f in mutant.files:
-            with open(self.source + "/" + f) as file:
-                saved[f] = file.read()
         try:
-            done = subprocess.run(["patch", "-p1", "--no-backup-if-mismatch", "-r", "-"], cwd=self.source, input=mutant.diff,
-                                  capture_output=True, text=True)
-            if done.returncode:
-                return "broken", "the patch doesn't apply any more: " + done.stdout.strip()
+            changed = mutant.changed(self.source)
+        except ValueError as e:
+            return "broken", str(e)
+        try:
+            for file, (_, after) in changed.items():
+                write(self.source + "/" + file, after)
             problem = None if kernels else self.make_for(mutant)
             if problem:
                 return "broken", "doesn't compile:\n" + problem
             passed, what, _ = self.test(mutant, kernels)
             return "survived" if passed else "killed", what
         finally:
-            for f, text in saved.items():
-                with open(self.source + "/" + f, "w") as file:
-                    file.write(text)
-
-
-def all_mutants():
-    return [Mutant(f) for f in sorted(glob.glob(ROOT + "/tests/mutants/*.patch"))]
+            for file, (before, _) in changed.items():
+                write(self.source + "/" + file, before)
 
 
 def main():
@@ -199,7 +160,8 @@ def main():
     p.add_argument("--seed", help="any text")
     p.add_argument("--minutes", type=float, help="begin no mutant after so long; those left out are counted")
     p.add_argument("--list", action="store_true", help="only list them")
-    p.add_argument("--check", action="store_true", help="only check that every patch applies")
+    p.add_argument("--check", action="store_true", help="only check that every old text is there exactly once")
+    p.add_argument("--follow", action="store_true", help="mend the tables where code moved; exit 1 if an old text is nowhere")
     p.add_argument("--jobs", type=int, default=2, help="trees that work at once (default: %(default)s)")
     p.add_argument("--dir", default=ROOT + "/build-mutate", help="where the copies are (default: %(default)s)")
     p.add_argument("--programs", metavar="BUILD", help="an existing build; mutants of kernel text only")
@@ -210,6 +172,8 @@ def main():
             p.error("--generate: N is '%s': must be a number" % a.generate[1])
         import faults_run
         sys.exit(faults_run.run(a, lambda where, covered=False: Tree(where, a.programs and os.path.abspath(a.programs), covered), kernel_text))
+    if a.follow:
+        sys.exit(follow() > 0)
     mutants = all_mutants()
     if a.names:
         mutants = [m for m in mutants if any(m.name.startswith(n) for n in a.names)]
@@ -225,14 +189,7 @@ def main():
             print("%-40s %s" % (m.name, m.what))
         return
     if a.check:
-        bad = 0
-        for m in mutants:
-            done = subprocess.run(["patch", "-p1", "--dry-run", "-f"], cwd=ROOT, input=m.diff, capture_output=True, text=True)
-            if done.returncode:
-                bad += 1
-                print("%s: %s" % (m.name, done.stdout.strip()))
-        print("%d passed, %d failed" % (len(mutants) - bad, bad))
-        sys.exit(bad > 0)
+        sys.exit(check(mutants) > 0)
 
     trees = queue.Queue()
     for i in range(max(1, min(a.jobs, len(mutants)))):

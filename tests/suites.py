@@ -306,7 +306,7 @@ def tests(build="build", ziglang="", releases=True):
 # ---- what a changed file can break
 
 # Tests that are scripts or programs of other folders: meson.build has them. Of default ones, but those of the second list.
-SCRIPTS = ["verified", "model", "arrows", "arrows_self", "links", "links_self", "duplicates", "duplicates_self", "suites", "faults", "faults_run", "equivalents", "emu_gfx950_words",
+SCRIPTS = ["verified", "model", "arrows", "arrows_self", "links", "links_self", "duplicates", "duplicates_self", "suites", "faults", "faults_run", "equivalents", "mutant", "emu_gfx950_words",
            "emu_gfx11_words", "hip_page", "hook", "fleet_scripts", "install", "python", "example-cpu", "example-emu", "tune-rocm-7.1"] + ["fuzz-" + f for f in ("problem", "shapes", "loads", "rows_csv", "database", "cache_file", "pack", "elf", "dlpack")]
 SWEPT_SCRIPTS = ["python_torch", "ggml", "emu_triton", "tune-rocm-5.7", "tune-rocm-6.1", "tune-rocm-6.4", "tune-rocm-7.0"]
 
@@ -355,7 +355,7 @@ SEEN_BY = [
     ("bindings/ggml/*", ["ggml"]), ("bindings/*", ["python", "python_torch"]),
     ("examples/decoder/*", ["decoder*"]), ("examples/*", ["example-*", "tune", "shapes"]),
     ("include/*", ["*"]), ("packaging/*", ["install"]), ("docs/*", ["verified", "duplicates"]), ("*.md", ["verified"]),
-    ("tests/fuzz/*", ["fuzz-*"]), ("tests/op_cases*", ["gemm*", "norm*", "act*"]), ("tests/mutants/*", []), ("tests/*.py", ["suites", "faults*"]),
+    ("tests/fuzz/*", ["fuzz-*"]), ("tests/op_cases*", ["gemm*", "norm*", "act*"]), ("tests/mutants/*", []), ("tests/*.py", ["suites", "faults*", "mutant"]),
     ("*", ["*"]),
 ]
 
@@ -394,8 +394,8 @@ def changed_files(base):
 
 
 def mutants_for(files):
-    import mutate
-    return [m.name for m in mutate.all_mutants() if set(m.files) & set(files)]
+    import mutant
+    return [m.name for m in mutant.all_mutants() if set(m.files) & set(files)]
 
 
 def changed(a):
