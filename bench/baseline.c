@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/util.h"
-#include "tuner/output.h"
+#include "tuner/harness/output.h"
 #include "bench.h"
 
 struct bench_baseline {

@@ -2,7 +2,7 @@
 #ifndef RFG_BENCH_H
 #define RFG_BENCH_H
 
-#include "tuner/harness.h"
+#include "tuner/harness/harness.h"
 
 /* Cost of the dispatcher itself for a problem: prints nanoseconds (people, or one JSON object). */
 rfg_status bench_dispatch(rfg_context *ctx, const struct rfg_problem *prob, bool json);

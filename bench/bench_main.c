@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/util.h"
-#include "tuner/loads.h"
-#include "tuner/output.h"
+#include "tuner/harness/loads.h"
+#include "tuner/harness/output.h"
 #include "bench.h"
 
 struct options {

@@ -392,8 +392,8 @@ static int count_sets(const struct shape *s, bool worth)
     return n;
 }
 
-/* What rfg-tune --candidates MOST keeps (tune_plan.c): a share for the best of each variant, the others in the model's
- * order. The candidates are in this order. Returns the best time of those kept. */
+/* What rfg-tune --candidates MOST keeps (tuner/tune/plan.c): a share for the best of each variant, the others in the
+ * model's order. The candidates are in this order. Returns the best time of those kept. */
 static double best_of(const struct shape *s, int most, int share, int *tried)
 {
     bool *keep = must(calloc((size_t)s->n + 1, sizeof(*keep)));

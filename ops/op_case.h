@@ -2,7 +2,7 @@
  *
  * What tests, the tuner and rfg-bench ask of an operator, and the library never: its tensors, what they hold, how they
  * are passed, what must come out. Each operator has one in ops/<op>/case.c, beside its oracle; both are part of the
- * harness (tuner/harness.h). */
+ * harness (tuner/harness/harness.h). */
 #ifndef RFG_OPS_OP_CASE_H
 #define RFG_OPS_OP_CASE_H
 

@@ -6,7 +6,7 @@
 
 #include "base/tempdir.h"
 #include "dispatch/context.h"
-#include "tuner/harness.h"
+#include "tuner/harness/harness.h"
 
 struct op_case {
     const char *problem;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Loads of experts that an engine recorded: how rows of problems with routing=recorded are shared out. A process has
- * one, which rfg-tune and rfg-bench are given (--loads, tuner/loads.h) before they make problems; an engine has none,
- * and the model then takes rows of such problems for uniform ones. */
+ * one, which rfg-tune and rfg-bench are given (--loads, tuner/harness/loads.h) before they make problems; an engine has
+ * none, and the model then takes rows of such problems for uniform ones. */
 #ifndef RFG_OPS_GEMM_LOADS_H
 #define RFG_OPS_GEMM_LOADS_H
 

@@ -9,7 +9,7 @@
 
 #include "ops/calibrate/calibrate_args.h"
 #include "ops/gemm/gemm.h"
-#include "tuner/harness.h"
+#include "tuner/harness/harness.h"
 
 static void gemm(const struct gemm_args *a, rfg_dtype in_dtype, rfg_dtype out_dtype)
 {

@@ -12,7 +12,7 @@
 
 #include "dispatch/hip/hip_platform.h"
 #include "ops/gemm/gemm.h"
-#include "tuner/harness.h"
+#include "tuner/harness/harness.h"
 
 enum kind { ALLOCATION, STREAM, EVENT, MODULE, GRAPH, EXEC, N_KINDS };
 static const char *const kind_names[] = { "allocation", "stream", "event", "module", "graph", "executable graph" };

@@ -12,7 +12,7 @@
 
 #include "dispatch/context.h"
 #include "base/util.h"
-#include "tuner/harness.h"
+#include "tuner/harness/harness.h"
 #include "fakehip.h"
 #include "faulty.h"
 #include "tests/program.h"

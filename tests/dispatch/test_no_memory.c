@@ -12,7 +12,7 @@
 #include "base/util.h"
 #include "dispatch/context.h"
 #include "dispatch/pack/pack.h"
-#include "tuner/harness.h"
+#include "tuner/harness/harness.h"
 #include "ops/gemm/gemm.h"
 #include "no_memory.h"
 #include "rfg/rfg.h"

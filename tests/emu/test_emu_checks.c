@@ -10,7 +10,7 @@
 
 #include "dispatch/context.h"
 #include "emu/run/front.h"
-#include "tuner/harness.h"
+#include "tuner/harness/harness.h"
 #include "emu_kernel.h"
 #include "tests/op_cases.h"
 #include "tests/program.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "tuner/loads.h"
+#include "tuner/harness/loads.h"
 
 const char fuzz_name[] = "loads";
 const int fuzz_is_text = 1;

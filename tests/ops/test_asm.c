@@ -15,7 +15,7 @@
 #include "ops/asm.h"
 #include "ops/embed.h"
 #include "ops/gemm/gemm.h"
-#include "tuner/harness.h"
+#include "tuner/harness/harness.h"
 #include "tests/op_cases.h"
 #include "tests/suite.h"
 #include "tests/tempfiles.h"

@@ -8,7 +8,7 @@
 
 #include "rfg/rfg.h"
 #include "tests/suite.h"
-#include "tuner/harness.h"
+#include "tuner/harness/harness.h"
 
 /* bf16 is the upper half of a float. */
 START_TEST(bf16_codes)

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "ops/cpu/pool.h"
-#include "tuner/harness.h"
+#include "tuner/harness/harness.h"
 #include "rfg/rfg.h"
 #include "tests/suite.h"
 

@@ -15,7 +15,7 @@
 
 #include "base/util.h"
 #include "rfg/rfg.h"
-#include "tuner/fenced.h"
+#include "tuner/harness/fenced.h"
 #include "tests/op_cases.h"
 
 /* Which elements take a value. */

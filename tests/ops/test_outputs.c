@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tuner/harness.h"
+#include "tuner/harness/harness.h"
 #include "rfg/rfg.h"
 #include "tests/suite.h"
 

@@ -13,7 +13,7 @@
 #include "base/util.h"
 #include "ops/gemm/gemm.h"
 #include "ops/norm/norm.h"
-#include "tuner/harness.h"
+#include "tuner/harness/harness.h"
 #include "tests/dispatch/fakehip.h"
 #include "tests/program.h"
 #include "rfg/rfg.h"

@@ -15,7 +15,7 @@
 #include "rfg/rfg.h"
 #include "tests/op_cases.h"
 #include "tests/suite.h"
-#include "tuner/harness.h"
+#include "tuner/harness/harness.h"
 
 #define STACK (1 << 20)
 #define MOST  (64 << 10)

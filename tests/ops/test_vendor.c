@@ -12,7 +12,7 @@
 #include "dispatch/hip/hip.h"
 #include "ops/gemm/gemm.h"
 #include "ops/gemm/vendor/vendor.h"
-#include "tuner/harness.h"
+#include "tuner/harness/harness.h"
 #include "emu/rocm/mock_blas.h"
 #include "tests/op_cases.h"
 #include "rfg/rfg.h"

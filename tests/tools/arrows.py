@@ -39,11 +39,13 @@ BELOW = {
 }
 # In ops/ these are for all operators; every other folder is an operator's.
 SHARED_OPS = ["device", "model", "cpu"]
+# Of the tuner's rooms this one is for the others, and all that bench/ sees.
+SHARED_TUNER = "tuner/harness/"
 # Arrows beside those above: file (or its beginning), what it includes (or its beginning).
 BESIDE = [
     ("emu/", "dispatch/hip/hip.h"),           # the table that a platform fills
     ("emu/", "dispatch/hip/hip_platform.h"),
-    ("tuner/emu_", "emu/"),                   # rfg-emu
+    ("tuner/tools/emu", "emu/"),              # rfg-emu
     ("bench/counters.c", "emu/count/"),
 ]
 
@@ -56,8 +58,8 @@ ARCHITECTURE = re.compile(
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.S)
 # A file as a comment names it; not a pattern (check_*.c), not part of a longer word.
 NAMED = re.compile(r"(?<![\w/.*<>$-])((?:\w[\w-]*/)*\w[\w-]*\.(?:c|h|hip|def|py|md))(?![\w*])")
-# Others' headers, examples, halves of registers.
-OTHERS = set("amd_comgr.h cublasLt.h hipblas-common.h hipblaslt.h kernel.hip library_types.h llvm-c/Disassembler.h rocblas-types.h v0.h ziglang.py".split())
+# What calibrate.hip calls tuner/tune/calibrate.c: a kernel's text is part of its hash. Others' headers, examples, halves of registers.
+OTHERS = set("tuner/calibrate.c amd_comgr.h cublasLt.h hipblas-common.h hipblaslt.h kernel.hip library_types.h llvm-c/Disassembler.h rocblas-types.h v0.h ziglang.py".split())
 
 
 def sources(root):
@@ -86,6 +88,8 @@ def broken_rule(a, b):
         return "ops/device/ includes nothing but itself"
     if room == other == "ops" and operator(b) and operator(a) != operator(b):
         return "of operators' folders only the operator's own" if operator(a) else "what operators share includes no operator's folder"
+    if b.startswith("tuner/") and room in ("tuner", "bench") and not b.startswith(SHARED_TUNER) and os.path.dirname(a) != os.path.dirname(b):
+        return "of the tuner's rooms only the own and " + SHARED_TUNER
     return None
 
 
@@ -196,7 +200,7 @@ def self_test():
         "ops/model/model.h": '#include "ops/op.h"\n', "ops/device/rfg_device.h": "#if RFG_AMD\n#endif\n",
         "ops/a/a.hip": '#include "rfg_device.h"\n', "ops/a/a.c": '#include "a.h"\n#include "ops/model/model.h"\n', "ops/a/a.h": "/* Not in b.c. */\n",
         "ops/b/b.c": '#include "ops/op.h"\n', "dispatch/context.h": '#include "ops/op.h"\n', "dispatch/hip/hip.h": '#include "ops/op.h"\n',
-        "emu/hip/hip_emu.c": '#include "dispatch/hip/hip.h"\n', "tuner/tune.c": '#include "dispatch/context.h"\n', "tests/test.c": '#include "emu/hip/hip_emu.c"\n',
+        "emu/hip/hip_emu.c": '#include "dispatch/hip/hip.h"\n', "tuner/harness/case.h": "", "tuner/tune/tune.c": '#include "dispatch/context.h"\n#include "tuner/harness/case.h"\n', "tests/test.c": '#include "emu/hip/hip_emu.c"\n',
     }
     planted = [  # a file, what it holds, what must be said of it
         ("ops/a/bad.c", '\n#include "dispatch/context.h"\n', "ops/a/bad.c:2: ops/a/bad.c -> dispatch/context.h: ops/ includes only"),
@@ -205,9 +209,12 @@ def self_test():
         ("ops/device/bad.h", '#include "ops/op.h"\n', "ops/device/ includes nothing but itself"),
         ("base/bad.c", '#include <ops/op.h>\n', "base/bad.c:1: base/bad.c -> ops/op.h: base/ includes only include/"),
         ("dispatch/bad.c", ' # include "emu/hip/hip_emu.c"\n', "dispatch/ includes only"),
-        ("dispatch/bad.c", '#include "tuner/tune.c"\n', "dispatch/ includes only"),
+        ("dispatch/bad.c", '#include "tuner/tune/tune.c"\n', "dispatch/ includes only"),
         ("emu/bad.c", '#include "dispatch/context.h"\n', "emu/ includes only"),
         ("tuner/bad.c", '#include "emu/hip/hip_emu.c"\n', "tuner/ includes only"),
+        ("tuner/db/bad.c", '#include "tuner/tune/tune.c"\n', "of the tuner's rooms only the own and"),
+        ("tuner/harness/bad.c", '#include "../tune/tune.c"\n', "of the tuner's rooms only the own and"),
+        ("bench/bad.c", '#include "tuner/tune/tune.c"\n', "of the tuner's rooms only the own and"),
         ("examples/bad.c", '#include "base/log.h"\n', "examples/ includes only include/"),
         ("dispatch/context.c", '#include "dispatch/hip/hip.h"\n', None),
         ("tuner/long.c", "\n" * (MOST_LINES + 1), "tuner/long.c:801: 801 lines"),

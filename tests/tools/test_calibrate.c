@@ -11,7 +11,8 @@
 #include <unistd.h>
 
 #include "base/util.h"
-#include "tuner/harness.h"
+#include "tuner/harness/harness.h"
+#include "tuner/tune/calibrate.h"
 #include "tests/dispatch/fakehip.h"
 #include "rfg/rfg.h"
 #include "tests/suite.h"

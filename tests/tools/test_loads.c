@@ -10,7 +10,7 @@
 #include "ops/gemm/gemm.h"
 #include "ops/op_case.h"
 #include "tests/tools/tune_case.h"
-#include "tuner/loads.h"
+#include "tuner/harness/loads.h"
 
 #define COUNT(a) (int)(sizeof(a) / sizeof((a)[0]))
 #define SMALL    "gemm bf16,bf16->bf16 M=24 N=16 K=32 experts=4 top=2"

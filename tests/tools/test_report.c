@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/util.h"
-#include "tuner/tune.h"
+#include "tuner/tune/tune.h"
 #include "tests/program.h"
 #include "tests/suite.h"
 

@@ -16,7 +16,8 @@ char dir[256], db_path[300], csv_path[300];
 struct rfg_device dev;
 char *out, *err;
 
-/* How candidates misbehave (tune_measure.c). Times are steady unless `how` says otherwise: this machine may be busy. */
+/* How candidates misbehave (tuner/tune/measure.c). Times are steady unless `how` says otherwise: this machine may be
+ * busy. */
 void misbehave(const char *how)
 {
     char *text = rfg_asprintf("%s;%s", how, strstr(how, "noisy") ? "" : "steady:gemm");

@@ -16,7 +16,8 @@ extern char dir[256], db_path[300], csv_path[300];
 extern struct rfg_device dev;
 extern char *out, *err; /* of the last run */
 
-/* How candidates misbehave (tune_measure.c). Times are steady unless it says "noisy": this machine may be busy. */
+/* How candidates misbehave (tuner/tune/measure.c). Times are steady unless it says "noisy": this machine may be busy.
+ */
 void misbehave(const char *how);
 void setup(void);
 void teardown(void);

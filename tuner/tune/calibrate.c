@@ -2,6 +2,8 @@
  *
  * What a device's launches, memory, caches and cross-workgroup reductions take: the numbers that the analytical models
  * start from. A second or two, by the kernels of ops/calibrate; on cpu, by the threads that its variants use. */
+#include "calibrate.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +11,7 @@
 #include "base/util.h"
 #include "ops/calibrate/calibrate_args.h"
 #include "ops/cpu/pool.h"
-#include "harness.h"
-#include "replay.h"
+#include "tuner/harness/replay.h"
 
 #define THREADS  CALIBRATE_THREADS
 #define STEP     (CALIBRATE_UNROLL * THREADS) /* chunks of 16 bytes that a workgroup reads at once */

@@ -15,13 +15,13 @@
 #include "dispatch/pack/pack.h"
 #include "base/tempdir.h"
 #include "base/util.h"
-#include "db_exit.h"
-#include "db_merge.h"
-#include "db_pack.h"
-#include "db_restamp.h"
-#include "db_shapes.h"
-#include "output.h"
-#include "stamp.h"
+#include "exit.h"
+#include "merge.h"
+#include "pack.h"
+#include "restamp.h"
+#include "shapes.h"
+#include "tuner/harness/output.h"
+#include "tuner/harness/stamp.h"
 
 struct options {
     const char *arch, *out, *db;

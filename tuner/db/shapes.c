@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "db_shapes.h"
+#include "shapes.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "base/util.h"
-#include "db_exit.h"
+#include "exit.h"
 #include "dispatch/db/db_internal.h"
 #include "dispatch/db/shapes_logs.h"
 

@@ -17,7 +17,7 @@
 #include "base/rocm.h"
 #include "base/util.h"
 #include "ops/gemm/vendor/vendor.h"
-#include "output.h"
+#include "tuner/harness/output.h"
 #include "rfg/rfg.h"
 
 static const char usage[] =

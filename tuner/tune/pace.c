@@ -2,7 +2,7 @@
  *
  * How much of a minute a tuner uses a device that others work on: after each slice of work it stays away for so long
  * that slice and pause together are in proportion. Nothing is saved up: a long pause doesn't allow a long slice. */
-#include "tune_pace.h"
+#include "pace.h"
 
 #define MINUTE 60.0
 

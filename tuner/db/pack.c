@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * rfg-db pack: what an engine needs so that it never compiles, chosen and compiled here, without a GPU. */
-#include "db_pack.h"
+#include "pack.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -16,8 +16,8 @@
 #include "dispatch/context.h"
 #include "dispatch/db/db_internal.h"
 #include "dispatch/pack/pack.h"
-#include "db_exit.h"
-#include "stamp.h"
+#include "exit.h"
+#include "tuner/harness/stamp.h"
 
 #define MAX_ARCHS       32
 #define MOST_PROBLEMS   10 /* that are told one by one */

@@ -6,7 +6,7 @@
 
 #include "dispatch/jit/jit.h"
 #include "base/util.h"
-#include "loads.h"
+#include "tuner/harness/loads.h"
 #include "tune.h"
 
 /* The model's first. A vendor's library has no model, and can't be asked. */

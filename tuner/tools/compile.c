@@ -12,7 +12,7 @@
 #include "dispatch/context.h"
 #include "dispatch/jit/jit_internal.h"
 #include "base/util.h"
-#include "output.h"
+#include "tuner/harness/output.h"
 
 static const char usage[] =
     "usage: rfg-compile --arch ARCH --problem PROBLEM [--variant VARIANT] [options]\n"

@@ -11,7 +11,7 @@
 #include "dispatch/context.h"
 #include "dispatch/jit/jit.h"
 #include "base/util.h"
-#include "output.h"
+#include "tuner/harness/output.h"
 #include "emu/count/counters.h"
 #include "emu_bench.h"
 #include "emu/hip/hip_emu.h"

@@ -8,9 +8,9 @@
 
 #include "base/log.h"
 #include "base/util.h"
-#include "db_exit.h"
-#include "db_merge.h"
-#include "output.h"
+#include "exit.h"
+#include "merge.h"
+#include "tuner/harness/output.h"
 
 struct bad_rows {
     const char *path;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/util.h"
-#include "loads.h"
+#include "tuner/harness/loads.h"
 #include "tune.h"
 
 #define DEFAULT_CANDIDATES 48  /* docs/perf/gemm.md says what more and fewer would find */

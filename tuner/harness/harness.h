@@ -105,9 +105,6 @@ rfg_status rfg_case_time(struct rfg_case *c, const struct rfg_plan *plan, int ro
 rfg_status rfg_case_race(struct rfg_case *c, const struct rfg_plan *const *plans, int n, int rounds, double max_s,
                          struct rfg_times *out /* n */);
 
-/* What the device's launches, memory and caches take, measured; 2 seconds. UNSUPPORTED on the emulator. */
-rfg_status rfg_calibrate(rfg_context *ctx, struct rfg_calibration *out);
-
 /* The floor for a problem on a device: max(bytes / bandwidth, flops / rate) + launch latency; which says which. On cpu
  * no latency, and the bandwidth of caches unless it is calibrated and the problem larger than they are. */
 double rfg_floor_us(const struct rfg_device *dev, const struct rfg_problem *prob, const char **which);

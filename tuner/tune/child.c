@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/util.h"
-#include "loads.h"
+#include "tuner/harness/loads.h"
 #include "tune.h"
 
 #define OPEN_TIMEOUT  120.0 /* loading a GPU's runtime from a cold disk */

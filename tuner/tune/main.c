@@ -10,8 +10,9 @@
 #include <unistd.h>
 
 #include "base/util.h"
-#include "loads.h"
-#include "output.h"
+#include "calibrate.h"
+#include "tuner/harness/loads.h"
+#include "tuner/harness/output.h"
 #include "tune.h"
 
 volatile sig_atomic_t tune_stop;

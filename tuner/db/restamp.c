@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * rfg-db restamp: which rows have outlived the edits of their kernels, and which are stale. */
-#include "db_restamp.h"
+#include "restamp.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "base/util.h"
 #include "dispatch/context.h"
 #include "dispatch/db/db_internal.h"
-#include "stamp.h"
+#include "tuner/harness/stamp.h"
 
 #define MOST_PROBLEMS 10 /* of a file that are told one by one */
 

@@ -8,7 +8,7 @@
 
 #include "dispatch/db/db_internal.h"
 #include "base/util.h"
-#include "loads.h"
+#include "tuner/harness/loads.h"
 #include "tune.h"
 
 #define FIRST_ROUNDS      3

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/util.h"
-#include "output.h"
+#include "tuner/harness/output.h"
 #include "tune.h"
 
 #define DUMP JSON_REAL_PRECISION(12)

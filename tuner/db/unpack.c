@@ -10,8 +10,8 @@
 #include "base/log.h"
 #include "base/tempdir.h"
 #include "base/util.h"
-#include "db_exit.h"
-#include "db_pack.h"
+#include "exit.h"
+#include "pack.h"
 #include "dispatch/db/db_internal.h"
 #include "dispatch/pack/pack.h"
 

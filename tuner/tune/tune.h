@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * rfg-tune: what its files share. The parent process plans, compiles and writes the database; a child process measures
- * (tune_measure.c), so that a candidate that hangs or faults costs that child and not the sweep. */
+ * (measure.c), so that a candidate that hangs or faults costs that child and not the sweep. */
 #ifndef RFG_TUNER_TUNE_H
 #define RFG_TUNER_TUNE_H
 
@@ -10,9 +10,9 @@
 #include <stdio.h>
 
 #include "base/tempdir.h"
-#include "harness.h"
-#include "stamp.h"
-#include "tune_pace.h"
+#include "tuner/harness/harness.h"
+#include "tuner/harness/stamp.h"
+#include "pace.h"
 
 /* Exit codes; --help says what they mean. */
 enum {
@@ -152,7 +152,7 @@ static inline const char *tune_product(const struct tune *t)
     return t->ctx ? rfg_context_product(t->ctx) : NULL;
 }
 
-/* ---- tune_plan.c: which candidates ----------------------------------------------------------------------------- */
+/* ---- plan.c: which candidates ----------------------------------------------------------------------------- */
 
 /* Is there what the problems need: the device's overlap, loads? Reads the rows that overlap=1 problems are raced
  * against. -1: go on; else the exit code, with a message. */
@@ -172,7 +172,7 @@ bool tune_done_elsewhere(struct tune *t, struct tune_shape *s);
 /* --dry-run's text for a shape. */
 void tune_explain_shape(const struct tune *t, const struct tune_shape *s, FILE *out);
 
-/* ---- tune_compile.c: code objects, in the background --------------------------------------------------------------
+/* ---- compile.c: code objects, in the background --------------------------------------------------------------
  */
 
 enum tune_job_state { JOB_PENDING, JOB_RUNNING, JOB_DONE, JOB_FAILED };
@@ -191,7 +191,7 @@ const char *tune_job_error(struct tune_compiler *c, struct tune_job *job, rfg_st
 void tune_compiler_wait(struct tune_compiler *c, int *seen);
 void tune_compiler_count(struct tune_compiler *c, int *done, int *failed, int *all);
 
-/* ---- tune_child.c: the parent's end of the measuring process ------------------------------------------------------
+/* ---- child.c: the parent's end of the measuring process ------------------------------------------------------
  */
 
 enum tune_answer {
@@ -215,13 +215,13 @@ void tune_child_restart(struct tune_child *c);
 enum tune_answer tune_child_ask(struct tune_child *c, const struct tune_shape *s, json_t *cmd, double timeout_s,
                                 json_t **reply, struct rfg_reason *why);
 
-/* ---- tune_measure.c: the measuring process -------------------------------------------------------------------------
+/* ---- measure.c: the measuring process -------------------------------------------------------------------------
  */
 
 /* The main function of `rfg-tune --measure-worker PARENT`. */
 int tune_measure_main(int argc, char **argv);
 
-/* ---- tune_sweep.c ----------------------------------------------------------------------------------------------- */
+/* ---- sweep.c ----------------------------------------------------------------------------------------------- */
 
 /* Tunes those of n shapes that wait, one after the other, and writes their rows. What another tuner on the same
  * database is about to tune is left to it. */
@@ -229,14 +229,14 @@ void tune_sweep(struct tune *t, struct tune_shape *shapes, int n);
 /* Is the time budget spent, or were we asked to stop? Sets out_of_time. */
 bool tune_is_over(struct tune *t);
 
-/* ---- tune_main.c ------------------------------------------------------------------------------------------------ */
+/* ---- main.c ------------------------------------------------------------------------------------------------ */
 
 /* Plans, compiles for and tunes those of the shapes from..to - 1 that wait. False: no memory, or no threads. */
 bool tune_batches(struct tune *t, int from, int to);
 /* Adds what was missed on the device and isn't in the list. -1: go on; else the exit code. */
 int tune_read_misses(struct tune *t);
 
-/* ---- tune_online.c: beside an engine ------------------------------------------------------------------------------
+/* ---- online.c: beside an engine ------------------------------------------------------------------------------
  */
 
 /* Before anything is tuned: low priority, one tuner a database, the engine is watched. False with a message. */
@@ -248,7 +248,7 @@ bool tune_rest(struct tune *t);
 /* rfg_now() without the time that it rested: what shapes and candidates are given. */
 double tune_now(const struct tune *t);
 
-/* ---- tune_fleet.c: more than one GPU -------------------------------------------------------------------------------
+/* ---- fleet.c: more than one GPU -------------------------------------------------------------------------------
  */
 
 /* "I/N", or "auto": what Slurm's or MPI's variables say. False with a message. */
@@ -262,13 +262,13 @@ int tune_fleet(const struct tune_options *o, int argc, char **argv);
 /* This process is one of those: it ends with its parent. */
 void tune_worker_of(long parent);
 
-/* ---- tune_predict.c --------------------------------------------------------------------------------------------- */
+/* ---- predict.c --------------------------------------------------------------------------------------------- */
 
 /* Writes the model's first choice for a shape that waits, marked `predicted`; rows that were measured or imported
  * stay. */
 void tune_predict_shape(struct tune *t, struct tune_shape *s);
 
-/* ---- tune_report.c ---------------------------------------------------------------------------------------------- */
+/* ---- report.c ---------------------------------------------------------------------------------------------- */
 
 struct tune_geomean {
     double logs;
@@ -290,7 +290,7 @@ const char *tune_spread_swamps(const struct rfg_row *row);
 struct tune_summary tune_summarize(const struct tune *t);
 void tune_print_table(const struct tune *t, FILE *out);
 
-/* ---- tune_results.c --------------------------------------------------------------------------------------------- */
+/* ---- results.c --------------------------------------------------------------------------------------------- */
 
 const char *tune_state_name(const struct tune_shape *s);
 bool tune_has_row(const struct tune_shape *s);
@@ -304,14 +304,14 @@ bool tune_to_stdout(const char *path);
 bool tune_write_json(const struct tune *t, const char *path);
 bool tune_write_html(const struct tune *t, const char *path);
 
-/* ---- tune_html.c ------------------------------------------------------------------------------------------------ */
+/* ---- html.c ------------------------------------------------------------------------------------------------ */
 
 /* The page of --report, from what --json writes: its members but "shapes", "summary"; each of "shapes". */
 void tune_html_begin(FILE *f, const json_t *head, const json_t *summary);
 void tune_html_shape(FILE *f, const json_t *shape, int index);
 void tune_html_end(FILE *f);
 
-/* ---- tune_progress.c -------------------------------------------------------------------------------------------- */
+/* ---- progress.c -------------------------------------------------------------------------------------------- */
 
 /* One line that is rewritten on a terminal; a line a shape elsewhere. All on stderr. */
 void tune_progress_update(const struct tune *t, const struct tune_shape *s, int tried, double best_us,

@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "base/util.h"
-#include "loads.h"
+#include "tuner/harness/loads.h"
 #include "tune.h"
 
 /* A candidate made ready. */
