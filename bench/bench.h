@@ -4,6 +4,19 @@
 
 #include "tuner/harness/harness.h"
 
+struct bench_memory;
+
+struct bench_options {
+    const char *device, *db, *variant, *save, *baseline;
+    double rounds, max_s, threshold, seed; /* rounds and seed: whole numbers */
+    bool json, no_check, all, dispatch, counters, copy, overlap, invariant;
+    struct bench_memory *memory; /* cpu */
+    struct rfg_shapes shapes;
+    bool bad_lines;
+};
+/* -1: go on; else the exit code. */
+int bench_options_parse(struct bench_options *o, int argc, char **argv);
+
 /* Cost of the dispatcher itself for a problem: prints nanoseconds (people, or one JSON object). */
 rfg_status bench_dispatch(rfg_context *ctx, const struct rfg_problem *prob, bool json);
 
@@ -13,7 +26,6 @@ rfg_status bench_counters(rfg_context *ctx, const struct rfg_problem *prob, cons
 
 /* Bandwidth of the cpu's memory with all its threads, over more than the last-level cache: reads, GB/s, the best of
  * some sweeps; and one copy, GB/s read and written. NULL if there is no memory for it. */
-struct bench_memory;
 struct bench_memory *bench_memory_create(const struct rfg_device *dev, bool copies);
 void bench_memory_destroy(struct bench_memory **m);
 double bench_memory_read(struct bench_memory *m);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
  * rfg-bench: times problems on a device through the public API. */
-#include <getopt.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,238 +10,6 @@
 #include "tuner/harness/loads.h"
 #include "tuner/harness/output.h"
 #include "bench.h"
-
-struct options {
-    const char *device, *db, *variant, *save, *baseline;
-    int rounds;
-    double max_s, threshold;
-    uint64_t seed;
-    bool json, check, all, dispatch, counters, copy, overlap, invariant;
-    struct bench_memory *memory; /* cpu */
-    struct rfg_shapes shapes;
-    bool bad_lines;
-};
-
-static const char help[] =
-    "usage: rfg-bench [OPTIONS] --problem \"...\" | --shapes FILE\n"
-    "Times problems through the public API: captured graphs where there are graphs, inputs rotated past the "
-    "last-level\n"
-    "cache, random data, each result checked against the oracle first.\n"
-    "  --device D           cpu, amd:0, nvidia:0 (default: as rfg_context_create())\n"
-    "  --problem \"...\"      e.g. \"gemm bf16,bf16->bf16 M=8 N=512 K=7168\"; may be repeated\n"
-    "  --shapes FILE        a CSV of problems, as for rfg-tune\n"
-    "  --db FILE            the tuned database (default: the user's)\n"
-    "  --overlap            all problems as overlap=1: in a context with launch_overlap\n"
-    "  --invariant          all problems as invariant=1: in a context with batch_invariant\n"
-    "  --loads FILE         the tokens of each expert, for problems with routing=recorded, as for rfg-tune\n"
-    "  --variant \"v{...}\"   time this variant instead of the dispatcher's choice\n"
-    "  --all-variants       time every configuration that supports the problem, fastest first\n"
-    "  --rounds N           samples (default 50); --max-seconds S bounds each problem (default 3)\n"
-    "  --no-check           don't verify results before timing\n"
-    "  --seed N             of the data\n"
-    "  --copy               on cpu: copies of memory between the samples, and the share of their bandwidth\n"
-    "  --dispatch           instead: cost of a lookup and of an op call over a raw launch (host time)\n"
-    "  --counters           instead, on emu:ARCH[:CUS]: what one call does: instructions, bytes, cache lines, LDS\n"
-    "                       conflicts, matrix cycles, occupancy\n"
-    "  --save-baseline F    write the medians; --baseline F compares: a median more than 10% above (--threshold PCT)\n"
-    "                       is named and the exit code is 1\n"
-    "  --json               one JSON object a line\n"
-    "  -h, --help           -V, --version\n"
-    "Exit: 0 fine; 1 a problem failed or regressed; 2 bad usage or input\n";
-
-static void bad_line(void *arg, const char *message)
-{
-    *(bool *)arg = true;
-    fprintf(stderr, "rfg-bench: %s\n", message);
-}
-
-static bool add_problem(struct rfg_shapes *s, const char *text)
-{
-    struct rfg_reason why;
-    struct rfg_shape *more = realloc(s->v, (s->n + 1) * sizeof(*more));
-    if (!more)
-        return false;
-    s->v = more;
-    s->v[s->n] = (struct rfg_shape){ .weight = 1 };
-    if (!rfg_problem_parse(&s->v[s->n].problem, text, &why)) {
-        fprintf(stderr, "rfg-bench: --problem \"%s\": %s\n", text, why.text);
-        return false;
-    }
-    s->n++;
-    return true;
-}
-
-static bool number(const char *name, const char *text, double min, double max, double *out)
-{
-    char *end;
-    *out = strtod(text, &end);
-    if (end == text || *end || !(*out >= min && *out <= max)) {
-        fprintf(stderr, "rfg-bench: %s %s: must be a number from %g to %g\n", name, text, min, max);
-        return false;
-    }
-    return true;
-}
-
-static bool parse(int argc, char **argv, struct options *o, int *exit_code)
-{
-    enum {
-        DEVICE,
-        PROBLEM,
-        SHAPES,
-        DB,
-        OVERLAP,
-        INVARIANT,
-        LOADS,
-        VARIANT,
-        ALL,
-        ROUNDS,
-        MAX_SECONDS,
-        NO_CHECK,
-        SEED,
-        COPY,
-        DISPATCH,
-        COUNTERS,
-        SAVE,
-        BASELINE,
-        THRESHOLD,
-        JSON
-    };
-    static const struct option options[] = {
-        { "device", 1, NULL, DEVICE },
-        { "problem", 1, NULL, PROBLEM },
-        { "shapes", 1, NULL, SHAPES },
-        { "db", 1, NULL, DB },
-        { "variant", 1, NULL, VARIANT },
-        { "all-variants", 0, NULL, ALL },
-        { "rounds", 1, NULL, ROUNDS },
-        { "max-seconds", 1, NULL, MAX_SECONDS },
-        { "no-check", 0, NULL, NO_CHECK },
-        { "seed", 1, NULL, SEED },
-        { "copy", 0, NULL, COPY },
-        { "dispatch", 0, NULL, DISPATCH },
-        { "counters", 0, NULL, COUNTERS },
-        { "save-baseline", 1, NULL, SAVE },
-        { "baseline", 1, NULL, BASELINE },
-        { "threshold", 1, NULL, THRESHOLD },
-        { "json", 0, NULL, JSON },
-        { "help", 0, NULL, 'h' },
-        { "version", 0, NULL, 'V' },
-        { "overlap", 0, NULL, OVERLAP },
-        { "invariant", 0, NULL, INVARIANT },
-        { "loads", 1, NULL, LOADS },
-        { NULL, 0, NULL, 0 },
-    };
-    double x = 0;
-    bool ok = true;
-    for (int c; ok && (c = getopt_long(argc, argv, "hV", options, NULL)) != -1;)
-        switch (c) {
-        case DEVICE:
-            o->device = optarg;
-            break;
-        case PROBLEM:
-            ok = add_problem(&o->shapes, optarg);
-            break;
-        case SHAPES: {
-            struct rfg_shapes read = { 0 };
-            ok = rfg_shapes_read(optarg, &read, bad_line, &o->bad_lines) == RFG_OK;
-            if (!ok)
-                fprintf(stderr, "rfg-bench: %s\n", rfg_last_error());
-            struct rfg_shape *more = realloc(o->shapes.v, (o->shapes.n + read.n + 1) * sizeof(*more));
-            if (more) {
-                for (size_t i = 0; i < read.n; i++)
-                    more[o->shapes.n + i] = read.v[i];
-                o->shapes.v = more;
-                o->shapes.n += read.n;
-            }
-            rfg_shapes_free(&read);
-            break;
-        }
-        case DB:
-            o->db = optarg;
-            break;
-        case OVERLAP:
-            o->overlap = true;
-            break;
-        case VARIANT:
-            o->variant = optarg;
-            break;
-        case INVARIANT:
-            o->invariant = true;
-            break;
-        case LOADS:
-            ok = rfg_loads_option("rfg-bench", optarg);
-            break;
-        case ALL:
-            o->all = true;
-            break;
-        case ROUNDS:
-            ok = number("--rounds", optarg, 3, 1e6, &x);
-            o->rounds = (int)x;
-            break;
-        case MAX_SECONDS:
-            ok = number("--max-seconds", optarg, 0.001, 86400, &o->max_s);
-            break;
-        case NO_CHECK:
-            o->check = false;
-            break;
-        case SEED:
-            ok = number("--seed", optarg, 0, 0x1p53, &x);
-            o->seed = (uint64_t)x;
-            break;
-        case COUNTERS:
-            o->counters = true;
-            break;
-        case COPY:
-            o->copy = true;
-            break;
-        case DISPATCH:
-            o->dispatch = true;
-            break;
-        case SAVE:
-            o->save = optarg;
-            break;
-        case BASELINE:
-            o->baseline = optarg;
-            break;
-        case THRESHOLD:
-            ok = number("--threshold", optarg, 0, 1000, &o->threshold);
-            break;
-        case JSON:
-            o->json = true;
-            break;
-        case 'h':
-            fputs(help, stdout);
-            *exit_code = 0;
-            return false;
-        case 'V':
-            printf("rfg-bench %s\n", rfg_version());
-            *exit_code = 0;
-            return false;
-        default:
-            ok = false;
-        }
-    if (ok && optind < argc) {
-        fprintf(stderr, "rfg-bench: '%s': not an option\n", argv[optind]);
-        ok = false;
-    }
-    if (ok && (o->save || o->baseline) && (o->all || o->dispatch || o->counters)) {
-        fprintf(stderr, "rfg-bench: %s: needs one time a problem: not with %s\n",
-                o->save ? "--save-baseline" : "--baseline",
-                o->all        ? "--all-variants"
-                : o->dispatch ? "--dispatch"
-                              : "--counters");
-        ok = false;
-    }
-    if (ok && !o->shapes.n && o->dispatch)
-        ok = add_problem(&o->shapes, "gemm bf16,bf16->bf16 M=1 N=64 K=7168");
-    if (ok && !o->shapes.n) {
-        fprintf(stderr, "rfg-bench: nothing to time: %s: rfg-bench --help says more\n",
-                o->bad_lines ? "no line is good" : "give --problem or --shapes");
-        ok = false;
-    }
-    *exit_code = 2;
-    return ok;
-}
 
 /* ---- timing one problem --------------------------------------------------------------------------------------------
  */
@@ -257,27 +24,27 @@ struct result {
     struct rfg_check check;
 };
 
-static struct rfg_case_params case_params(const struct options *o, const struct rfg_device *dev,
+static struct rfg_case_params case_params(const struct bench_options *o, const struct rfg_device *dev,
                                           const struct rfg_problem *prob)
 {
     double bytes, flops;
     prob->op->cost(prob, &bytes, &flops);
-    return (struct rfg_case_params){ .seed = o->seed,
+    return (struct rfg_case_params){ .seed = (uint64_t)o->seed,
                                      .rotate_bytes = rfg_rotate_bytes(dev),
-                                     .check_rows = !o->check     ? 1
+                                     .check_rows = o->no_check   ? 1
                                                    : flops > 4e9 ? 16
                                                                  : 0 };
 }
 
 /* A copy, then three samples, and again, so that what else the machine does hits both alike. */
-static rfg_status time_beside_copies(const struct options *o, struct rfg_case *c, const struct rfg_plan *plan,
+static rfg_status time_beside_copies(const struct bench_options *o, struct rfg_case *c, const struct rfg_plan *plan,
                                      struct rfg_times *out, double *copy_gbps)
 {
-    int most = (o->rounds + 2) / 3;
+    int rounds = (int)o->rounds, most = (rounds + 2) / 3;
     struct rfg_times copies = { 0, calloc((size_t)most, sizeof(double)) };
     *out = (struct rfg_times){ 0, calloc((size_t)most * 3, sizeof(double)) };
     rfg_status st =
-        out->us && copies.us ? RFG_OK : rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "no memory for %d samples", o->rounds);
+        out->us && copies.us ? RFG_OK : rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "no memory for %d samples", rounds);
     double start = rfg_now();
     for (int i = 0; st == RFG_OK && i < most && (i < 3 || rfg_now() - start < o->max_s); i++) {
         struct rfg_times t;
@@ -298,11 +65,12 @@ static rfg_status time_beside_copies(const struct options *o, struct rfg_case *c
     return st;
 }
 
-static rfg_status time_one(const struct options *o, struct rfg_case *c, const struct rfg_plan *plan, struct result *r)
+static rfg_status time_one(const struct bench_options *o, struct rfg_case *c, const struct rfg_plan *plan,
+                           struct result *r)
 {
     struct rfg_times t;
     rfg_status st = RFG_OK;
-    if (o->check) {
+    if (!o->no_check) {
         st = rfg_case_poison(c, 0);
         if (st == RFG_OK)
             st = rfg_case_run_checked(c, 0, plan, NULL);
@@ -313,7 +81,7 @@ static rfg_status time_one(const struct options *o, struct rfg_case *c, const st
     }
     if (st == RFG_OK)
         st = o->copy ? time_beside_copies(o, c, plan, &t, &r->copy_gbps)
-                     : rfg_case_time(c, plan, o->rounds, o->max_s, &t);
+                     : rfg_case_time(c, plan, (int)o->rounds, o->max_s, &t);
     if (st == RFG_OK) {
         r->p50 = rfg_times_at(&t, 0.5);
         r->p95 = rfg_times_at(&t, 0.95);
@@ -323,7 +91,7 @@ static rfg_status time_one(const struct options *o, struct rfg_case *c, const st
     return st;
 }
 
-static void print_header(const struct options *o, const struct rfg_device *dev)
+static void print_header(const struct bench_options *o, const struct rfg_device *dev)
 {
     if (dev->platform == RFG_PLATFORM_CPU)
         printf("cpu: %s, %d threads, read bandwidth %.1f GB/s measured\n", dev->arch, dev->cu_count, dev->mem_gbps);
@@ -331,7 +99,7 @@ static void print_header(const struct options *o, const struct rfg_device *dev)
            "% floor", o->copy ? "  % of copy's GB/s" : "", "rung, variant");
 }
 
-static void print_result(const struct options *o, const struct rfg_device *dev, const struct rfg_problem *prob,
+static void print_result(const struct bench_options *o, const struct rfg_device *dev, const struct rfg_problem *prob,
                          const struct result *r)
 {
     char text[RFG_PROBLEM_STRLEN];
@@ -370,7 +138,7 @@ static void print_result(const struct options *o, const struct rfg_device *dev, 
 }
 
 struct sweep {
-    const struct options *o;
+    const struct bench_options *o;
     rfg_context *ctx;
     struct rfg_case *c;
     const struct rfg_variant *var;
@@ -406,8 +174,8 @@ static int faster(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static rfg_status bench_all(const struct options *o, rfg_context *ctx, const struct rfg_device *dev, struct rfg_case *c,
-                            const struct rfg_problem *prob)
+static rfg_status bench_all(const struct bench_options *o, rfg_context *ctx, const struct rfg_device *dev,
+                            struct rfg_case *c, const struct rfg_problem *prob)
 {
     struct sweep s = { .o = o, .ctx = ctx, .c = c };
     for (int i = 0; i < rfg_op_variants(prob->op)->n; i++) {
@@ -422,7 +190,7 @@ static rfg_status bench_all(const struct options *o, rfg_context *ctx, const str
     return s.failed ? rfg_fail(RFG_ERROR_INTERNAL, "%d configurations failed", s.failed) : RFG_OK;
 }
 
-static rfg_status bench_forced(const struct options *o, rfg_context *ctx, struct rfg_case *c,
+static rfg_status bench_forced(const struct bench_options *o, rfg_context *ctx, struct rfg_case *c,
                                const struct rfg_problem *prob, struct result *r)
 {
     const struct rfg_variant *var;
@@ -441,7 +209,7 @@ static rfg_status bench_forced(const struct options *o, rfg_context *ctx, struct
     return st;
 }
 
-static rfg_status bench_public(const struct options *o, rfg_context *ctx, struct rfg_case *c, struct result *r)
+static rfg_status bench_public(const struct bench_options *o, rfg_context *ctx, struct rfg_case *c, struct result *r)
 {
     rfg_status st = time_one(o, c, NULL, r);
     const struct rfg_plan *plan = st == RFG_OK ? rfg_plan_find(ctx, rfg_case_as_called(c)) : NULL;
@@ -454,7 +222,7 @@ static rfg_status bench_public(const struct options *o, rfg_context *ctx, struct
     return st;
 }
 
-static rfg_status bench_one(const struct options *o, rfg_context *ctx, const struct rfg_device *dev,
+static rfg_status bench_one(const struct bench_options *o, rfg_context *ctx, const struct rfg_device *dev,
                             const struct rfg_problem *prob, struct result *r)
 {
     struct rfg_case_params params = case_params(o, dev, prob);
@@ -476,13 +244,13 @@ static rfg_status bench_one(const struct options *o, rfg_context *ctx, const str
 
 /* The context that a problem needs: bit 0 is launch_overlap's, bit 1 batch_invariant's. */
 #define CONTEXTS 4
-static int context_of(const struct options *o, const struct rfg_problem *prob)
+static int context_of(const struct bench_options *o, const struct rfg_problem *prob)
 {
     return (o->overlap || rfg_problem_overlaps(prob)) + 2 * (o->invariant || rfg_problem_is_invariant(prob));
 }
 
 /* contexts: at least the first, and those that problems need. */
-static int run(struct options *o, rfg_context *const contexts[CONTEXTS], struct bench_baseline *old)
+static int run(struct bench_options *o, rfg_context *const contexts[CONTEXTS], struct bench_baseline *old)
 {
     struct rfg_device dev = *rfg_context_info(contexts[0]);
     struct bench_baseline *medians = NULL;
@@ -506,7 +274,7 @@ static int run(struct options *o, rfg_context *const contexts[CONTEXTS], struct 
             st = rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "--baseline: '%s' does not have this problem", o->baseline);
         if (st == RFG_OK)
             st = o->dispatch   ? bench_dispatch(ctx, &prob, o->json)
-                 : o->counters ? bench_counters(ctx, &prob, o->variant, o->seed, o->json)
+                 : o->counters ? bench_counters(ctx, &prob, o->variant, (uint64_t)o->seed, o->json)
                                : bench_one(o, ctx, &dev, &prob, &r);
         if (st != RFG_OK) {
             fprintf(stderr, "rfg-bench: %s: %s\n", text, rfg_last_error());
@@ -534,14 +302,16 @@ static int run(struct options *o, rfg_context *const contexts[CONTEXTS], struct 
 
 static int bench(int argc, char **argv)
 {
-    struct options o = { .rounds = 50, .max_s = 3, .threshold = 10, .seed = 1, .check = true };
+    struct bench_options o = { .rounds = 50, .max_s = 3, .threshold = 10, .seed = 1 };
     struct bench_baseline *old = NULL;
     struct rfg_reason why;
     rfg_context *ctx[CONTEXTS] = { NULL };
     bool needed[CONTEXTS] = { true };
     int code;
-    if (!parse(argc, argv, &o, &code))
+    code = bench_options_parse(&o, argc, argv);
+    if (code >= 0)
         goto out;
+    code = 2;
     if (!rfg_output_check("rfg-bench", "--save-baseline", o.save))
         goto out;
     if (o.baseline && !bench_baseline_load(o.baseline, &old, &why)) {

@@ -124,6 +124,19 @@ static int poison_of(rfg_dtype dtype)
     return dtype == RFG_I32 || dtype == RFG_I64 || dtype == RFG_I8 || dtype == RFG_E4M3FNUZ ? 0x80 : POISON;
 }
 
+rfg_tensor rfg_case_tensor_at(const struct place *p, char *data)
+{
+    const struct rfg_tensor_spec *s = &p->spec;
+    rfg_tensor t = { data, s->dtype, s->ndim, { 0 }, { 0 } };
+    memcpy(t.shape, s->shape, sizeof(t.shape));
+    t.strides[s->ndim - 1] = s->column_major ? s->shape[0] : 1;
+    if (s->ndim == 3)
+        t.strides[1] = s->shape[2];
+    if (s->ndim > 1)
+        t.strides[0] = s->column_major ? 1 : s->row_stride;
+    return t;
+}
+
 void rfg_case_make_data(struct rfg_case *c)
 {
     uint64_t seed = c->params.seed ^ (uint64_t)c->rank * 0xa0761d6478bd642f, first = seed;

@@ -80,19 +80,6 @@ size_t rfg_case_place_of(const struct place *p, int64_t r, int64_t i)
     return (size_t)(r / inner) * p->stride + (size_t)((r % inner * p->cols + i) / f->elements * f->bytes);
 }
 
-rfg_tensor rfg_case_tensor_at(const struct place *p, char *data)
-{
-    const struct rfg_tensor_spec *s = &p->spec;
-    rfg_tensor t = { data, s->dtype, s->ndim, { 0 }, { 0 } };
-    memcpy(t.shape, s->shape, sizeof(t.shape));
-    t.strides[s->ndim - 1] = s->column_major ? s->shape[0] : 1;
-    if (s->ndim == 3)
-        t.strides[1] = s->shape[2];
-    if (s->ndim > 1)
-        t.strides[0] = s->column_major ? 1 : s->row_stride;
-    return t;
-}
-
 /* Do the tensors' bytes fit an address space, so that they can be counted in 64 bits? */
 static bool countable(const struct rfg_op_case *of, const struct rfg_problem *prob)
 {

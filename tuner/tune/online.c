@@ -63,25 +63,6 @@ bool tune_online_begin(struct tune *t, const char *db)
     return ok;
 }
 
-/* ---- the budget
- * ------------------------------------------------------------------------------------------------------
- */
-
-double tune_now(const struct tune *t)
-{
-    return rfg_now() - t->pace.paused_s;
-}
-
-bool tune_rest(struct tune *t)
-{
-    while (t->pace.owed_s > 0 && !tune_stop) {
-        double start = rfg_now(), s = t->pace.owed_s < 0.1 ? t->pace.owed_s : 0.1;
-        nanosleep(&(struct timespec){ .tv_nsec = (long)(s * 1e9) }, NULL);
-        tune_pace_rested(&t->pace, rfg_now() - start);
-    }
-    return !tune_stop;
-}
-
 /* ---- the run --------------------------------------------------------------------------------------------------------
  */
 

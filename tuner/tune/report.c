@@ -8,6 +8,21 @@
 #include "base/util.h"
 #include "tune.h"
 
+const char *tune_state_name(const struct tune_shape *s)
+{
+    static const char *const names[] = { [SHAPE_WAITING] = "left out",
+                                         [SHAPE_CURRENT] = "up to date",
+                                         [SHAPE_EMPTY] = "empty",
+                                         [SHAPE_TUNED] = "tuned",
+                                         [SHAPE_FAILED] = "failed" };
+    return names[s->state];
+}
+
+bool tune_has_row(const struct tune_shape *s)
+{
+    return s->state == SHAPE_TUNED || s->state == SHAPE_CURRENT;
+}
+
 static void add_ratio(struct tune_geomean *g, double other_us, double median_us)
 {
     if (other_us > 0 && median_us > 0) {

@@ -12,21 +12,6 @@
 
 #define DUMP JSON_REAL_PRECISION(12)
 
-const char *tune_state_name(const struct tune_shape *s)
-{
-    static const char *const names[] = { [SHAPE_WAITING] = "left out",
-                                         [SHAPE_CURRENT] = "up to date",
-                                         [SHAPE_EMPTY] = "empty",
-                                         [SHAPE_TUNED] = "tuned",
-                                         [SHAPE_FAILED] = "failed" };
-    return names[s->state];
-}
-
-bool tune_has_row(const struct tune_shape *s)
-{
-    return s->state == SHAPE_TUNED || s->state == SHAPE_CURRENT;
-}
-
 static void set_number(json_t *o, const char *key, double v)
 {
     json_object_set_new(o, key, isfinite(v) ? json_real(v) : json_null());

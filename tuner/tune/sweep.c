@@ -522,12 +522,6 @@ static void tune_shape(struct tune *t, struct tune_shape *s)
     free(order);
 }
 
-bool tune_is_over(struct tune *t)
-{
-    t->out_of_time |= t->opt.time_budget > 0 && rfg_now() - t->started > t->opt.time_budget;
-    return t->out_of_time || tune_stop;
-}
-
 static bool claim(const struct tune *t, const struct tune_shape *s, bool claimed)
 {
     return rfg_db_claim(t->db, &s->problem, t->dev.arch, t->dev.cu_count, tune_product(t), claimed);

@@ -143,14 +143,36 @@ struct tune {
     struct tune_pace pace;
 };
 
-/* The signal that asked us to stop; 0: none. */
-extern volatile sig_atomic_t tune_stop;
-
 /* The product that rows are of; NULL: an imagined device. */
 static inline const char *tune_product(const struct tune *t)
 {
     return t->ctx ? rfg_context_product(t->ctx) : NULL;
 }
+
+/* ---- options.c --------------------------------------------------------------------------------------------------- */
+
+/* -1: go on; else the exit code. */
+int tune_options_parse(struct tune_options *o, int argc, char **argv);
+
+/* ---- shapes.c: what is to be tuned ------------------------------------------------------------------------------- */
+
+/* Lists what --shapes and --problem give. -1: go on; else the exit code. */
+int tune_read_shapes(struct tune *t);
+/* Adds what was missed on the device and isn't in the list. -1: go on; else the exit code. */
+int tune_read_misses(struct tune *t);
+
+/* ---- stop.c ------------------------------------------------------------------------------------------------------ */
+
+/* The signal that asked us to stop; 0: none. */
+extern volatile sig_atomic_t tune_stop;
+/* SIGINT, SIGTERM; a second one ends the process at once. */
+void tune_catch_signals(void);
+/* Is the time budget spent, or were we asked to stop? Sets out_of_time. */
+bool tune_is_over(struct tune *t);
+/* Stays away from the device as long as --online's budget asks for. False: we were asked to stop. */
+bool tune_rest(struct tune *t);
+/* rfg_now() without the time that it rested: what shapes and candidates are given. */
+double tune_now(const struct tune *t);
 
 /* ---- plan.c: which candidates ----------------------------------------------------------------------------- */
 
@@ -226,15 +248,13 @@ int tune_measure_main(int argc, char **argv);
 /* Tunes those of n shapes that wait, one after the other, and writes their rows. What another tuner on the same
  * database is about to tune is left to it. */
 void tune_sweep(struct tune *t, struct tune_shape *shapes, int n);
-/* Is the time budget spent, or were we asked to stop? Sets out_of_time. */
-bool tune_is_over(struct tune *t);
 
-/* ---- main.c ------------------------------------------------------------------------------------------------ */
+/* ---- batch.c ----------------------------------------------------------------------------------------------------- */
 
 /* Plans, compiles for and tunes those of the shapes from..to - 1 that wait. False: no memory, or no threads. */
 bool tune_batches(struct tune *t, int from, int to);
-/* Adds what was missed on the device and isn't in the list. -1: go on; else the exit code. */
-int tune_read_misses(struct tune *t);
+/* Candidates are many: they are kept for the results that show them. */
+void tune_forget_candidates(const struct tune *t, struct tune_shape *s);
 
 /* ---- online.c: beside an engine ------------------------------------------------------------------------------
  */
@@ -243,10 +263,6 @@ int tune_read_misses(struct tune *t);
 bool tune_online_begin(struct tune *t, const char *db);
 /* Tunes misses until there are no new ones. */
 bool tune_online_run(struct tune *t);
-/* Stays away from the device as long as the budget asks for. False: we were asked to stop. */
-bool tune_rest(struct tune *t);
-/* rfg_now() without the time that it rested: what shapes and candidates are given. */
-double tune_now(const struct tune *t);
 
 /* ---- fleet.c: more than one GPU -------------------------------------------------------------------------------
  */
@@ -270,6 +286,9 @@ void tune_predict_shape(struct tune *t, struct tune_shape *s);
 
 /* ---- report.c ---------------------------------------------------------------------------------------------- */
 
+const char *tune_state_name(const struct tune_shape *s);
+bool tune_has_row(const struct tune_shape *s);
+
 struct tune_geomean {
     double logs;
     int n;
@@ -292,8 +311,6 @@ void tune_print_table(const struct tune *t, FILE *out);
 
 /* ---- results.c --------------------------------------------------------------------------------------------- */
 
-const char *tune_state_name(const struct tune_shape *s);
-bool tune_has_row(const struct tune_shape *s);
 /* A shape is done: puts its result by. */
 void tune_results_add(struct tune *t, struct tune_shape *s);
 /* Must its candidates stay because there was no room for its result? */
