@@ -3,8 +3,6 @@
  * rfg-db: look into tuned databases, turn them into text and back, merge and verify them. */
 #include <dirent.h>
 #include <errno.h>
-#include <getopt.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,173 +10,44 @@
 
 #include "dispatch/context.h"
 #include "dispatch/db/db_internal.h"
-#include "dispatch/pack/pack.h"
 #include "base/tempdir.h"
 #include "base/util.h"
 #include "exit.h"
+#include "list.h"
 #include "merge.h"
 #include "pack.h"
 #include "restamp.h"
 #include "shapes.h"
+#include "verify.h"
+#include "tuner/harness/options.h"
 #include "tuner/harness/output.h"
-#include "tuner/harness/stamp.h"
+
+/* What --form, --how and --prefer may be. */
+enum { CSV, TUNABLEOP };
+enum { KEEP, IMPORTED };
+enum { FASTEST, NEWEST };
+static const char *const forms[] = { "csv", "tunableop", NULL };
+static const char *const hows[] = { "keep", "imported", NULL };
+static const char *const preferences[] = { "fastest", "newest", NULL };
 
 struct options {
     const char *arch, *out, *db;
     const char **shapes;
-    int n_shapes, jobs;
-    bool json, keep_how, newest, system, all, tunableop, overlap;
+    int n_shapes, form, how, prefer;
+    double jobs;
+    bool json, system, all, overlap;
     int argc;
     char **argv;
 };
 
-static const struct rfg_variant *variant_of(const struct rfg_row *row, int *p, struct rfg_reason *why)
-{
-    const struct rfg_variant *var = rfg_variant_find(row->problem.op, row->variant);
-    if (!var)
-        rfg_refuse(why, "variant '%s': %s has no such variant", row->variant, row->problem.op->name);
-    return var && rfg_row_params(row, var, p, why) ? var : NULL;
-}
-
-static json_t *row_json(const struct rfg_row *row)
-{
-    char text[512];
-    struct rfg_flat f;
-    rfg_flatten(row, &f);
-    json_t *obj = json_object();
-    json_object_set_new(obj, "problem", json_string(rfg_problem_format(&row->problem, text, sizeof(text))));
-    for (int i = 0; i < RFG_N_COLUMNS; i++) {
-        const struct rfg_column *c = &rfg_columns[i];
-        const void *v = (const char *)&f + c->offset;
-        json_t *value = NULL;
-        if (c->type == RFG_COLUMN_REAL)
-            value = json_real(*(const double *)v);
-        else if (c->type == RFG_COLUMN_INT)
-            value = json_integer(*(const int *)v);
-        else if (c->type == RFG_COLUMN_I64)
-            value = json_integer(*(const int64_t *)v);
-        else if (!strcmp(c->name, "params"))
-            value = json_loads(v, 0, NULL);
-        if (!value) /* seeds too: JSON's numbers end at 2^53 for many readers */
-            value = json_string(rfg_column_format(&f, i, text, sizeof(text)));
-        json_object_set_new(obj, c->name, value);
-    }
-    return obj;
-}
-
-/* ---- list, show -------------------------------------------------------------------------------------------------- */
-
-#define LIST_COLUMNS 11
-static const char *const list_titles[LIST_COLUMNS] = { "problem",   "arch",   "CUs",        "variant",
-                                                       "median us", "spread", "vs default", "vs vendor",
-                                                       "how",       "device", "date" };
-static const bool list_right[LIST_COLUMNS] = { [2] = true, [4] = true, [5] = true, [6] = true, [7] = true };
-
-static char *list_cell(const struct rfg_row *row, int column)
-{
-    char text[RFG_CONFIG_STRLEN + RFG_PROBLEM_STRLEN];
-    double other;
-    switch (column) {
-    case 0:
-        return strdup(rfg_problem_format(&row->problem, text, sizeof(text)));
-    case 1:
-        return strdup(row->arch);
-    case 2:
-        return rfg_asprintf("%d", row->cu_count);
-    case 3:
-        return strdup(rfg_row_config(row, text, sizeof(text)));
-    case 4:
-        return rfg_asprintf("%.2f", row->median_us);
-    case 5:
-        return rfg_asprintf("%.2f", row->spread_us);
-    case 6:
-    case 7:
-        other = column == 6 ? row->default_us : row->vendor_us;
-        return other > 0 ? rfg_asprintf("%.2fx", other / row->median_us) : strdup("-");
-    case 8:
-        return strdup(rfg_source_name(row->how));
-    case 9:
-        return strdup(*row->device ? row->device : "-");
-    default:
-        return strdup(row->date);
-    }
-}
-
-static void print_table(const struct rfg_row *rows, size_t n)
-{
-    int width[LIST_COLUMNS];
-    for (int c = 0; c < LIST_COLUMNS; c++) {
-        width[c] = (int)strlen(list_titles[c]);
-        for (size_t i = 0; i < n; i++) {
-            char *cell = list_cell(&rows[i], c);
-            if (cell && (int)strlen(cell) > width[c])
-                width[c] = (int)strlen(cell);
-            free(cell);
-        }
-    }
-    for (size_t i = 0; i < n + 1; i++)
-        for (int c = 0; c < LIST_COLUMNS; c++) {
-            char *cell = i ? list_cell(&rows[i - 1], c) : strdup(list_titles[c]);
-            bool last = c + 1 == LIST_COLUMNS;
-            rfg_print(stdout, "%*s%s",
-                      list_right[c] ? width[c]
-                      : last        ? 0
-                                    : -width[c],
-                      cell ? cell : "?", last ? "\n" : "  ");
-            free(cell);
-        }
-}
-
 static int cmd_list(const struct options *o)
 {
-    struct rfg_row *rows;
-    size_t n;
-    if (!rfg_db_load(o->argv[0], o->arch, &rows, &n))
-        return complain(BAD_USAGE);
-    if (o->json) {
-        json_t *all = json_array();
-        for (size_t i = 0; i < n; i++)
-            json_array_append_new(all, row_json(&rows[i]));
-        json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
-        putchar('\n');
-        json_decref(all);
-    } else {
-        print_table(rows, n);
-        rfg_print(stdout, "%zu row%s\n", n, n == 1 ? "" : "s");
-    }
-    free(rows);
-    return FINE;
+    return rfg_db_list(o->argv[0], o->arch, o->json);
 }
 
 static int cmd_show(const struct options *o)
 {
-    struct rfg_row *rows;
-    struct rfg_problem p;
-    struct rfg_reason why;
-    size_t n, found = 0;
-    if (!rfg_problem_parse(&p, o->argv[1], &why)) {
-        fprintf(stderr, "rfg-db: problem: %s\n", why.text);
-        return BAD_USAGE;
-    }
-    if (!rfg_db_load(o->argv[0], o->arch, &rows, &n))
-        return complain(BAD_USAGE);
-    p = rfg_problem_key(&p);
-    for (size_t i = 0; i < n; i++) {
-        char text[512];
-        struct rfg_flat f;
-        if (!rfg_problem_equal(&rows[i].problem, &p))
-            continue;
-        rfg_flatten(&rows[i], &f);
-        if (found++)
-            putchar('\n');
-        rfg_print(stdout, "%-12s %s\n", "problem", rfg_problem_format(&p, text, sizeof(text)));
-        for (int c = 0; c < RFG_N_COLUMNS; c++)
-            rfg_print(stdout, "%-12s %s\n", rfg_columns[c].name, rfg_column_format(&f, c, text, sizeof(text)));
-    }
-    free(rows);
-    if (!found)
-        fprintf(stderr, "rfg-db: %s: no row for '%s'\n", o->argv[0], o->argv[1]);
-    return found ? FINE : PROBLEMS;
+    return rfg_db_show(o->argv[0], o->arch, o->argv[1]);
 }
 
 /* ---- export, import ---------------------------------------------------------------------------------------------- */
@@ -238,7 +107,7 @@ static int cmd_import(const struct options *o)
         return BAD_USAGE;
     }
     /* Read first: bad text makes no database. */
-    if (rfg_db_read_files((const char *const *)o->argv, o->argc, o->system || o->keep_how, &rows, &n) != RFG_OK)
+    if (rfg_db_read_files((const char *const *)o->argv, o->argc, o->system || o->how == KEEP, &rows, &n) != RFG_OK)
         return complain(BAD_USAGE);
     if (o->system) {
         int code = import_system(o, rows, n);
@@ -263,124 +132,9 @@ static int cmd_import(const struct options *o)
 static int cmd_merge(const struct options *o)
 {
     if (o->db)
-        return rfg_db_merge((const char *const *)o->argv, o->argc, o->db, o->newest);
+        return rfg_db_merge((const char *const *)o->argv, o->argc, o->db, o->prefer == NEWEST);
     fprintf(stderr, "rfg-db: merge: --db is missing: must name the database to write\n");
     return BAD_USAGE;
-}
-
-/* ---- verify ------------------------------------------------------------------------------------------------------ */
-
-struct verify {
-    const char *path;
-    int problems, stale, changed, unchecked;
-    size_t rows;
-};
-
-static void finding(void *ctx, const char *text)
-{
-    struct verify *v = ctx;
-    v->problems++;
-    rfg_print(stdout, "%s: damaged: %s\n", v->path, text);
-}
-
-static bool date_ok(const char *s)
-{
-    static const char form[] = "0000-00-00T00:00:00Z";
-    for (size_t i = 0; i < sizeof(form); i++)
-        if (form[i] == '0' ? s[i] < '0' || s[i] > '9' : s[i] != form[i])
-            return false;
-    return true;
-}
-
-static bool verify_row(void *ctx, const struct rfg_row *row, const char *bad)
-{
-    struct verify *v = ctx;
-    char text[RFG_PROBLEM_STRLEN], name[64];
-    int p[RFG_MAX_PARAMS];
-    struct rfg_device device, *dev = &device;
-    struct rfg_stamp_check check;
-    struct rfg_reason why = { "" };
-    const char *column = NULL;
-    v->rows++;
-    if (bad) {
-        v->problems++;
-        rfg_print(stdout, "%s: row not understood: %s\n", v->path, bad);
-        return true;
-    }
-    snprintf(name, sizeof(name), "%s:%d", row->arch, row->cu_count);
-    if (!rfg_device_imagine(dev, name))
-        dev = NULL;
-    bool plausible = rfg_row_check(row, &column, &why), ok = plausible;
-    const struct rfg_variant *var = ok ? variant_of(row, p, &why) : NULL;
-    ok = ok && var;
-    /* A library's row is true of machines that have it; this one needn't. */
-    bool absent = ok && var->kind == RFG_VARIANT_VENDOR && (!dev || !*var->vendor_version(dev));
-    v->unchecked += absent;
-    if (ok && dev && rfg_problem_overlaps(&row->problem))
-        ok = rfg_device_can_overlap(dev, &why);
-    if (ok && dev && !absent)
-        ok = rfg_variant_check(var, dev, &row->problem, p, &why);
-    for (int i = 0; ok && i < var->n_params; i++) {
-        bool listed = false;
-        for (int j = 0; j < var->params[i].n; j++)
-            listed |= var->params[i].values[j] == p[i];
-        if (!listed)
-            ok = rfg_refuse(&why, "%s=%d: not a value that %s has", var->params[i].name, p[i], var->name);
-    }
-    if (ok && row->how == RFG_SOURCE_MEASURED && row->samples < 1)
-        ok = rfg_refuse(&why, "samples %d: a measured row must have some", row->samples);
-    if (ok && row->median_us > 1e9)
-        ok = rfg_refuse(&why, "median_us %g: must be less than 1000 s", row->median_us);
-    if (ok && !date_ok(row->date))
-        ok = rfg_refuse(&why, "date '%s': must be as 2026-11-21T03:40:00Z", row->date);
-    rfg_problem_format(&row->problem, text, sizeof(text));
-    if (!ok) {
-        v->problems++;
-        rfg_print(stdout, "%s: %s, %s, %d CUs: %s%s%s%s\n", v->path, text, row->arch, row->cu_count,
-                  plausible ? "" : "column ", plausible ? "" : column, plausible ? "" : ": ", why.text);
-        return true;
-    }
-    rfg_stamp_look(&check, row, NULL);
-    v->changed += check.state == RFG_STAMP_CHANGED;
-    v->stale += check.state == RFG_STAMP_STALE;
-    if (check.state == RFG_STAMP_STALE)
-        rfg_print(stdout, "%s: %s, %s, %d CUs: stale: %s: %s (source_hash '%s')\n", v->path, text, row->arch,
-                  row->cu_count, row->variant, check.why, row->source_hash);
-    return true;
-}
-
-static int cmd_verify(const struct options *o)
-{
-    struct verify v = { .path = o->argv[0] };
-    struct rfg_db *db;
-    if (!rfg_access(v.path, R_OK)) {
-        fprintf(stderr, "rfg-db: %s: cannot read: %s\n", v.path, strerror(errno));
-        return BAD_USAGE;
-    }
-    if (rfg_pack_is(v.path))
-        return rfg_db_verify_pack(v.path, verify_row, &v, &v.problems);
-    if (rfg_db_open(&db, v.path, RFG_DB_READ) != RFG_OK) {
-        complain(BAD_USAGE);
-        return PROBLEMS;
-    }
-    int schema = rfg_db_schema(db);
-    if (rfg_db_integrity(db, finding, &v) < 0 || (!v.problems && rfg_db_each(db, o->arch, verify_row, &v) != RFG_OK)) {
-        complain(BAD_USAGE);
-        v.problems++;
-    }
-    rfg_db_close(&db);
-    rfg_print(stdout, "%s: schema %d, %zu rows, %d problem%s, %d stale\n", v.path, schema, v.rows, v.problems,
-              v.problems == 1 ? "" : "s", v.stale);
-    if (v.changed)
-        rfg_print(stdout,
-                  "%s: %d rows' kernels have another text than was measured: rfg-db restamp %s tells whether their "
-                  "code has changed\n",
-                  v.path, v.changed, v.path);
-    if (v.unchecked)
-        rfg_print(stdout,
-                  "%s: %d rows name a vendor's library that is not on this machine: only their form was checked\n",
-                  v.path, v.unchecked);
-    return v.problems ? PROBLEMS : FINE;
 }
 
 static int cmd_restamp(const struct options *o)
@@ -391,11 +145,16 @@ static int cmd_restamp(const struct options *o)
     return problems ? PROBLEMS : FINE;
 }
 
+static int cmd_verify(const struct options *o)
+{
+    return rfg_db_verify(o->argv[0], o->arch);
+}
+
 /* ---- packs ------------------------------------------------------------------------------------------------------- */
 
 static int cmd_pack(const struct options *o)
 {
-    struct rfg_pack_options p = { o->arch, o->out, o->db, o->shapes, o->n_shapes, o->jobs, o->overlap };
+    struct rfg_pack_options p = { o->arch, o->out, o->db, o->shapes, o->n_shapes, (int)o->jobs, o->overlap };
     return rfg_db_pack(&p);
 }
 
@@ -406,7 +165,7 @@ static int cmd_unpack(const struct options *o)
 
 static int cmd_shapes(const struct options *o)
 {
-    return rfg_db_shapes((const char *const *)o->argv, o->argc, o->tunableop, o->out);
+    return rfg_db_shapes((const char *const *)o->argv, o->argc, o->form == TUNABLEOP, o->out);
 }
 
 static int cmd_inspect(const struct options *o)
@@ -466,197 +225,131 @@ static int cmd_path(const struct options *o)
     return FINE;
 }
 
-/* ---- main -------------------------------------------------------------------------------------------------------- */
+/* ---- the command line -------------------------------------------------------------------------------------------- */
 
-static const char usage[] =
-    "usage: rfg-db COMMAND [OPTIONS] ...\n"
-    "  list [--arch A] [--json] DB              the tuned rows as a table\n"
-    "  show [--arch A] DB \"PROBLEM\"             every column of a problem's rows\n"
-    "  export [--arch A] [-o FILE] DB           as CSV, the form kept in tuned_configs/\n"
-    "  import [--how keep|imported] --db DB FILE.csv...\n"
-    "                                           CSV into a database, all or nothing (default: imported)\n"
-    "  import --system --db OUT FILE.csv...     makes a read-only system database\n"
-    "  merge --db OUT [--prefer fastest|newest] IN|FILE.csv...\n"
-    "                                           IN's rows into OUT; says who wins each conflict: the better evidence\n"
-    "                                           (measured, imported, provisional, predicted), then the fastest "
-    "(default) "
-    "or the\n"
-    "                                           newest row of a problem, arch, CU count and device\n"
-    "  verify [--arch A] DB                     integrity, schema, and each row against this version's variants\n"
-    "  restamp [--arch A] [--all] DB|FILE.csv...\n"
-    "                                           compiles kernels whose text has changed with their rows' compilers; "
-    "says\n"
-    "                                           which rows are stale, and marks those whose code is the same as "
-    "current\n"
-    "                                           (--all: compiles every row's)\n"
-    "  pack --arch A,... --shapes FILE... [--db DB] [--overlap] [--jobs N] -o PACK\n"
-    "                                           rows and compiled kernels for these GPUs and problems, in one file\n"
-    "  inspect PACK; verify PACK                what is in it; is every byte of it right, and for this build\n"
-    "  unpack -o DIR PACK                       its rows as CSV and its code objects as files, in a new directory\n"
-    "  shapes [--form csv|tunableop] [-o FILE] FILE|DB...\n"
-    "                                           problems of shapes files, logs (RFG_LOG=calls, TunableOp, hipBLASLt) "
-    "and rows\n"
-    "                                           as a shapes file, or as a list for PyTorch to tune offline\n"
-    "  misses [--arch A] DB                     problems that were run without an exact row\n"
-    "  path                                     where the default databases are\n"
-    "  -h, --help  -V, --version                alone, or after a command\n"
-    "Exit status: 0 fine, 1 problems found, 2 bad usage or input.\n";
+enum { MOST_SHAPES = 64 /* of one pack */ };
 
-static const struct {
-    const char *name, *options; /* letters of the long options that it takes */
-    int min, max;
-    int (*run)(const struct options *o);
-} commands[] = {
-    { "list", "aj", 1, 1, cmd_list },
-    { "show", "a", 2, 2, cmd_show },
-    { "export", "ao", 1, 1, cmd_export },
-    { "import", "dws", 1, INT32_MAX, cmd_import },
-    { "merge", "dp", 1, INT32_MAX, cmd_merge },
-    { "verify", "a", 1, 1, cmd_verify },
-    { "restamp", "aA", 1, INT32_MAX, cmd_restamp },
-    { "pack", "aSdJoO", 0, 0, cmd_pack },
-    { "unpack", "o", 1, 1, cmd_unpack },
-    { "inspect", "", 1, 1, cmd_inspect },
-    { "shapes", "fo", 1, INT32_MAX, cmd_shapes },
-    { "misses", "a", 1, 1, cmd_misses },
-    { "path", "", 0, 0, cmd_path },
-};
-#define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
-
-#define MOST_SHAPES 64 /* files of one pack */
-
-static int help(void)
+static bool add_shapes(void *options, const char *value)
 {
-    fputs(usage, stdout);
-    return FINE;
+    struct options *o = options;
+    if (o->n_shapes == MOST_SHAPES) {
+        fprintf(stderr, "rfg-db: --shapes: must be there at most %d times\n", MOST_SHAPES);
+        return false;
+    }
+    o->shapes[o->n_shapes++] = value;
+    return true;
 }
 
-static int version(void)
+#define RFG_OPTIONS struct options
+static const struct rfg_option options[] = {
+    { "arch", "A", RFG_TEXT(arch) },
+    { "json", RFG_FLAG(json) },
+    { "output", "FILE", .letter = 'o', RFG_TEXT(out) },
+    { "db", "DB", RFG_TEXT(db) },
+    { "how", "HOW", RFG_CHOICE(how, hows) },
+    { "system", RFG_FLAG(system) },
+    { "prefer", "WHICH", RFG_CHOICE(prefer, preferences) },
+    { "all", RFG_FLAG(all) },
+    { "shapes", "FILE", RFG_CALL(add_shapes) },
+    { "form", "FORM", RFG_CHOICE(form, forms) },
+    { "overlap", RFG_FLAG(overlap) },
+    { "jobs", "N", RFG_REAL(jobs, 1, 1024) },
+    { 0 },
+};
+
+static const struct command {
+    const char *name, *options; /* those that it takes */
+    int min, max;
+    int (*run)(const struct options *o); /* NULL: only --help's, another form of the command */
+    const char *arguments, *help;
+} commands[] = {
+    { "list", "arch json", 1, 1, cmd_list, "[--arch A] [--json] DB", "the tuned rows as a table" },
+    { "show", "arch", 2, 2, cmd_show, "[--arch A] DB \"PROBLEM\"", "every column of a problem's rows" },
+    { "export", "arch output", 1, 1, cmd_export, "[--arch A] [-o FILE] DB", "as CSV, the form kept in tuned_configs/" },
+    { "import", "db how system", 1, INT32_MAX, cmd_import, "[--how keep|imported] --db DB FILE.csv...",
+      "CSV into a database, all or nothing (default: imported)" },
+    { "import", "", 0, 0, NULL, "--system --db OUT FILE.csv...", "makes a read-only system database" },
+    { "merge", "db prefer", 1, INT32_MAX, cmd_merge, "--db OUT [--prefer fastest|newest] IN|FILE.csv...",
+      "IN's rows into OUT; says who wins each conflict: the better evidence\n(measured, imported, provisional, "
+      "predicted), then the fastest (default) or the\nnewest row of a problem, arch, CU count and device" },
+    { "verify", "arch", 1, 1, cmd_verify, "[--arch A] DB",
+      "integrity, schema, and each row against this version's variants" },
+    { "restamp", "arch all", 1, INT32_MAX, cmd_restamp, "[--arch A] [--all] DB|FILE.csv...",
+      "compiles kernels whose text has changed with their rows' compilers; says\nwhich rows are stale, and marks those "
+      "whose code is the same as current\n(--all: compiles every row's)" },
+    { "pack", "arch shapes db jobs output overlap", 0, 0, cmd_pack,
+      "--arch A,... --shapes FILE... [--db DB] [--overlap] [--jobs N] -o PACK",
+      "rows and compiled kernels for these GPUs and problems, in one file" },
+    { "inspect", "", 1, 1, cmd_inspect, "PACK; verify PACK",
+      "what is in it; is every byte of it right, and for this build" },
+    { "unpack", "output", 1, 1, cmd_unpack, "-o DIR PACK",
+      "its rows as CSV and its code objects as files, in a new directory" },
+    { "shapes", "form output", 1, INT32_MAX, cmd_shapes, "[--form csv|tunableop] [-o FILE] FILE|DB...",
+      "problems of shapes files, logs (RFG_LOG=calls, TunableOp, hipBLASLt) and rows\nas a shapes file, or as a list "
+      "for PyTorch to tune offline" },
+    { "misses", "arch", 1, 1, cmd_misses, "[--arch A] DB", "problems that were run without an exact row" },
+    { "path", "", 0, 0, cmd_path, "", "where the default databases are" },
+};
+#define HELP_COLUMN 43
+#define N_COMMANDS  (sizeof(commands) / sizeof(commands[0]))
+
+static void print_help(FILE *f)
 {
-    printf("rfg-db %s\n", rfg_version());
-    return FINE;
+    fputs("usage: rfg-db COMMAND [OPTIONS] ...\n", f);
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        char label[128];
+        snprintf(label, sizeof(label), "%s%s%s", commands[i].name, *commands[i].arguments ? " " : "",
+                 commands[i].arguments);
+        rfg_help_line(f, HELP_COLUMN, label, commands[i].help);
+    }
+    rfg_help_line(f, HELP_COLUMN, "-h, --help  -V, --version", "alone, or after a command");
+    fputs("Exit status: 0 fine, 1 problems found, 2 bad usage or input.\n", f);
+}
+
+/* NULL with a message. */
+static const struct command *find_command(const char *name)
+{
+    for (size_t c = 0; c < N_COMMANDS; c++)
+        if (!strcmp(commands[c].name, name))
+            return &commands[c];
+    if (*name)
+        fprintf(stderr, "rfg-db: command '%s': there is no such command\n", name);
+    print_help(stderr);
+    return NULL;
 }
 
 static int run(int argc, char **argv)
 {
-    static const struct option longs[] = {
-        { "arch", required_argument, NULL, 'a' },
-        { "json", no_argument, NULL, 'j' },
-        { "output", required_argument, NULL, 'o' },
-        { "db", required_argument, NULL, 'd' },
-        { "how", required_argument, NULL, 'w' },
-        { "system", no_argument, NULL, 's' },
-        { "prefer", required_argument, NULL, 'p' },
-        { "help", no_argument, NULL, 'h' },
-        { "version", no_argument, NULL, 'V' },
-        { "all", no_argument, NULL, 'A' },
-        { "shapes", required_argument, NULL, 'S' },
-        { "form", required_argument, NULL, 'f' },
-        { "overlap", no_argument, NULL, 'O' },
-        { "jobs", required_argument, NULL, 'J' },
-        { 0 },
-    };
-    const char *shapes[MOST_SHAPES];
-    struct options o = { .shapes = shapes };
-    size_t c = 0;
-    const char *first = argc > 1 ? argv[1] : "";
-    if (!strcmp(first, "--help") || !strcmp(first, "-h") || !strcmp(first, "help"))
-        return help();
-    if (!strcmp(first, "--version") || !strcmp(first, "-V"))
-        return version();
-    while (argc > 1 && c < N_COMMANDS && strcmp(argv[1], commands[c].name))
-        c++;
-    if (argc < 2 || c == N_COMMANDS) {
-        if (argc > 1)
-            fprintf(stderr, "rfg-db: command '%s': there is no such command\n", argv[1]);
-        fputs(usage, stderr);
-        return BAD_USAGE;
-    }
     static char self[] = "rfg-db"; /* getopt's messages begin with it */
-    argc--;
-    argv++;
-    argv[0] = self;
-    for (int opt; (opt = getopt_long(argc, argv, "o:hV", longs, NULL)) != -1;) {
-        if (opt == 'h')
-            return help();
-        if (opt == 'V')
-            return version();
-        if (opt == '?')
-            return BAD_USAGE; /* getopt has said why */
-        if (!strchr(commands[c].options, opt)) {
-            fprintf(stderr, "rfg-db: %s does not take %s: see rfg-db --help\n", commands[c].name, argv[optind - 1]);
-            return BAD_USAGE;
-        }
-        bool ok = true;
-        switch (opt) {
-        case 'a':
-            o.arch = optarg;
-            break;
-        case 'j':
-            o.json = true;
-            break;
-        case 'o':
-            o.out = optarg;
-            break;
-        case 'd':
-            o.db = optarg;
-            break;
-        case 's':
-            o.system = true;
-            break;
-        case 'A':
-            o.all = true;
-            break;
-        case 'O':
-            o.overlap = true;
-            break;
-        case 'S':
-            if (o.n_shapes == MOST_SHAPES) {
-                fprintf(stderr, "rfg-db: --shapes: must be there at most %d times\n", MOST_SHAPES);
-                return BAD_USAGE;
-            }
-            shapes[o.n_shapes++] = optarg;
-            break;
-        case 'J':
-            o.jobs = atoi(optarg);
-            if (o.jobs < 1 || o.jobs > 1024) {
-                fprintf(stderr, "rfg-db: --jobs '%s': must be a number from 1 to 1024\n", optarg);
-                return BAD_USAGE;
-            }
-            break;
-        case 'f':
-            o.tunableop = !strcmp(optarg, "tunableop");
-            ok = o.tunableop || !strcmp(optarg, "csv");
-            break;
-        case 'w':
-            o.keep_how = !strcmp(optarg, "keep");
-            ok = o.keep_how || !strcmp(optarg, "imported");
-            break;
-        case 'p':
-            o.newest = !strcmp(optarg, "newest");
-            ok = o.newest || !strcmp(optarg, "fastest");
-            break;
-        }
-        if (!ok) {
-            fprintf(stderr, "rfg-db: --%s '%s': must be %s\n",
-                    opt == 'w'   ? "how"
-                    : opt == 'f' ? "form"
-                                 : "prefer",
-                    optarg,
-                    opt == 'w'   ? "keep or imported"
-                    : opt == 'f' ? "csv or tunableop"
-                                 : "fastest or newest");
-            return BAD_USAGE;
-        }
+    const char *shapes[MOST_SHAPES], *name = argc > 1 ? argv[1] : "";
+    struct options o = { .shapes = shapes, .how = IMPORTED };
+    int first = 0;
+    if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) {
+        print_help(stdout);
+        return FINE;
     }
-    o.argc = argc - optind;
-    o.argv = argv + optind;
-    if (o.argc < commands[c].min || o.argc > commands[c].max) {
-        fprintf(stderr, "rfg-db: %s: %d arguments: must be %d%s: see rfg-db --help\n", commands[c].name, o.argc,
-                commands[c].min, commands[c].max > commands[c].min ? " or more" : "");
+    if (!strcmp(name, "--version") || !strcmp(name, "-V")) {
+        printf("rfg-db %s\n", rfg_version());
+        return FINE;
+    }
+    const struct command *c = find_command(name);
+    if (!c)
+        return BAD_USAGE;
+    argv[1] = self;
+    const struct rfg_command_line line = {
+        .program = self, .options = options, .help = print_help, .command = c->name, .takes = c->options
+    };
+    int code = rfg_options_parse(&line, argc - 1, argv + 1, &o, &first);
+    if (code >= 0)
+        return code;
+    o.argc = argc - 1 - first;
+    o.argv = argv + 1 + first;
+    if (o.argc < c->min || o.argc > c->max) {
+        fprintf(stderr, "rfg-db: %s: %d arguments: must be %d%s: see rfg-db --help\n", c->name, o.argc, c->min,
+                c->max > c->min ? " or more" : "");
         return BAD_USAGE;
     }
-    return commands[c].run(&o);
+    return c->run(&o);
 }
 
 int main(int argc, char **argv)

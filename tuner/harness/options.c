@@ -4,7 +4,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <getopt.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,16 +18,16 @@ static bool is_end(const struct rfg_option *o)
 
 /* ---- help -------------------------------------------------------------------------------------------------------- */
 
-void rfg_help_line(int column, const char *label, const char *text)
+void rfg_help_line(FILE *f, int column, const char *label, const char *text)
 {
-    int at = printf("  %s", label);
+    int at = fprintf(f, "  %s", label);
     if (at > column - 2) {
-        putchar('\n');
+        fputc('\n', f);
         at = 0;
     }
     for (; *text; at = 0) {
         int n = (int)strcspn(text, "\n");
-        printf("%*s%.*s\n", column - at, "", n, text);
+        fprintf(f, "%*s%.*s\n", column - at, "", n, text);
         text += n + (text[n] == '\n');
     }
 }
@@ -46,7 +45,7 @@ void rfg_options_help(const struct rfg_command_line *line)
             strcat(letter, ", ");
         snprintf(label, sizeof(label), "%s%s%s%s%s", o->letter ? letter : "", o->name ? "--" : "",
                  o->name ? o->name : "", o->value ? " " : "", o->value ? o->value : "");
-        rfg_help_line(line->column, label, o->help);
+        rfg_help_line(stdout, line->column, label, o->help);
     }
     fputs(line->after, stdout);
 }
@@ -141,7 +140,7 @@ int rfg_options_parse(const struct rfg_command_line *line, int argc, char **argv
     }
     for (int c; (c = getopt_long(argc, argv, letters, longs, NULL)) != -1;) {
         if (c == 'h') {
-            line->help ? line->help() : rfg_options_help(line);
+            line->help ? line->help(stdout) : rfg_options_help(line);
             return 0;
         }
         if (c == 'V') {

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 enum rfg_option_kind {
     RFG_OPTION_FLAG,   /* bool */
@@ -47,14 +48,14 @@ struct rfg_command_line {
     const char *program, *before, *after; /* its name; --help's text around the options */
     int column;                           /* where --help's explanations begin */
     const struct rfg_option *options;     /* one without name, letter and help ends them; -h and -V are not in it */
-    void (*help)(void);                   /* NULL: rfg_options_help() */
+    void (*help)(FILE *f);                /* NULL: rfg_options_help() */
     const char *hint;                     /* printed after getopt's complaints; NULL: nothing */
     bool bare;                            /* messages have values without quotes */
     const char *command, *takes;          /* of its options this command takes these, between spaces; NULL: all */
 };
 
 /* A line of --help; newlines in the text go on at the column. */
-void rfg_help_line(int column, const char *label, const char *text);
+void rfg_help_line(FILE *f, int column, const char *label, const char *text);
 void rfg_options_help(const struct rfg_command_line *line);
 
 /* -1: go on, argv[*first] is the first argument that isn't an option. Else the exit code: 0 after --help and --version,
