@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * How fast the emulator is: rfg-emu bench. */
-#include "emu_bench.h"
+#include "emu_tool.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -144,7 +144,7 @@ static int bench_arch(const char *arch)
     return !ok;
 }
 
-int emu_bench(char **archs, int n)
+int tool_bench(char **archs, int n)
 {
     static char *const usual[] = { "gfx90a", "gfx942", "gfx1100" };
     int status = 0;
