@@ -2,7 +2,6 @@
  *
  * rfg-compile: compiles the kernels of a problem for any architecture, with or without such a GPU; and, as
  * rfg-compile --worker, the child process that the tuner and rfg_prepare_from_csv() compile in. */
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,25 +11,8 @@
 #include "dispatch/context.h"
 #include "dispatch/jit/jit_internal.h"
 #include "base/util.h"
+#include "tuner/harness/options.h"
 #include "tuner/harness/output.h"
-
-static const char usage[] =
-    "usage: rfg-compile --arch ARCH --problem PROBLEM [--variant VARIANT] [options]\n"
-    "       rfg-compile --list-targets\n"
-    "\n"
-    "Compiles one variant, or all that are listed for the problem, and says what each took.\n"
-    "\n"
-    "  --arch ARCH        gfx942, gfx90a:104 (with a CU count), sm_90, ...\n"
-    "  --problem PROBLEM  e.g. \"gemm bf16,bf16->bf16 M=8 N=2112 K=7168\"\n"
-    "  --variant VARIANT  e.g. \"gemm_skinny{...}\", all its parameters given; or a name: all of its parameter sets\n"
-    "  --provider NAME    hiprtc, nvrtc, clang or ziglang, not the first that knows the target\n"
-    "  -o FILE            write the code object\n"
-    "  --source           print the expanded source instead of compiling it\n"
-    "  --list-targets     which compilers are here, and which of the usual targets each knows\n"
-    "  --worker           serve compile requests on a socket at fd 0\n"
-    "  --first-run NAME   use a vendor's library for the first time, on --device, with NAME=VALUE... set: what the\n"
-    "                     library does the first time may end the process\n"
-    "  -h, --help         -V, --version\n";
 
 struct job {
     struct rfg_device dev;
@@ -182,79 +164,85 @@ static int first_run(const char *variant, const char *device, char *const *setti
     return st != RFG_OK;
 }
 
+/* ---- the command line -------------------------------------------------------------------------------------------- */
+
+struct options {
+    const char *arch, *problem, *variant, *output, *first_run, *device;
+    bool source, list_targets, worker;
+};
+
+static bool take_provider(void *options, const char *value)
+{
+    (void)options;
+    if (rfg_jit_provider_find(value))
+        return setenv("RFG_JIT", value, 1) == 0;
+    bad("--provider %s: %s", value, "must be hiprtc, nvrtc, clang or ziglang");
+    return false;
+}
+
+#define RFG_OPTIONS struct options
+static const struct rfg_option table[] = {
+    { "arch", "ARCH", "gfx942, gfx90a:104 (with a CU count), sm_90, ...", RFG_TEXT(arch) },
+    { "problem", "PROBLEM", "e.g. \"gemm bf16,bf16->bf16 M=8 N=2112 K=7168\"", RFG_TEXT(problem) },
+    { "variant", "VARIANT", "e.g. \"gemm_skinny{...}\", all its parameters given; or a name: all of its parameter sets",
+      RFG_TEXT(variant) },
+    { "provider", "NAME", "hiprtc, nvrtc, clang or ziglang, not the first that knows the target",
+      RFG_CALL(take_provider) },
+    { NULL, "FILE", "write the code object", .letter = 'o', RFG_TEXT(output) },
+    { "source", NULL, "print the expanded source instead of compiling it", RFG_FLAG(source) },
+    { "list-targets", NULL, "which compilers are here, and which of the usual targets each knows",
+      RFG_FLAG(list_targets) },
+    { "worker", NULL, "serve compile requests on a socket at fd 0", RFG_FLAG(worker) },
+    { "first-run", "NAME",
+      "use a vendor's library for the first time, on --device, with NAME=VALUE... set: what the\nlibrary does the "
+      "first time may end the process",
+      RFG_TEXT(first_run) },
+    { "device", "D", NULL, RFG_TEXT(device) },
+    { 0 },
+};
+
+static const struct rfg_command_line command_line = {
+    .program = "rfg-compile",
+    .before = "usage: rfg-compile --arch ARCH --problem PROBLEM [--variant VARIANT] [options]\n"
+              "       rfg-compile --list-targets\n"
+              "\n"
+              "Compiles one variant, or all that are listed for the problem, and says what each took.\n"
+              "\n",
+    .after = "  -h, --help         -V, --version\n",
+    .column = 21,
+    .options = table,
+    .hint = "rfg-compile --help lists the options\n",
+};
+
 static int run(int argc, char **argv)
 {
-    enum { ARCH = 256, PROBLEM, VARIANT, PROVIDER, SOURCE, LIST, WORKER, FIRST_RUN, DEVICE };
-    static const struct option options[] = {
-        { "arch", required_argument, NULL, ARCH },       { "problem", required_argument, NULL, PROBLEM },
-        { "variant", required_argument, NULL, VARIANT }, { "provider", required_argument, NULL, PROVIDER },
-        { "source", no_argument, NULL, SOURCE },         { "list-targets", no_argument, NULL, LIST },
-        { "worker", no_argument, NULL, WORKER },         { "first-run", required_argument, NULL, FIRST_RUN },
-        { "device", required_argument, NULL, DEVICE },   { "help", no_argument, NULL, 'h' },
-        { "version", no_argument, NULL, 'V' },           { 0 }
-    };
-    struct job job = { 0 };
+    struct options o = { 0 };
     struct rfg_reason why = { "" };
-    const char *arch = NULL, *problem = NULL, *variant = NULL, *first = NULL, *device = NULL;
-    for (int c; (c = getopt_long(argc, argv, "o:hV", options, NULL)) != -1;) {
-        switch (c) {
-        case ARCH:
-            arch = optarg;
-            break;
-        case PROBLEM:
-            problem = optarg;
-            break;
-        case VARIANT:
-            variant = optarg;
-            break;
-        case PROVIDER:
-            if (!rfg_jit_provider_find(optarg))
-                return bad("--provider %s: %s", optarg, "must be hiprtc, nvrtc, clang or ziglang");
-            setenv("RFG_JIT", optarg, 1);
-            break;
-        case 'o':
-            job.output = optarg;
-            break;
-        case SOURCE:
-            job.source = true;
-            break;
-        case LIST:
-            return list_targets();
-        case WORKER:
-            return rfg_jit_worker_main();
-        case FIRST_RUN:
-            first = optarg;
-            break;
-        case DEVICE:
-            device = optarg;
-            break;
-        case 'h':
-            fputs(usage, stdout);
-            return 0;
-        case 'V':
-            printf("rfg-compile %s\n", rfg_version());
-            return 0;
-        default:
-            fputs("rfg-compile --help lists the options\n", stderr);
-            return 2;
-        }
-    }
-    if (first)
-        return device ? first_run(first, device, argv + optind) : bad("--%s is missing; %s", "device", "amd:0");
-    if (optind < argc)
-        return bad("%s: %s", argv[optind], "not an option; a problem goes to --problem");
-    if (!arch || !problem)
-        return bad("--%s is missing; %s", arch ? "problem" : "arch", "rfg-compile --help shows an example");
-    if (!rfg_device_imagine(&job.dev, arch))
-        return bad("--arch %s: %s", arch, "not an architecture that rfg knows");
-    if (!rfg_problem_parse(&job.prob, problem, &why))
-        return bad("--problem \"%s\": %s", problem, why.text);
-    bool one = variant && strchr(variant, '{');
+    int first = 0, code = rfg_options_parse(&command_line, argc, argv, &o, &first);
+    if (code >= 0)
+        return code;
+    if (o.list_targets)
+        return list_targets();
+    if (o.worker)
+        return rfg_jit_worker_main();
+    struct job job = { .output = o.output, .source = o.source };
+    if (o.first_run)
+        return o.device ? first_run(o.first_run, o.device, argv + first)
+                        : bad("--%s is missing; %s", "device", "amd:0");
+    if (first < argc)
+        return bad("%s: %s", argv[first], "not an option; a problem goes to --problem");
+    if (!o.arch || !o.problem)
+        return bad("--%s is missing; %s", o.arch ? "problem" : "arch", "rfg-compile --help shows an example");
+    if (!rfg_device_imagine(&job.dev, o.arch))
+        return bad("--arch %s: %s", o.arch, "not an architecture that rfg knows");
+    if (!rfg_problem_parse(&job.prob, o.problem, &why))
+        return bad("--problem \"%s\": %s", o.problem, why.text);
+    bool one = o.variant && strchr(o.variant, '{');
     if (job.output && !one)
         return bad("-o %s: %s", job.output, "only with one --variant \"name{all parameters}\"");
     if (!rfg_output_check("rfg-compile", "-o", job.output))
         return 2;
-    return one ? compile_chosen(&job, variant) : compile_all(&job, variant);
+    return one ? compile_chosen(&job, o.variant) : compile_all(&job, o.variant);
 }
 
 int main(int argc, char **argv)

@@ -3,7 +3,6 @@
  * rfg-info: what rfg finds on this machine, and what is missing. Collected into JSON first; the text for people is
  * printed from it, so that the two never differ. */
 #include <errno.h>
-#include <getopt.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,21 +16,9 @@
 #include "base/rocm.h"
 #include "base/util.h"
 #include "ops/gemm/vendor/vendor.h"
+#include "tuner/harness/options.h"
 #include "tuner/harness/output.h"
 #include "rfg/rfg.h"
-
-static const char usage[] =
-    "usage: rfg-info [--json]\n"
-    "       rfg-info --keys [OPERATOR]\n"
-    "\n"
-    "Says what rfg finds on this machine: platforms, their devices and what hides them, compilers,\n"
-    "ROCm's libraries, the tuned database and the cache of compiled kernels; and for what is\n"
-    "missing, what to do.\n"
-    "\n"
-    "  --json           for programs\n"
-    "  --keys           of problem strings, in place of that: what operators know, and what it means\n"
-    "  -h, --help       this text\n"
-    "  -V, --version    rfg's version\n";
 
 /* ---- collecting ---------------------------------------------------------------------------------------------- */
 
@@ -417,38 +404,45 @@ static int list_keys(const char *name)
     return 0;
 }
 
+/* ---- the command line -------------------------------------------------------------------------------------------- */
+
+struct options {
+    bool json, keys;
+};
+
+#define RFG_OPTIONS struct options
+static const struct rfg_option table[] = {
+    { "json", NULL, "for programs", RFG_FLAG(json) },
+    { "keys", NULL, "of problem strings, in place of that: what operators know, and what it means", RFG_FLAG(keys) },
+    { 0 },
+};
+
+static const struct rfg_command_line command_line = {
+    .program = "rfg-info",
+    .before = "usage: rfg-info [--json]\n"
+              "       rfg-info --keys [OPERATOR]\n"
+              "\n"
+              "Says what rfg finds on this machine: platforms, their devices and what hides them, compilers,\n"
+              "ROCm's libraries, the tuned database and the cache of compiled kernels; and for what is\n"
+              "missing, what to do.\n"
+              "\n",
+    .after = "  -h, --help       this text\n"
+             "  -V, --version    rfg's version\n",
+    .column = 19,
+    .options = table,
+    .hint = "rfg-info --help lists the options\n",
+};
+
 static int run(int argc, char **argv)
 {
-    enum { JSON = 256, KEYS };
-    static const struct option options[] = { { "json", no_argument, NULL, JSON },
-                                             { "keys", no_argument, NULL, KEYS },
-                                             { "help", no_argument, NULL, 'h' },
-                                             { "version", no_argument, NULL, 'V' },
-                                             { 0 } };
-    bool json = false, keys = false;
-    for (int c; (c = getopt_long(argc, argv, "hV", options, NULL)) != -1;) {
-        switch (c) {
-        case JSON:
-            json = true;
-            break;
-        case KEYS:
-            keys = true;
-            break;
-        case 'h':
-            fputs(usage, stdout);
-            return 0;
-        case 'V':
-            printf("rfg-info %s\n", rfg_version());
-            return 0;
-        default:
-            fputs("rfg-info --help lists the options\n", stderr);
-            return 2;
-        }
-    }
-    if (keys && optind + 1 >= argc)
-        return list_keys(argv[optind]);
-    if (optind < argc) {
-        fprintf(stderr, "rfg-info: %s: not an option; rfg-info --help lists them\n", argv[optind]);
+    struct options o = { 0 };
+    int first = 0, code = rfg_options_parse(&command_line, argc, argv, &o, &first);
+    if (code >= 0)
+        return code;
+    if (o.keys && first + 1 >= argc)
+        return list_keys(argv[first]);
+    if (first < argc) {
+        fprintf(stderr, "rfg-info: %s: not an option; rfg-info --help lists them\n", argv[first]);
         return 2;
     }
     json_t *info = collect();
@@ -456,7 +450,7 @@ static int run(int argc, char **argv)
         fputs("rfg-info: out of memory\n", stderr);
         return 1;
     }
-    if (json) {
+    if (o.json) {
         json_dumpf(info, stdout, JSON_INDENT(2));
         printf("\n");
     } else {
