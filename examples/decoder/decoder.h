@@ -7,13 +7,15 @@
  *   shapes.c    the built-in shapes
  *   weights.c   tensors by name: safetensors files, or random numbers
  *   model.c     the weights in device memory, projections joined, tables of rotary angles
+ *   load.c      how they get there
  *   experts.c   those of a layer's experts, one after the other
  *   cache.c     one paged cache for all sequences: which blocks are whose
  *   ops.c       rfg_op_* as the layers call them
  *   step.c      the layers: prefill of a chunk, decode of one token a sequence, and its graph
  *   generate.c  the continuous batch: sequences join, are prefilled, decode, leave
  *   ladder.c    what each step towards speed gains
- *   main.c      options
+ *   options.c   the command line
+ *   main.c      the program
  *   util.c      errors, clock
  *
  * Whatever goes wrong ends the program with one line: die(). */
@@ -81,8 +83,7 @@ struct config {
 
 /* folder/config.json */
 void config_read(struct config *c, const char *folder);
-extern const char config_builtins[]; /* their names */
-/* One of them, of so many layers; 0: all. */
+/* A built-in shape, of so many layers; 0: all. */
 void config_builtin(struct config *c, const char *name, int64_t layers);
 /* What the operators can't take ends the program. where: the file, or the option. */
 void config_check(const struct config *c, const char *where);
@@ -118,7 +119,7 @@ void weights_floats(struct weights *w, const char *name, int64_t rows, int64_t c
 void weights_bytes(struct weights *w, const char *name, const char *dtype, int ndim, const int64_t *shape,
                    int64_t first, int64_t count, uint8_t *to);
 
-/* ---- model.c ---------------------------------------------------------------------------------------------------- */
+/* ---- model.c, load.c --------------------------------------------------------------------------------------------- */
 
 struct layer {
     void *attention_norm, *qkv, *q_norm, *k_norm, *o, *mlp_norm, *gate_up, *down;

@@ -24,7 +24,10 @@ const char *load_name(struct loader *l, int64_t layer, const char *part);
 void load_copy(struct loader *l, void *to, const void *from, size_t bytes, rfg_copy_kind kind);
 /* A tensor of 16-bit numbers, cols 0: of one dimension, where `to` is; NULL: nowhere yet. mean, spread: if random. */
 void load_at(struct loader *l, char *to, const char *name, int64_t rows, int64_t cols, double mean, double spread);
-/* The same into the arena. A matrix is such that its products with activations of size 1 have size 1, if random. */
+/* The same into the arena, right behind what is there. */
+void load_more(struct loader *l, const char *name, int64_t rows, int64_t cols, double mean, double spread);
+/* The same, aligned; where it is. A matrix is such that its products with activations of size 1 have size 1, if random.
+ */
 void *load_vector(struct loader *l, const char *name, int64_t n, double mean, double spread);
 void *load_matrix(struct loader *l, const char *name, int64_t rows, int64_t cols);
 /* n numbers as fp32, at most PIECE / 2. */

@@ -10,58 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-void *arena_take(struct arena *a, size_t bytes)
-{
-    a->used = (a->used + 255) / 256 * 256;
-    void *at = a->base ? a->base + a->used : NULL;
-    a->used += bytes;
-    return at;
-}
-
 /* ---- loading --------------------------------------------------------------------------------------------------------
  */
-
-void load_copy(struct loader *l, void *to, const void *from, size_t bytes, rfg_copy_kind kind)
-{
-    CHECK(rfg_device_copy(l->ctx, to, from, bytes, kind, NULL));
-    CHECK(rfg_stream_sync(l->ctx, NULL));
-}
-
-void load_at(struct loader *l, char *to, const char *name, int64_t rows, int64_t cols, double mean, double spread)
-{
-    int64_t n = rows * (cols ? cols : 1);
-    for (int64_t at = 0, count; to && at < n; at += count) {
-        count = n - at < PIECE ? n - at : PIECE;
-        weights_get(l->w, name, rows, cols, mean, spread, at, count, l->piece);
-        load_copy(l, to + (size_t)at * sizeof(*l->piece), l->piece, (size_t)count * sizeof(*l->piece),
-                  RFG_HOST_TO_DEVICE);
-    }
-}
-
-/* rows x cols more elements, or a vector (cols 0), into the arena. */
-static void load(struct loader *l, const char *name, int64_t rows, int64_t cols, double mean, double spread)
-{
-    char *to = l->arena.base ? l->arena.base + l->arena.used : NULL;
-    l->arena.used += (size_t)(rows * (cols ? cols : 1)) * sizeof(*l->piece);
-    load_at(l, to, name, rows, cols, mean, spread);
-}
-
-void *load_vector(struct loader *l, const char *name, int64_t n, double mean, double spread)
-{
-    void *at = arena_take(&l->arena, 0);
-    load(l, name, n, 0, mean, spread);
-    return at;
-}
-
-void *load_floats(struct loader *l, const char *name, int64_t n, double mean, double spread)
-{
-    float *to = arena_take(&l->arena, (size_t)n * sizeof(*to));
-    if (to) {
-        weights_floats(l->w, name, n, 0, mean, spread, (float *)l->piece);
-        load_copy(l, to, l->piece, (size_t)n * sizeof(*to), RFG_HOST_TO_DEVICE);
-    }
-    return to;
-}
 
 /* Rows of two matrices in turn. */
 static void *interleaved(struct loader *l, const char *first, const char *second, int64_t rows, int64_t cols)
@@ -83,23 +33,9 @@ static void *interleaved(struct loader *l, const char *first, const char *second
     return to;
 }
 
-void *load_matrix(struct loader *l, const char *name, int64_t rows, int64_t cols)
-{
-    void *at = arena_take(&l->arena, 0);
-    load(l, name, rows, cols, 0, sqrt(3.0 / (double)cols));
-    return at;
-}
-
 static void *norm(struct loader *l, const char *name, int64_t n)
 {
     return load_vector(l, name, n, l->m->c.gemma ? 0 : 1, 0.1);
-}
-
-/* The name of a part of a layer. */
-const char *load_name(struct loader *l, int64_t layer, const char *part)
-{
-    snprintf(l->name, sizeof(l->name), "model.layers.%lld.%s", (long long)layer, part);
-    return l->name;
 }
 
 static void load_attention(struct loader *l, int64_t i)
@@ -111,8 +47,8 @@ static void load_attention(struct loader *l, int64_t i)
 #define NAMED(part) load_name(l, i, part)
     to->attention_norm = norm(l, NAMED("input_layernorm.weight"), c->hidden);
     to->qkv = load_matrix(l, NAMED("self_attn.q_proj.weight"), q, c->hidden);
-    load(l, NAMED("self_attn.k_proj.weight"), kv, c->hidden, 0, spread);
-    load(l, NAMED("self_attn.v_proj.weight"), kv, c->hidden, 0, spread);
+    load_more(l, NAMED("self_attn.k_proj.weight"), kv, c->hidden, 0, spread);
+    load_more(l, NAMED("self_attn.v_proj.weight"), kv, c->hidden, 0, spread);
     if (c->qk_norm) {
         to->q_norm = norm(l, NAMED("self_attn.q_norm.weight"), c->head_dim);
         to->k_norm = norm(l, NAMED("self_attn.k_norm.weight"), c->head_dim);
@@ -120,8 +56,8 @@ static void load_attention(struct loader *l, int64_t i)
     to->o = load_matrix(l, NAMED("self_attn.o_proj.weight"), c->hidden, q);
     if (c->gpt_oss) {
         to->qkv_bias = load_vector(l, NAMED("self_attn.q_proj.bias"), q, 0, 0.1);
-        load(l, NAMED("self_attn.k_proj.bias"), kv, 0, 0, 0.1);
-        load(l, NAMED("self_attn.v_proj.bias"), kv, 0, 0, 0.1);
+        load_more(l, NAMED("self_attn.k_proj.bias"), kv, 0, 0, 0.1);
+        load_more(l, NAMED("self_attn.v_proj.bias"), kv, 0, 0, 0.1);
         to->o_bias = load_vector(l, NAMED("self_attn.o_proj.bias"), c->hidden, 0, 0.1);
         to->sinks = load_floats(l, NAMED("self_attn.sinks"), c->heads, 0, 1);
     }
