@@ -153,15 +153,6 @@ static bool codes_valid(const struct rfg_problem *prob, struct rfg_reason *why)
     return true;
 }
 
-bool gemm_ends_plain(const struct rfg_problem *prob, struct rfg_reason *why)
-{
-    if (!gemm_has_one_w(prob, why))
-        return false;
-    if (prob->v[GEMM_RESIDUAL])
-        return rfg_refuse(why, "residual=1: it adds none");
-    return !prob->v[GEMM_GATED] || rfg_refuse(why, "act=%s: it has none", act_names[prob->v[GEMM_GATED]]);
-}
-
 /* The scales and columns that W's format asks for. */
 static bool w_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 {

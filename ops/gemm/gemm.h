@@ -73,18 +73,6 @@ static inline bool gemm_halves(const struct rfg_problem *prob)
     return prob->v[GEMM_GATED] && prob->v[GEMM_GATES] == RFG_GATES_HALVES;
 }
 
-/* Is it a product with one w? Says why not. */
-static inline bool gemm_has_one_w(const struct rfg_problem *prob, struct rfg_reason *why)
-{
-    return !prob->v[GEMM_EXPERTS] ||
-           rfg_refuse(why, "experts=%lld: must be 0, it multiplies by one w", (long long)prob->v[GEMM_EXPERTS]);
-}
-/* And are its rows those that kernels number so? */
-static inline bool gemm_has_plain_rows(const struct rfg_problem *prob, struct rfg_reason *why)
-{
-    return gemm_has_one_w(prob, why) &&
-           (!gemm_halves(prob) || rfg_refuse(why, "gates=halves: must be interleaved, rows of gate and up take turns"));
-}
 /* Rows of all experts' w. */
 static inline int64_t gemm_w_rows(const struct rfg_problem *prob)
 {
@@ -115,10 +103,22 @@ void gemm_cost(const struct rfg_problem *prob, double *bytes, double *flops);
 /* Tiles of tile_m rows that a grouped product has at most. */
 int64_t gemm_most_tiles(const struct rfg_problem *prob, int tile_m);
 
-/* slots.c: what a product whose rows are summed by token may be; does a kernel that stores all rows do (says why not);
- * bytes of workspace for them. */
+/* What becomes of a product, beside its store with a bias (ends.c). A variant says which it has. */
+enum gemm_end {
+    GEMM_END_RESIDUAL = 1 << 0,
+    GEMM_END_ACT = 1 << 1,     /* of gate and up, whose rows of w take turns, */
+    GEMM_END_HALVES = 1 << 2,  /* or are all gates, then all ups */
+    GEMM_END_CODES = 1 << 3,   /* y is of codes */
+    GEMM_END_EXPERTS = 1 << 4, /* rows of y have a w each, and perhaps a weight */
+    GEMM_END_SLOTS = 1 << 5,   /* they are summed by token */
+    GEMM_ENDS_ALL = (1 << 6) - 1
+};
+unsigned gemm_ends_asked(const struct rfg_problem *prob);
+/* Are those that the problem asks for among them? Says why not. */
+bool gemm_takes_ends(const struct rfg_problem *prob, unsigned has, struct rfg_reason *why);
+
+/* What a product whose rows are summed by token may be, and bytes of workspace for them. */
 bool gemm_slots_valid(const struct rfg_problem *prob, struct rfg_reason *why);
-bool gemm_keeps_rows(const struct rfg_problem *prob, struct rfg_reason *why);
 size_t gemm_slot_bytes(const struct rfg_problem *prob);
 
 /* Are x and w codes, of 8 bits or (mx formats alone) e2m1? */
@@ -181,9 +181,6 @@ static inline int64_t gemm_y_cols(const struct rfg_problem *prob)
 {
     return prob->v[GEMM_N] / (prob->v[GEMM_GATED] ? 2 : 1);
 }
-
-/* Is it one w's product with no residual and no activation, which kernels of ours alone know? Says why not. */
-bool gemm_ends_plain(const struct rfg_problem *prob, struct rfg_reason *why);
 
 /* A format of W, other than X's, that gpu/load.h has a loader for, which gemm_portable and gemm_skinny then take.
  * gemm_cpu_portable decodes any of them by ops/format.c. */

@@ -116,7 +116,7 @@ static bool skinny_supports(const struct rfg_device *dev, const struct rfg_probl
         return rfg_refuse(why, "x is %s: must be bf16, f16 or f32, or w e2m1",
                           rfg_dtype_name((rfg_dtype)prob->dtype[0]));
     if (!is_gpu(dev, why) || !gemm_has_loader(prob, why) || !reads_chunks(prob, why) || !reads_rows(prob, why) ||
-        !gemm_keeps_rows(prob, why))
+        !gemm_takes_ends(prob, GEMM_ENDS_ALL & ~GEMM_END_SLOTS, why))
         return false;
     int64_t rows = gemm_as_plain(prob).v[GEMM_M];
     if (rows > SKINNY_MAX_M)
@@ -283,7 +283,8 @@ static const struct rfg_param skinny_asm_params[] = {
 
 static bool skinny_asm_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    return gemm_has_one_w(prob, why) && rfg_asm_supports(&gemm_skinny_mma_asm, dev, prob, why);
+    return gemm_takes_ends(prob, GEMM_END_RESIDUAL | GEMM_END_ACT | GEMM_END_HALVES | GEMM_END_CODES, why) &&
+           rfg_asm_supports(&gemm_skinny_mma_asm, dev, prob, why);
 }
 
 /* Matrix instructions take four rows of W and four of X. */
@@ -397,7 +398,8 @@ static const struct rfg_param mma_params[] = {
 
 static bool mma_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    return takes_mma_16(dev, prob, why) && reads_rows(prob, why) && gemm_has_plain_rows(prob, why);
+    return takes_mma_16(dev, prob, why) && reads_rows(prob, why) &&
+           gemm_takes_ends(prob, GEMM_END_RESIDUAL | GEMM_END_ACT | GEMM_END_CODES, why);
 }
 
 /* What splitk_mma.hip derives from its macros. */

@@ -65,7 +65,7 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     int pieces = dev->wave_size == 64 ? 1 : rdna3 ? 4 : 2; /* 16-byte loads of a fragment */
     s.twice = rdna3;
     bool codes = gemm_is_codes(prob), blocks = gemm_scales(prob) == GEMM_SCALES_BLOCKS;
-    s.epilogue = !gemm_ends_plain(prob, NULL) || codes;
+    s.epilogue = (gemm_ends_asked(prob) & ~GEMM_END_CODES) || codes;
     s.scales = blocks ? (gemm_halves(prob) && !rdna3 ? 2 : 1) + s.frags_m : 0;
     s.loads = pieces * (p[P_FRAGS_N] + step_frags(prob) * s.frags_m);
     if (has_wide_mma(dev, prob)) {

@@ -31,7 +31,7 @@ struct shape {
 static int most_registers(const struct rfg_device *dev, const struct rfg_problem *prob, int threads)
 {
     int decoding = gemm_is_codes(prob) && !(dev->features & RFG_FEATURE_CLUSTER) ? 48 : 0; /* without instructions */
-    bool plain = gemm_ends_plain(prob, NULL) && !gemm_y_is_codes(prob);
+    bool plain = !gemm_ends_asked(prob);
     return register_limit(dev, threads) - (plain ? 0 : 8) - decoding;
 }
 
@@ -76,6 +76,9 @@ static struct shape shape_of(const struct rfg_problem *prob, const int *p)
     return s;
 }
 
+/* What its epilogue does. */
+#define ENDS (GEMM_ENDS_ALL & ~GEMM_END_SLOTS)
+
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
     if (dev->platform != RFG_PLATFORM_NVIDIA)
@@ -84,7 +87,7 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
         return rfg_refuse(why, "K=%" PRId64 ": must be a multiple of %d with x_per=group", prob->v[GEMM_K],
                           PREPACK4_COLS);
     struct rfg_problem plain = gemm_as_plain(prob);
-    return gemm_keeps_rows(prob, why) && takes_mma_or_4_bits(dev, prob, why) && few_rows(&plain, 128, why) &&
+    return gemm_takes_ends(prob, ENDS, why) && takes_mma_or_4_bits(dev, prob, why) && few_rows(&plain, 128, why) &&
            halves_in_blocks(prob, why);
 }
 

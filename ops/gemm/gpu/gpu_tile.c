@@ -70,13 +70,16 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     return s;
 }
 
+/* What its epilogue does. */
+#define ENDS (GEMM_ENDS_ALL & ~GEMM_END_SLOTS)
+
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
     int64_t rows = gemm_as_plain(prob).v[GEMM_M];
     if (rows < LEAST_M && !prob->v[GEMM_INVARIANT])
         return rfg_refuse(why, "M=%" PRId64 ": must be at least %d, others read W in fewer instructions", rows,
                           LEAST_M);
-    if (!gemm_keeps_rows(prob, why) || !halves_in_blocks(prob, why))
+    if (!gemm_takes_ends(prob, ENDS, why) || !halves_in_blocks(prob, why))
         return false;
     if (!sums_fit(dev, prob, why))
         return false;

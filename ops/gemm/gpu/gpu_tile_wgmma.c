@@ -90,6 +90,9 @@ static bool takes_w4(const struct rfg_device *dev, const struct rfg_problem *pro
     return takes_mma_or_4_bits(dev, prob, why);
 }
 
+/* What its epilogue does. */
+#define ENDS (GEMM_ENDS_ALL & ~GEMM_END_SLOTS)
+
 /* least, most: rows; beyond them it has to do with invariant=1 all the same, there its order must have any M, and so
  * have experts. */
 static bool supports_of(const struct rfg_device *dev, const struct rfg_problem *prob, int tile_m, int least, int most,
@@ -97,7 +100,7 @@ static bool supports_of(const struct rfg_device *dev, const struct rfg_problem *
 {
     int64_t m = prob->v[GEMM_M], experts = prob->v[GEMM_EXPERTS];
     if (!(gemm_w_is_4_bits(prob) ? takes_w4(dev, prob, why) : takes_wgmma(dev, prob, why)) ||
-        !gemm_keeps_rows(prob, why) || !halves_in_blocks(prob, why) || (tile_m < 128 && !gemm_has_one_w(prob, why)))
+        !gemm_takes_ends(prob, tile_m < 128 ? ENDS & ~GEMM_END_EXPERTS : ENDS, why) || !halves_in_blocks(prob, why))
         return false;
     if (experts > TILE_MOST_EXPERTS)
         return rfg_refuse(why, "experts=%" PRId64 ": must be at most %d", experts, TILE_MOST_EXPERTS);

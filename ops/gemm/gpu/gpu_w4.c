@@ -63,6 +63,9 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     return s;
 }
 
+/* What its epilogue does. */
+#define ENDS (GEMM_ENDS_ALL & ~GEMM_END_SLOTS)
+
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
     if (!is_sm_90a(dev, why))
@@ -71,7 +74,7 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
         return rfg_refuse(why, "w is %s: must be i4 or e2m1", rfg_dtype_name((rfg_dtype)prob->dtype[1]));
     if (gemm_is_mx(prob))
         return rfg_refuse(why, "x_per=group: must be tensor, x is decoded by others");
-    return gemm_keeps_rows(prob, why) && takes_mma_or_4_bits(dev, prob, why);
+    return gemm_takes_ends(prob, ENDS, why) && takes_mma_or_4_bits(dev, prob, why);
 }
 
 static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
