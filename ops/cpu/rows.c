@@ -10,6 +10,9 @@
 #include "ops/quant.h"
 #include "pool.h"
 
+/* Of variants in plain C: what compilers make of it for any x86-64. */
+static const struct rfg_cpu_rows plain = { .lanes = 4 };
+
 float rfg_cpu_scale(float largest, int dtype)
 {
     float max = dtype == RFG_E4M3 ? 448.0f : dtype == RFG_E4M3FNUZ ? 240.0f : dtype == RFG_E5M2 ? 57344.0f : 127.0f;
@@ -105,47 +108,33 @@ void rfg_cpu_rows_run(const struct rfg_device *dev, struct rfg_cpu_pool *pool, i
 
 bool rfg_cpu_supports(const struct rfg_device *dev, const struct rfg_cpu_rows *isa, struct rfg_reason *why)
 {
-    if (!rfg_cpu_only(dev, NULL, why))
-        return false;
-#if defined(__x86_64__)
-    if (isa == &rfg_cpu_rows_avx2 && !(dev->features & RFG_FEATURE_AVX2))
-        return rfg_refuse(why, "needs AVX2, FMA and F16C, which this cpu does not have");
-    if (isa == &rfg_cpu_rows_avx512 && !(dev->features & RFG_FEATURE_AVX512))
-        return rfg_refuse(why, "needs AVX-512 F, BW, VL and DQ, which this cpu does not have");
-#else
-    if (isa != &rfg_cpu_rows_portable)
-        return rfg_refuse(why, "built for another processor than x86-64");
-#endif
-    return true;
+    return rfg_cpu_only(dev, NULL, why) &&
+           (!isa->feature || dev->features & isa->feature ||
+            rfg_refuse(why, "needs %s, which this cpu does not have", isa->needs));
 }
 
 double rfg_cpu_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const struct rfg_cpu_rows *isa,
                        bool stream)
 {
-    double bytes, flops, lanes = 4;
+    double bytes, flops;
     prob->op->cost(prob, &bytes, &flops);
-#if defined(__x86_64__)
-    lanes = isa == &rfg_cpu_rows_avx512 ? 16 : isa == &rfg_cpu_rows_avx2 ? 8 : 4;
-#else
-    (void)isa;
-#endif
     double threads = dev->cu_count < 1 ? 1 : dev->cu_count;
     double memory = bytes / ((dev->mem_gbps > 1 ? dev->mem_gbps : 1) * 1e3);
     /* Results that the cache holds are cheaper there; those that it can't hold needn't be read first. */
     bool fits = bytes < (double)dev->cache_bytes / 2;
     memory *= fits == stream ? 1.4 : 1;
-    double compute = flops / (threads * lanes * 1.5e3);
+    double compute = flops / (threads * isa->lanes * 1.5e3);
     return 1 + (memory > compute ? memory : compute) + 0.1 * compute;
 }
 
 bool rfg_cpu_plain_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
     (void)prob;
-    return rfg_cpu_supports(dev, &rfg_cpu_rows_portable, why);
+    return rfg_cpu_supports(dev, &plain, why);
 }
 
 double rfg_cpu_plain_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
     (void)p;
-    return rfg_cpu_predict(dev, prob, &rfg_cpu_rows_portable, false);
+    return rfg_cpu_predict(dev, prob, &plain, false);
 }

@@ -55,7 +55,11 @@ struct rfg_cpu_act {
     float alpha, limit;
 };
 
+/* One text compiled for an instruction set. */
 struct rfg_cpu_rows {
+    int lanes;         /* floats of a vector */
+    unsigned feature;  /* RFG_FEATURE_... that the cpu must have; 0: none */
+    const char *needs; /* the same in words */
     void (*norm)(const struct rfg_cpu_norm *r);
     void (*act)(const struct rfg_cpu_act *r);
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The functions of struct rfg_cpu_rows, in the compilers' vector types. The includer defines LANES (4, 8, 16) and
- * ROWS_TABLE.
+ * The functions of struct rfg_cpu_rows, in the compilers' vector types. The includer defines LANES (4, 8, 16),
+ * ROWS_TABLE, and what its `feature` and `needs` are.
  *
  * All work is done in chunks of a few vectors, which stay in registers from the loads to the stores and hide the
  * arithmetic's latencies from one another. What depends on the call (which activation, is there a weight, ...) is asked
@@ -515,4 +515,4 @@ static void act(const struct rfg_cpu_act *r)
     (r->out.dtype == RFG_F32 ? act_RFG_F32 : r->out.dtype == RFG_F16 ? act_RFG_F16 : act_RFG_BF16)(r);
 }
 
-const struct rfg_cpu_rows ROWS_TABLE = { norm, act };
+const struct rfg_cpu_rows ROWS_TABLE = { LANES, ROWS_FEATURE, ROWS_NEEDS, norm, act };
