@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Vector clocks of waves, for check_races.c. */
+ * Vector clocks of waves, for check_waves.c. */
 #ifndef RFG_EMU_CHECK_CLOCKS_H
 #define RFG_EMU_CHECK_CLOCKS_H
 

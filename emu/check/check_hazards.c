@@ -452,14 +452,6 @@ static void check_rule(const struct emu_wave *w, const struct emu_inst *i, const
         }
 }
 
-void emu_hazard_report(struct emu_wave *w, const struct emu_inst *i, const struct emu_inst *earlier, const char *text,
-                       const char *needs)
-{
-    char inst[160];
-    emu_inst_text(w->prog, earlier, inst, sizeof(inst));
-    emu_report(w, i, "hazard", 0, "%s: after '%s' at 0x%x %s", text, inst, earlier->address, needs);
-}
-
 /* What nothing made in the last wait states needs no look. */
 static uint32_t live(const struct emu_wave *w)
 {
@@ -491,7 +483,7 @@ static void gfx9_before(struct emu_wave *w, const struct emu_inst *i, const stru
         if (f.rule) {
             char needs[80];
             snprintf(needs, sizeof(needs), "%u wait states are needed, there are %u", f.need, f.had);
-            emu_hazard_report(w, i, f.earlier, f.rule->text, needs);
+            hazard_report(w, i, f.earlier, f.rule->text, needs);
         }
     }
     h->now += e->states;

@@ -180,8 +180,13 @@ static inline bool overlap(const struct emu_range *a, const struct emu_range *b)
     return a->reg < b->reg + b->words && b->reg < a->reg + a->words;
 }
 
-void emu_hazard_report(struct emu_wave *w, const struct emu_inst *i, const struct emu_inst *earlier, const char *text,
-                       const char *needs);
+static inline void hazard_report(struct emu_wave *w, const struct emu_inst *i, const struct emu_inst *earlier,
+                                 const char *text, const char *needs)
+{
+    char inst[160];
+    emu_inst_text(w->prog, earlier, inst, sizeof(inst));
+    emu_report(w, i, "hazard", 0, "%s: after '%s' at 0x%x %s", text, inst, earlier->address, needs);
+}
 
 /* gfx11's part of emu_hazard_classes() and emu_hazards_before(). */
 void emu_hazard_classes_gfx11(struct emu_effect *e, const struct emu_program *prog, const struct emu_inst *i);

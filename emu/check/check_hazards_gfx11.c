@@ -115,7 +115,7 @@ static void trans_use(struct emu_wave *w, const struct emu_inst *i, const struct
         snprintf(needs, sizeof(needs),
                  "6 VALU instructions (or 2 transcendentals, or s_waitcnt_depctr va_vdst 0) are needed, there are %u",
                  between);
-        emu_hazard_report(w, i, p->inst, "reads a transcendental's result", needs);
+        hazard_report(w, i, p->inst, "reads a transcendental's result", needs);
         return;
     }
 }
@@ -166,8 +166,8 @@ static void partial_forwarding(struct emu_wave *w, const struct emu_inst *i, con
                          "and a write of EXEC s_waitcnt_depctr va_vdst 0 is needed (%u VALU "
                          "instructions between)",
                          between);
-                emu_hazard_report(w, i, p->inst, "reads one VGPR from before and one from after a SALU write of EXEC",
-                                  needs);
+                hazard_report(w, i, p->inst, "reads one VGPR from before and one from after a SALU write of EXEC",
+                              needs);
             }
             return;
         }
@@ -187,14 +187,14 @@ static void vector_gfx11(struct emu_wave *w, const struct emu_inst *i, const str
             /* C isn't minded; a sparse one's is D's operand, and the index comes last */
             if (vector(&e->read[k]) && e->read[k].operand != (i->role[0] == 'b' ? 0 : 3) &&
                 overlap(&e->read[k], &pe->write[0])) {
-                emu_hazard_report(w, i, h->last_valu, "reads a WMMA's result as A or B",
-                                  "1 VALU instruction (v_nop will do) is needed, there are 0");
+                hazard_report(w, i, h->last_valu, "reads a WMMA's result as A or B",
+                              "1 VALU instruction (v_nop will do) is needed, there are 0");
                 break;
             }
     }
     if (e->makes & G11_PERMLANE && h->last_real_valu && effect_of(w, h->last_real_valu)->makes & G11_CMPX)
-        emu_hazard_report(w, i, h->last_real_valu, "v_cmpx wrote EXEC before v_permlane",
-                          "1 VALU instruction other than v_nop is needed, there are 0");
+        hazard_report(w, i, h->last_real_valu, "v_cmpx wrote EXEC before v_permlane",
+                      "1 VALU instruction other than v_nop is needed, there are 0");
     if (i->size) /* else the second of a pair */
         h->now++;
     h->transes += e->makes & G11_TRANS ? 1 : 0;
@@ -217,9 +217,9 @@ static void mask_write(struct emu_wave *w, const struct emu_inst *i, const struc
         h->mask_reader = h->mask_writer = NULL;
     for (int k = 0; h->mask_writer && (e->makes & (G11_SALU | G11_VALU)) && k < e->n_reads; k++)
         if (overlap(&e->read[k], &written)) {
-            emu_hazard_report(w, i, h->mask_writer,
-                              "reads an SGPR that a SALU instruction wrote after a VALU one read it as a lane mask",
-                              "s_waitcnt_depctr sa_sdst 0 is needed");
+            hazard_report(w, i, h->mask_writer,
+                          "reads an SGPR that a SALU instruction wrote after a VALU one read it as a lane mask",
+                          "s_waitcnt_depctr sa_sdst 0 is needed");
             h->mask_writer = NULL;
         }
     for (int k = 0; k < e->n_writes; k++) {
@@ -254,6 +254,6 @@ void emu_hazards_gfx11(struct emu_wave *w, const struct emu_inst *i, const struc
     if (w->wave_size == 64)
         mask_write(w, i, e);
     if (e->makes & G11_DEALLOC && h->last && !(effect_of(w, h->last)->makes & G11_S_NOP))
-        emu_hazard_report(w, i, h->last, "gives the VGPRs back", "an s_nop is needed");
+        hazard_report(w, i, h->last, "gives the VGPRs back", "an s_nop is needed");
     h->last = i;
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "watch.h"
+#include "check_pages.h"
 
 struct emu_shadow {
     bool all;
@@ -51,7 +51,7 @@ void emu_memory_end(struct emu_block *b)
     if (!s)
         return;
     all_defined(s);
-    emu_races_forget(&s->pages);
+    forget_pages(&s->pages);
     free(s);
     b->shadow = NULL;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Who wrote and read which bytes of memory, by pages, for check_races.c. */
+ * Who wrote and read which bytes of memory, by pages, for check_races.c; check_memory.c keeps them with the block. */
 #ifndef RFG_EMU_CHECK_PAGES_H
 #define RFG_EMU_CHECK_PAGES_H
 
@@ -92,6 +92,16 @@ static inline bool split(struct page *p, unsigned shift)
     p->granule = finer;
     p->shift = shift;
     return true;
+}
+
+static inline void forget_pages(struct emu_pages **pages)
+{
+    for (size_t k = 0; *pages && k < (*pages)->n; k++) {
+        free((*pages)->page[k].granule);
+        free((*pages)->page[k].former);
+    }
+    free(*pages);
+    *pages = NULL;
 }
 
 #endif

@@ -23,116 +23,11 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "check_clocks.h"
+#include "check_waves.h"
 #include "check_pages.h"
-#include "check_sync.h"
-#include "watch.h"
 
 #define MAX_WAVE ((1u << 22) - 2)
 #define FEW      4 /* lanes of an atomic or a store that may be for synchronisation, where nothing else says it */
-
-/* ---- epochs: who, where, when --------------------------------------------------------------------------------------
- */
-
-/* ATOMIC: or a store that may be one; SURELY: is one, or says that it is atomic. */
-enum { ATOMIC = 1, THROUGH = 2, SURELY = 4 };
-
-static uint64_t pack(uint32_t wave, uint32_t inst, uint32_t clock, unsigned flags)
-{
-    return (uint64_t)(wave + 1) << 42 | (uint64_t)(inst & 0xffff) << 26 | (uint64_t)(clock & 0x7fffff) << 3 | flags;
-}
-static uint32_t wave_of(uint64_t e)
-{
-    return (uint32_t)(e >> 42) - 1;
-}
-static uint32_t inst_of(uint64_t e)
-{
-    return e >> 26 & 0xffff;
-}
-static uint32_t clock_of(uint64_t e)
-{
-    return e >> 3 & 0x7fffff;
-}
-
-/* ---- a wave's
- * --------------------------------------------------------------------------------------------------------- */
-
-struct emu_clocks {
-    uint32_t id;
-    struct clock known;    /* ordered before this wave, as its CU sees it */
-    struct clock out;      /* ... and as others do, if this wave releases: waited for since */
-    bool more;             /* known has more than out */
-    struct clock cached;   /* ... and what its plain loads find fresh */
-    struct clock near;     /* ... if its own cache (gfx10+: L0) held nothing */
-    struct clock acquired; /* by operations that have not been waited for */
-    uint32_t acquired_at;
-    struct clock written_back; /* by a buffer_wbl2 that has not been waited for */
-    uint32_t writing_back, own_wb;
-    uint32_t told;  /* its writes up to there it gave to others: by its last release or barrier */
-    uint32_t fresh; /* its atomics up to there were done when its caches were last invalidated */
-    bool wb_pending;
-    bool at_grid; /* at a barrier of the grid */
-};
-
-struct emu_clocks *emu_clocks_create(void)
-{
-    return calloc(1, sizeof(struct emu_clocks));
-}
-
-void emu_clocks_destroy(struct emu_clocks *c)
-{
-    if (!c)
-        return;
-    free(c->known.e);
-    free(c->out.e);
-    free(c->cached.e);
-    free(c->near.e);
-    free(c->acquired.e);
-    free(c->written_back.e);
-    free(c);
-}
-
-static uint64_t group_number(const struct emu_launch *l, const struct emu_workgroup *wg)
-{
-    return wg->id[0] + (uint64_t)l->grid[0] * (wg->id[1] + (uint64_t)l->grid[1] * wg->id[2]);
-}
-
-void emu_clocks_begin(struct emu_wave *w)
-{
-    struct emu_clocks *c = w->checks->clocks;
-    c->id = (uint32_t)(group_number(w->launch, w->wg) * (uint64_t)w->launch->waves + (uint64_t)w->index);
-    c->known.n = c->out.n = c->cached.n = c->near.n = c->acquired.n = c->written_back.n = 0;
-    c->own_wb = c->acquired_at = c->told = c->fresh = 0;
-    c->wb_pending = c->more = c->at_grid = false;
-}
-
-static int gfx_of(const struct emu_wave *w)
-{
-    return w->prog->arch->gfx;
-}
-static bool many_l2(const struct emu_wave *w)
-{
-    return w->prog->arch->xcds > 1;
-}
-/* Workgroups over two CUs with an L0 each. */
-static bool two_cus(const struct emu_wave *w)
-{
-    return gfx_of(w) >= 0x1000 && (w->launch->kernel->rsrc1 >> 29 & 1);
-}
-
-/* What the wave's own operations count as, for others. */
-static struct entry own(const struct emu_wave *w, bool finished)
-{
-    const struct emu_clocks *c = w->checks->clocks;
-    const struct emu_progress *p = emu_regs_progress(w);
-    bool apart = gfx_of(w) >= 0x1000;
-    struct entry e = { .wave = c->id, .wb = c->own_wb };
-    e.r = finished ? p->vm_done : p->vm_issued;
-    e.w = !apart ? e.r : finished ? p->vs_done : p->vs_issued;
-    if (!many_l2(w))
-        e.wb = e.w;
-    return e;
-}
 
 /* ---- a launch's ----------------------------------------------------------------------------------------------------
  */
@@ -145,14 +40,6 @@ struct maybe {
     uint8_t order;
     bool wrote; /* the other is a write */
 };
-struct emu_races {
-    struct syncs syncs;
-    uint32_t generation;
-    struct maybe *maybe;
-    size_t n_maybe, maybe_room;
-    uint8_t *ended; /* a bit for each wave */
-};
-
 static uint32_t generations; /* launches so far; one at a time runs checks that share pages */
 
 struct emu_races *emu_races_create(struct emu_launch *l)
@@ -182,196 +69,8 @@ void emu_races_destroy(struct emu_races *r)
     free(r);
 }
 
-static void release(struct emu_wave *w, uint64_t address)
-{
-    struct sync *s = sync_at(&w->launch->watch->races->syncs, address, true);
-    struct entry me = own(w, true);
-    if (!s)
-        return;
-    join(&s->released, &w->checks->clocks->out);
-    join_entries(&s->released, &me, 1);
-    s->seen.n = 0;
-    w->checks->clocks->told = me.w;
-}
-
-/* What stands for the grid's barrier among the words that synchronise. */
-#define GRID_KEY (1ull << 62)
-
-/* Who comes out of a barrier of the grid knows what those who went in had released. Its workgroup's waves, which wait
- * for it, had their caches invalidated before it went in (ockl's grid.sync() has its one fence there), and have not
- * loaded since: they are fresh. */
-static void leave_grid(struct emu_wave *w)
-{
-    const struct sync *s = sync_at(&w->launch->watch->races->syncs, GRID_KEY, false);
-    struct emu_clocks *c = w->checks->clocks;
-    if (!s)
-        return;
-    join(&c->known, &s->released);
-    join(&c->out, &s->released);
-    for (int k = 0; k < w->wg->n_waves; k++) {
-        struct emu_clocks *o = w->wg->wave[k].checks->clocks;
-        join(&o->cached, &s->released);
-        join(&o->near, &s->released);
-    }
-}
-
-/* What stands for a store of many lanes among the words that synchronise: an address that no memory has. */
-static uint64_t key_of(uint64_t epoch)
-{
-    return 1ull << 63 | ((uint64_t)wave_of(epoch) << 23 | clock_of(epoch)) << 2;
-}
-
-static void acquire(struct emu_wave *w, uint64_t address)
-{
-    struct sync *s = sync_at(&w->launch->watch->races->syncs, address, false);
-    struct emu_clocks *c = w->checks->clocks;
-    if (!s)
-        return;
-    c->acquired_at = emu_regs_progress(w)->vm_issued;
-    join(&c->acquired, &s->released);
-    join_entries(&s->seen, &(struct entry){ .wave = c->id, .r = c->acquired_at }, 1);
-}
-
-/* Has what the last release stored there been read, and does that come before what this wave does now? Then it is
- * there, waited for or not. */
-static bool seen(const struct emu_wave *w, uint64_t address)
-{
-    const struct sync *s = sync_at(&w->launch->watch->races->syncs, address, false);
-    const struct emu_clocks *c = w->checks->clocks;
-    for (int k = 0; s && k < s->seen.n; k++) {
-        const struct entry *reader = &s->seen.e[k], *known = find(&c->known, reader->wave);
-        if (reader->wave == c->id ? (int32_t)(emu_regs_progress(w)->vm_done - reader->r) >= 0
-                                  : known && known->r >= reader->r)
-            return true;
-    }
-    return false;
-}
-
-/* ---- instructions
- * -------------------------------------------------------------------------------------------------------- */
-
-static bool is_named(const struct emu_inst *i, const char *name)
-{
-    return !strcmp(i->op->name, name);
-}
-
-/* What its plain loads find is no longer older than that. */
-static void fetch_anew(struct emu_wave *w, const struct clock *than)
-{
-    struct emu_clocks *c = w->checks->clocks;
-    if (than == &c->known) /* all of it */
-        copy(&c->cached, than);
-    else
-        join(&c->cached, than);
-    c->fresh = emu_regs_progress(w)->vm_done;
-}
-
-static void cache_op(struct emu_wave *w, const struct emu_inst *i)
-{
-    struct emu_clocks *c = w->checks->clocks;
-    bool sc1 = i->k[0] >> 15 & 1; /* MUBUF, gfx940 */
-    if (is_named(i, "buffer_wbl2")) {
-        if (!many_l2(w) || !sc1)
-            return;
-        copy(&c->written_back, &c->known);
-        c->writing_back = emu_regs_progress(w)->vm_issued;
-        c->wb_pending = true;
-    } else if (!strncmp(i->op->name, "global_inv", 10) || is_named(i, "global_wbinv")) {
-        if (i->k[0] >= 2) /* scope DEV or SYS; SE: what the workgroup's two CUs see of each other */
-            join(&c->near, &c->known);
-        if (i->k[0] >= 1)
-            fetch_anew(w, &c->near);
-    } else if (is_named(i, "buffer_gl1_inv")) {
-        join(&c->near, &c->known);
-        /* gfx10's compilers before LLVM 17 put them the other way round: what another wave fetches in between isn't
-         * looked at. */
-        if (gfx_of(w) < 0x1100 && i > w->prog->inst && is_named(i - 1, "buffer_gl0_inv"))
-            fetch_anew(w, &c->near);
-    } else if (is_named(i, "buffer_gl0_inv"))
-        fetch_anew(w, &c->near);
-    else if (is_named(i, "buffer_inv") ? sc1 : !strncmp(i->op->name, "buffer_wbinvl1", 14))
-        fetch_anew(w, &c->known);
-}
-
-void emu_races_before(struct emu_wave *w, const struct emu_inst *i)
-{
-    struct emu_clocks *c = w->checks->clocks;
-    bool all = (i->wait >> (gfx_of(w) >= 0x1000 ? EMU_WAIT_VS : EMU_WAIT_VM) & 255) == 1; /* no store is left */
-    if (all && c->more) {
-        join(&c->out, &c->known);
-        c->more = false;
-    }
-    if (all && c->wb_pending) {
-        for (int k = 0; k < c->written_back.n; k++)
-            c->written_back.e[k].wb = c->written_back.e[k].w;
-        join(&c->known, &c->written_back);
-        join(&c->out, &c->written_back);
-        c->own_wb = c->writing_back;
-        c->wb_pending = false;
-    }
-    if (c->acquired.n && (int32_t)(emu_regs_progress(w)->vm_done - c->acquired_at) >= 0) {
-        join(&c->known, &c->acquired);
-        join(&c->out, &c->acquired);
-        c->acquired.n = 0;
-    }
-    if (c->at_grid)
-        leave_grid(w);
-    if ((c->at_grid = is_named(i, "ds_gws_barrier")))
-        release(w, GRID_KEY);
-    if (i->op->cls == EMU_CACHE)
-        cache_op(w, i);
-}
-
-void emu_races_barrier(struct emu_workgroup *wg)
-{
-    struct emu_wave *first = &wg->wave[0];
-    struct emu_clocks *c = first->checks->clocks;
-    bool apart = two_cus(first);
-    for (int k = 0; k < wg->n_waves; k++) {
-        struct emu_wave *w = &wg->wave[k];
-        struct emu_clocks *o = w->checks->clocks;
-        /* One L1 keeps a CU's operations in order, waited for or not; two L0s don't. */
-        struct entry me = own(w, apart), finished = own(w, true);
-        if (o != c) {
-            join(&c->known, &o->known);
-            join(&c->out, &o->out);
-            join(&c->cached, &o->cached);
-        }
-        join_entries(&c->known, &me, 1);
-        join_entries(&c->out, &finished, 1);
-        o->told = me.w;
-        if (!apart)
-            join_entries(&c->cached, &me, 1);
-    }
-    c->more = true;
-    copy(&c->near, &c->cached);
-    for (int k = 0; apart && k < wg->n_waves; k++) {
-        struct entry me = own(&wg->wave[k], true);
-        join_entries(&c->near, &me, 1);
-    }
-    for (int k = 1; k < wg->n_waves; k++) {
-        struct emu_clocks *o = wg->wave[k].checks->clocks;
-        copy(&o->known, &c->known);
-        copy(&o->out, &c->out);
-        o->more = true;
-        if (!apart)
-            copy(&o->cached, &c->cached);
-        copy(&o->near, &c->near);
-    }
-}
-
 /* ---- memory
  * ------------------------------------------------------------------------------------------------------------------ */
-
-void emu_races_forget(struct emu_pages **pages)
-{
-    for (size_t k = 0; *pages && k < (*pages)->n; k++) {
-        free((*pages)->page[k].granule);
-        free((*pages)->page[k].former);
-    }
-    free(*pages);
-    *pages = NULL;
-}
 
 /* How an instruction touches memory. */
 struct touch {
@@ -385,28 +84,9 @@ struct touch {
     bool reported;
 };
 
-enum order { ORDERED, UNORDERED, NOT_WAITED, NOT_WRITTEN_BACK, STALE };
-
-/* Does `at`, a write or a read, come before what this wave does now? */
 static enum order order_of(const struct emu_wave *w, uint64_t at, bool was_write, const struct touch *t)
 {
-    const struct emu_clocks *c = w->checks->clocks;
-    uint32_t other = wave_of(at), clock = clock_of(at);
-    uint32_t waves = (uint32_t)w->launch->waves;
-    bool near = other / waves == c->id / waves;
-    const struct entry *e = find(&c->known, other);
-    if (!e)
-        return UNORDERED;
-    if (!was_write)
-        return e->r >= clock ? ORDERED : UNORDERED;
-    if (e->w < clock)
-        return near ? UNORDERED : NOT_WAITED;
-    if (!near && many_l2(w) && !(at & THROUGH) && e->wb < clock)
-        return NOT_WRITTEN_BACK;
-    if (!t->reads || t->writes || t->bypass)
-        return ORDERED;
-    const struct entry *f = find(&c->cached, other);
-    return f && f->w >= clock ? ORDERED : STALE;
+    return emu_clocks_order(w, at, was_write, t->reads && !t->writes && !t->bypass);
 }
 
 static void tell(struct emu_wave *w, struct touch *t, uint64_t address, uint64_t lanes, uint64_t other, bool was_write,
@@ -708,6 +388,12 @@ static void touch_row(struct emu_wave *w, struct touch *t, const struct emu_bloc
     }
 }
 
+/* What stands for a store of many lanes among the words that synchronise: an address that no memory has. */
+static uint64_t key_of(uint64_t epoch)
+{
+    return 1ull << 63 | ((uint64_t)wave_of(epoch) << 23 | clock_of(epoch)) << 2;
+}
+
 /* A release by a store of many lanes is one for all of them. Where more than a few operations are under way no fence
  * came before it: it stores data. */
 static void release_wide(struct emu_wave *w, const struct touch *t)
@@ -715,7 +401,7 @@ static void release_wide(struct emu_wave *w, const struct touch *t)
     const struct emu_progress *p = emu_regs_progress(w);
     uint32_t left = gfx_of(w) >= 0x1000 ? p->vs_issued - p->vs_done : p->vm_issued - p->vm_done;
     if (left <= FEW)
-        release(w, key_of(t->epoch_w));
+        emu_clocks_release(w, key_of(t->epoch_w));
 }
 
 void emu_races_access(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a,
@@ -766,16 +452,16 @@ void emu_races_access(struct emu_wave *w, const struct emu_inst *i, const struct
         }
         uint64_t writer = t.sync && t.reads && page ? page->granule[(from & (PAGE - 1)) >> page->shift].writer : 0;
         if (writer & ATOMIC)
-            acquire(w, from);
+            emu_clocks_acquire(w, from);
         if (writer & SURELY && writer != released) {
-            acquire(w, key_of(writer));
+            emu_clocks_acquire(w, key_of(writer));
             released = writer;
         }
         if (t.swaps)
             compare_and_swap(r, w->checks->clocks->id, from, a->bytes);
         if (t.sync && t.writes) {
-            t.seen = (t.seen || m == a->lanes) && seen(w, from);
-            release(w, from);
+            t.seen = (t.seen || m == a->lanes) && emu_clocks_seen(w, from);
+            emu_clocks_release(w, from);
         }
     }
     FLUSH();

@@ -226,7 +226,7 @@ static void barrier(struct emu_workgroup *wg)
     if (wg->shadow)
         emu_lds_barrier(wg);
     if (c->clocks)
-        emu_races_barrier(wg);
+        emu_clocks_barrier(wg);
 }
 
 /* ---- instructions and memory --------------------------------------------------------------------------------------
@@ -245,7 +245,7 @@ static void before(struct emu_wave *w, const struct emu_inst *i)
         emu_hazards_before(w, i, e);
     emu_regs_before(w, i, e);
     if (c->clocks && !w->stop)
-        emu_races_before(w, i);
+        emu_clocks_before(w, i);
     if (c->nans && !w->stop)
         emu_nans_before(w, i, e);
 }

@@ -30,8 +30,8 @@ struct emu_regs;           /* check_registers.c: of a wave */
 struct emu_scratch_shadow; /* check_memory.c: of a wave */
 struct emu_hazards;        /* check_hazards.c: of a wave */
 struct emu_nans;           /* check_nan.c: of a wave */
-struct emu_clocks;         /* check_races.c: of a wave */
-struct emu_races;          /* ... of a launch */
+struct emu_clocks;         /* check_waves.c: of a wave */
+struct emu_races;          /* check_races.c: of a launch */
 
 /* Of a wave; kept by its place from one workgroup to the next. A member is NULL if its group isn't wanted. */
 struct emu_checks {
@@ -113,15 +113,15 @@ struct emu_pages **emu_memory_pages(const struct emu_block *b); /* NULL: isn't w
 /* check_races.c */
 struct emu_races *emu_races_create(struct emu_launch *l);
 void emu_races_destroy(struct emu_races *r);
-void emu_races_forget(struct emu_pages **pages);
+void emu_races_access(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a,
+                      const struct emu_block *b);
+void emu_races_wave_end(struct emu_wave *w);
+/* check_waves.c */
 struct emu_clocks *emu_clocks_create(void);
 void emu_clocks_destroy(struct emu_clocks *c);
 void emu_clocks_begin(struct emu_wave *w);
-void emu_races_before(struct emu_wave *w, const struct emu_inst *i);
-void emu_races_access(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a,
-                      const struct emu_block *b);
-void emu_races_barrier(struct emu_workgroup *wg);
-void emu_races_wave_end(struct emu_wave *w);
+void emu_clocks_before(struct emu_wave *w, const struct emu_inst *i);
+void emu_clocks_barrier(struct emu_workgroup *wg);
 
 /* check_hazards.c */
 struct emu_hazards *emu_hazards_create(void);
