@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the three files of the emulator's HIP table share: the objects behind the handles, one lock. */
+ * What the files of the emulator's HIP table share. Each calls the ones before it: hip_objects.c, hip_order.c,
+ * hip_stream.c, hip_memory.c and hip_module.c, hip_emu.c. */
 #ifndef RFG_EMU_HIP_IMPL_H
 #define RFG_EMU_HIP_IMPL_H
 
@@ -65,9 +66,11 @@ extern struct emu_rules emu_rules; /* set once, before the first call */
 /* The error of a fault that stays; hipSuccess: none. */
 extern _Atomic hipError_t emu_fault;
 
+/* Work of a stream, for now or in a graph. */
 struct node {
     struct node *next;
-    struct function *fn; /* NULL: a copy or a memset, or a function of the host's */
+    hipError_t (*run)(hipStream_t stream, const struct node *n, bool replayed); /* replayed: by a graph */
+    struct function *fn;                                                        /* of a kernel; else NULL */
     void (*host)(void *data);
     uint32_t grid[3], block[3], lds;
     bool cooperative;
@@ -137,6 +140,8 @@ void *emu_make(enum kind kind, size_t size); /* zeroed; NULL: no memory */
 bool emu_is(const void *handle, enum kind kind);
 void emu_forget(void *handle);
 struct device *emu_here(void); /* the thread's device; NULL: there is none */
+/* Is p in memory that a device may touch? */
+struct emu_block *emu_find_block(const void *p);
 /* A device of its own, its memory empty; -1: there are EMU_MAX_DEVICES. */
 int emu_add_device(const struct emu_arch *arch, int cu_count, const struct card *card);
 
@@ -159,24 +164,18 @@ hipError_t emu_launch_cooperative(hipFunction_t fn, dim3 grid, dim3 block, unsig
                                   void **params);
 hipError_t emu_hipLaunchHostFunc(hipStream_t stream, void (*fn)(void *data), void *data);
 
-/* hip_emu.c: the block that [p, p + size) is in; NULL, and a report, if it isn't in one. */
+/* hip_memory.c: the block that [p, p + size) is in; NULL, and a report, if it isn't in one. */
 struct emu_block *emu_find_range(const void *p, size_t size, bool write, const char *call);
 /* May a copy touch it, the host's or a device's? False, and a report, if it is a device's that was freed or ends
  * before.
  */
 bool emu_copy_fits(const void *p, size_t size, bool write, const char *call);
-/* Or a memset. replayed: by a graph. */
-hipError_t emu_run_copy(hipStream_t stream, const struct node *n, bool replayed);
-/* Is p in memory that a device may touch? */
-struct emu_block *emu_find_block(const void *p);
 /* Without waiting for anybody. */
 hipError_t emu_free(void *p);
 /* count elements of width bytes, 1, 2 or 4 */
 hipError_t emu_memset(void *dst, uint32_t value, int width, size_t count, hipStream_t stream);
 /* Memory that the host writes as it likes: a device takes it for written. NULL: none is left. */
 void *emu_host_alloc(size_t size);
-/* hip_module.c */
-hipError_t emu_run_kernel(hipStream_t stream, const struct node *n);
 
 /* hip_order.c: races between streams, and of the host with what they copy (RFG_EMU_CHECKS=+streams). The emulator runs
  * all work as it is queued, so what a GPU might do at the same time is told by what the program said of order: streams,

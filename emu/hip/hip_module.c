@@ -13,8 +13,6 @@
 
 /* ---- launches -------------------------------------------------------------------------------------------------------
  */
-_Atomic hipError_t emu_fault;
-
 /* The error of a launch that was reported. A fault that ended it may stay. */
 static hipError_t failed(const struct emu_launch *l)
 {
@@ -34,8 +32,9 @@ static hipError_t failed(const struct emu_launch *l)
     return emu_fault = e;
 }
 
-hipError_t emu_run_kernel(hipStream_t stream, const struct node *n)
+static hipError_t run_kernel(hipStream_t stream, const struct node *n, bool replayed)
 {
+    (void)replayed;
     struct module *m = n->fn->module;
     struct emu_launch l = { .arch = m->device->arch,
                             .cu_count = m->device->cu_count,
@@ -175,6 +174,7 @@ static hipError_t launch(hipFunction_t fn, const uint32_t grid[3], const uint32_
         free(n);
         return hipErrorOutOfMemory;
     }
+    n->run = run_kernel;
     n->fn = f;
     n->lds = lds;
     n->cooperative = cooperative;

@@ -88,10 +88,9 @@ static void free_node(struct node *n)
     free(n);
 }
 
-static hipError_t run_node(hipStream_t stream, const struct node *n, bool replayed)
+static hipError_t run_host(hipStream_t stream, const struct node *n, bool replayed)
 {
-    if (!n->host)
-        return n->fn ? emu_run_kernel(stream, n) : emu_run_copy(stream, n, replayed);
+    (void)replayed;
     n->host(n->dst);
     emu_order_host_function(stream);
     return hipSuccess;
@@ -110,7 +109,7 @@ hipError_t emu_submit(hipStream_t stream, struct node *n)
         s->graph->end = &n->next;
         return hipSuccess;
     } else if (e == hipSuccess)
-        e = run_node(stream, n, false);
+        e = n->run(stream, n, false);
     free_node(n);
     return e;
 }
@@ -125,6 +124,7 @@ hipError_t emu_hipLaunchHostFunc(hipStream_t stream, void (*fn)(void *data), voi
     struct node *n = calloc(1, sizeof(*n));
     if (!n)
         return hipErrorOutOfMemory;
+    n->run = run_host;
     n->host = fn;
     n->dst = data;
     return emu_submit(stream, n);
@@ -321,7 +321,7 @@ hipError_t emu_hipGraphLaunch(hipGraphExec_t exec, hipStream_t stream)
     for (const struct node *n = ((struct graph *)exec)->first; n && e == hipSuccess; n = n->next) {
         if (n->fn && !emu_is(n->fn, FUNCTION))
             return hipErrorInvalidHandle; /* its module was unloaded */
-        e = run_node(stream, n, true);
+        e = n->run(stream, n, true);
         spend(emu_rules.node_seconds);
     }
     spend(emu_rules.tail_seconds);
