@@ -104,6 +104,11 @@ struct emu_code {
     size_t mapping_size;
 };
 
+/* image.c. Narrows [data, data + size) to the code object for arch, if it is an offload bundle. False: error names what
+ * is wrong. */
+bool emu_unbundle(const uint8_t **data, size_t *size, const struct emu_arch *arch, char *error, size_t error_size);
+/* A copy of what begins there, to be freed; NULL: error names what is wrong. */
+uint8_t *emu_image_copy(const void *image, size_t *size, char *error, size_t error_size);
 /* Bytes of the code object or offload bundle that starts at data, from its headers alone; 0 if it is neither, or if
  * what they tell of is more than a file may have or isn't memory that can be read. */
 size_t emu_code_size(const void *data);
