@@ -81,10 +81,12 @@ SLOW = {
     "xcd": "fetched",
 }
 
-# Programs that need one of the emulated ROCm releases; they run on each.
+# Programs that need one of the emulated ROCm releases; they run on each: on those that are built by default (meson_options.txt) in `./dev test`.
 RELEASES = ["5.7", "6.1", "6.4", "7.0", "7.1"]
+USUAL_RELEASES = ["6.4", "7.1"]
 ON_RELEASES = ["rocm", "rocm_blas", "rocm_devices", "rocm_faults", "rocm_headers", "rocm_hiprtc", "rocm_program", "rocm_rules", "rocm_streams"]
-ON_SOME = {"rocm_faults": ["5.7", "7.1"], "rocm_headers": ["6.4"], "rocm_hiprtc": ["5.7", "7.1"], "rocm_streams": ["6.4"]}  # but for those that are the same code on all: the oldest and the newest
+# But for those that are the same code on all: the oldest and the newest.
+ON_SOME = {"rocm_faults": ["5.7", "6.4", "7.1"], "rocm_headers": ["6.4"], "rocm_hiprtc": ["5.7", "6.4", "7.1"], "rocm_streams": ["6.4"]}
 RELEASE_GPUS = {"5.7": ("MI210", "gfx90a"), "6.1": ("MI300X", "gfx942"), "6.4": ("MI300X", "gfx942"), "7.0": ("MI300X", "gfx942"),
                 "7.1": ("RX7900XTX", "gfx1100")}
 
@@ -271,24 +273,25 @@ def on_emulated_gpus(ziglang):
                 yield Test(case_name(program, arch, case), program, when, emulated(arch) + few + ["CK_RUN_CASE=" + case])
 
 
-def on_releases(build):
-    for release in RELEASES:
+def on_releases(build, built):
+    for release in built:
+        when = "default" if release in USUAL_RELEASES else "others-rest"
         libraries = os.path.join(build, "emulated-rocm", release)
         for program in (p for p in ON_RELEASES if release in ON_SOME.get(p, RELEASES)):
-            yield Test("%s-%s" % (program, release), program, "default",
+            yield Test("%s-%s" % (program, release), program, when,
                        ["EMULATED_ROCM=" + release, "EMULATED_ROCM_DIR=" + libraries, "LD_LIBRARY_PATH=" + libraries])
         gpu, arch = RELEASE_GPUS[release]
         env = ["RFG_TEST_CONFIGS=1", "RFG_TEST_DEVICES=amd:0", "EMULATED_ROCM_GPUS=%s:4" % gpu, "LD_LIBRARY_PATH=" + libraries]
         for program, case in (("gemm", "right_partials"), ("mha", "right_parts"), ("act", "right_quantised"), ("norm", "right_shapes")):
-            few = (program, release) in {("gemm", "5.7"), ("mha", "7.1")}
+            few = (program, release) in {("gemm", "6.4"), ("mha", "7.1")}
             yield Test("%s-rocm-%s" % (program, release), program, "default" if few else arch + "-attention",
                        env + ["CK_RUN_CASE=" + case] + ["RFG_TEST_FEW=1"] * few)
         # (The fake device of these is amd:0 too, in the same process.)
         for program in ["device"] + ["workspace"] * (release == "6.4"):
-            yield Test("%s-rocm-%s" % (program, release), program, "default", env)
+            yield Test("%s-rocm-%s" % (program, release), program, when, env)
 
 
-def tests(build="build", ziglang="", releases=True):
+def tests(build="build", ziglang="", releases=RELEASES):
     for name in programs():
         if name not in ON_RELEASES and name not in ONLY_SWEPT:
             yield Test(name, name, env=["CK_EXCLUDE_TAGS=" + SLOW[name]] if name in SLOW else LESS.get(name, []), sanitizers=True)
@@ -299,8 +302,7 @@ def tests(build="build", ziglang="", releases=True):
     for program, case in THREADED_CASES:
         yield Test("%s-%s" % (program, case), program, "tsan", ["CK_RUN_CASE=" + case])
     yield from on_emulated_gpus(ziglang)
-    if releases:
-        yield from on_releases(build)
+    yield from on_releases(build, releases)
 
 
 # ---- what a changed file can break
@@ -456,7 +458,7 @@ def for_meson(a):
     zig = ["RFG_ZIGLANG_PYTHON=" + a.ziglang] if a.ziglang else []
     lacks = a.lacks.split(",")
     every = ["CK_VERBOSITY=normal", "CK_DEFAULT_TIMEOUT=60"] + zig  # 4 s, Check's own, are too few beside other work
-    for t in tests(a.build, a.ziglang, "releases" not in lacks):
+    for t in tests(a.build, a.ziglang, a.releases.split(",") if a.releases else []):
         if "llvm-mc" in lacks and t.program in NEED_LLVM_MC:
             continue
         print("\t".join([t.name, t.program, str(t.limit()), "0" if t.name in ALONE else "1", str(int(t.seconds)), ",".join(t.suites()),
@@ -469,7 +471,8 @@ def main():
     m = sub.add_parser("meson", help="one line a test, for tests/meson.build")
     m.add_argument("build")
     m.add_argument("--ziglang", default="", help="a Python that has PyPI's ziglang, for gfx950")
-    m.add_argument("--lacks", default="", help="releases: the emulated ROCm releases are not built; llvm-mc")
+    m.add_argument("--lacks", default="", help="llvm-mc")
+    m.add_argument("--releases", default="", help="the emulated ROCm releases that are built")
     sub.add_parser("programs", help="name and sources of each test program")
     c = sub.add_parser("changed", help="the tests and mutants that a change can break, and what they cost")
     c.add_argument("base", nargs="?", default="HEAD", help="a commit (default: %(default)s: what is not committed)")

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """What meson.build asks of versions.def and names.txt.
 
-  exports.py releases          release, number, major version of the library, HIP version; a line each
+  exports.py releases          release, number, major version of the library, HIP version, libraries beside it with theirs; a line each
   exports.py map NUMBER        the linker's version script of a release
   exports.py stubs             C: every name, weak, as a function that is refused by name
 """
@@ -15,7 +15,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 def releases():
     text = open(os.path.join(HERE, "versions.def")).read()
-    return re.findall(r'^ROCM\("([\d.]+)", (\d+), (\d+), (\d+),', text, re.M)
+    return re.findall(r'^ROCM\("([\d.]+)", (\d+), (\d+), (\d+), "(.*)",$', text, re.M)
 
 
 def names():

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# place_stubs.sh DIR STAMP LIBRARY... -- NAME... -- ARCH...: copies each library to DIR under its name (libx.so.6.4.60400),
+# place.sh DIR STAMP LIBRARY... -- NAME... -- ARCH...: copies each library to DIR under its name (libx.so.6.4.60400),
 # with links that a loader (libx.so.6) and a linker (libx.so) look for, and makes the files by which rocBLAS knows its
 # architectures.
 set -e

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "rocm.h"
 
-#define ROCM(release, number, so, hip_version, ...)                                                                    \
+#define ROCM(release, number, so, hip_version, beside, ...)                                                            \
     __attribute__((unused)) static const struct rocm_version of_##number = { release, number, so, hip_version,         \
                                                                              __VA_ARGS__ };
 #include "versions.def"

@@ -146,7 +146,7 @@ END_TEST
  */
 START_TEST(memory_and_stream_of_the_loaded_runtime)
 {
-    static const char *const releases[] = { "6.4", "7.0" };
+    static const char *const releases[] = { "6.4", "7.1" };
     enum { M = 4, N = 48, K = 64 };
     char other[600], file[600], loaded[600];
     const char *all = rfg_env("RFG_EMULATED_ROCM");
