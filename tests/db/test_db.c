@@ -430,26 +430,14 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("db");
-    TCase *tc = tcase_create("rows");
-    tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, rows_come_back);
-    tcase_add_loop_test(tc, better_evidence_stays, 0, 12);
-    tcase_add_test(tc, rows_of_siblings);
-    tcase_add_test(tc, implausible_rows_are_refused);
-    tcase_add_test(tc, each_is_ordered_and_tells_bad_rows);
-    tcase_add_test(tc, parameters);
-    tcase_add_test(tc, misses_and_failures);
-    suite_add_tcase(s, tc);
+    TCase *tc = test_case(s, "rows", setup, teardown);
+    ADD_TESTS(tc, rows_come_back, rows_of_siblings, implausible_rows_are_refused, each_is_ordered_and_tells_bad_rows,
+              parameters, misses_and_failures);
+    ADD_LOOPS(tc, 12, better_evidence_stays);
 
-    tc = tcase_create("csv");
-    tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, csv_round_trip);
-    tcase_add_test(tc, csv_of_0_1);
-    tcase_add_test(tc, restamping);
-    tcase_add_loop_test(tc, bad_lines_import_nothing, 0, (int)(sizeof(bad_lines) / sizeof(bad_lines[0])));
-    suite_add_tcase(s, tc);
+    tc = test_case(s, "csv", setup, teardown);
+    ADD_TESTS(tc, csv_round_trip, csv_of_0_1, restamping);
+    ADD_LOOPS(tc, (sizeof(bad_lines) / sizeof(bad_lines[0])), bad_lines_import_nothing);
 
     return run_suite(s);
 }

@@ -101,9 +101,7 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("db_older");
-    TCase *tc = tcase_create("older");
-    suite_add_tcase(s, tc);
-    tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_test(tc, problems_of_schema_3);
+    TCase *tc = test_case(s, "older", setup, teardown);
+    ADD_TESTS(tc, problems_of_schema_3);
     return run_suite(s);
 }

@@ -306,17 +306,9 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("packs");
-    TCase *tc = tcase_create("pack");
-    tcase_add_checked_fixture(tc, setup_pack, teardown);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, holds_what_was_written);
-    tcase_add_test(tc, finds_by_text_entry_and_macros);
-    tcase_add_test(tc, another_builds_code_is_refused);
-    tcase_add_test(tc, every_byte_is_covered);
-    tcase_add_test(tc, other_versions_are_refused);
-    tcase_add_test(tc, bad_indexes_are_refused);
-    tcase_add_test(tc, only_ours_is_opened);
-    tcase_add_test(tc, a_write_that_fails_leaves_the_old_file);
-    suite_add_tcase(s, tc);
+    TCase *tc = test_case(s, "pack", setup_pack, teardown);
+    ADD_TESTS(tc, holds_what_was_written, finds_by_text_entry_and_macros, another_builds_code_is_refused,
+              every_byte_is_covered, other_versions_are_refused, bad_indexes_are_refused, only_ours_is_opened,
+              a_write_that_fails_leaves_the_old_file);
     return run_suite(s);
 }

@@ -399,18 +399,12 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("shapes");
-    TCase *tc = tcase_create("shapes");
-    tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_set_timeout(tc, 60);
-    tcase_add_loop_test(tc, good_files, 0, COUNT(good));
-    tcase_add_loop_test(tc, logs_and_ranges, 0, COUNT(logs));
-    tcase_add_test(tc, impossible_gpus);
-    tcase_add_loop_test(tc, bad_lines, 0, COUNT(bad));
-    tcase_add_loop_test(tc, unusable_headers, 0, COUNT(unusable));
-    tcase_add_test(tc, odd_bytes);
-    tcase_add_test(tc, many_lines);
-    tcase_add_loop_test(tc, too_much, 0, 2);
-    tcase_add_test(tc, long_lines);
-    suite_add_tcase(s, tc);
+    TCase *tc = test_case(s, "shapes", setup, teardown);
+    ADD_TESTS(tc, impossible_gpus, odd_bytes, many_lines, long_lines);
+    ADD_LOOPS(tc, COUNT(good), good_files);
+    ADD_LOOPS(tc, COUNT(logs), logs_and_ranges);
+    ADD_LOOPS(tc, COUNT(bad), bad_lines);
+    ADD_LOOPS(tc, COUNT(unusable), unusable_headers);
+    ADD_LOOPS(tc, 2, too_much);
     return run_suite(s);
 }

@@ -293,12 +293,10 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("shapes_aiter");
-    TCase *tc = tcase_create("shapes_aiter");
-    tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_loop_test(tc, products, 0, COUNT(files));
-    tcase_add_test(tc, measured);
-    tcase_add_loop_test(tc, mixtures_are_rfg_op_moe, 0, COUNT(mixtures));
-    tcase_add_loop_test(tc, mixtures_refused, 0, COUNT(refused));
-    suite_add_tcase(s, tc);
+    TCase *tc = test_case(s, "shapes_aiter", setup, teardown);
+    ADD_TESTS(tc, measured);
+    ADD_LOOPS(tc, COUNT(files), products);
+    ADD_LOOPS(tc, COUNT(mixtures), mixtures_are_rfg_op_moe);
+    ADD_LOOPS(tc, COUNT(refused), mixtures_refused);
     return run_suite(s);
 }

@@ -405,18 +405,10 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("snapshot");
-    TCase *tc = tcase_create("snapshot");
-    tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, exact_rows);
-    tcase_add_test(tc, nearest_m);
-    tcase_add_test(tc, other_cu_counts);
-    tcase_add_loop_test(tc, who_wins, 0, 9);
-    tcase_add_loop_test(tc, siblings, 0, 10);
-    tcase_add_test(tc, every_pair);
-    tcase_add_test(tc, unreadable_files_are_a_warning);
-    tcase_add_test(tc, as_a_plain_search_says);
-    tcase_add_test(tc, readers_share_it);
-    suite_add_tcase(s, tc);
+    TCase *tc = test_case(s, "snapshot", setup, teardown);
+    ADD_TESTS(tc, exact_rows, nearest_m, other_cu_counts, every_pair, unreadable_files_are_a_warning,
+              as_a_plain_search_says, readers_share_it);
+    ADD_LOOPS(tc, 9, who_wins);
+    ADD_LOOPS(tc, 10, siblings);
     return run_suite(s);
 }

@@ -300,18 +300,11 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("amd_device");
-    TCase *tc = tcase_create("amd_device");
-    suite_add_tcase(s, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_loop_test(tc, product, 0, sizeof(products) / sizeof(products[0]));
-    tcase_add_loop_test(tc, as_imagined, 0, 4);
-    tcase_add_loop_test(tc, wgp_mode, 0, sizeof(modes) / sizeof(modes[0]));
-    tcase_add_test(tc, no_wgps);
-    tcase_add_test(tc, wgp_mode_is_in_the_key);
-    tcase_add_test(tc, infinity_cache_of_an_unknown_arch);
-    tcase_add_test(tc, no_topology);
-    tcase_add_test(tc, found_by_arch);
-    tcase_add_loop_test(tc, larger_counts, 0, 3);
+    TCase *tc = test_case(s, "amd_device", setup, teardown);
+    ADD_TESTS(tc, no_wgps, wgp_mode_is_in_the_key, infinity_cache_of_an_unknown_arch, no_topology, found_by_arch);
+    ADD_LOOPS(tc, sizeof(products) / sizeof(products[0]), product);
+    ADD_LOOPS(tc, 4, as_imagined);
+    ADD_LOOPS(tc, sizeof(modes) / sizeof(modes[0]), wgp_mode);
+    ADD_LOOPS(tc, 3, larger_counts);
     return run_suite(s);
 }

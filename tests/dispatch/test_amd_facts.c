@@ -313,23 +313,12 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("amd_facts");
-    TCase *tc = tcase_create("facts");
-    suite_add_tcase(s, tc);
-    tcase_add_checked_fixture(tc, begin, teardown);
+    TCase *tc = test_case(s, "facts", begin, teardown);
     tcase_set_timeout(tc, 30);
-    tcase_add_test(tc, all_is_well);
-    tcase_add_test(tc, archs);
-    tcase_add_test(tc, no_driver);
-    tcase_add_test(tc, container_without_devices);
-    tcase_add_test(tc, driver_without_gpus);
-    tcase_add_test(tc, no_permission);
-    tcase_add_test(tc, other_vendors_nodes);
-    tcase_add_loop_test(tc, visible_devices, 0, sizeof(visible) / sizeof(visible[0]));
-    tcase_add_test(tc, visible_devices_uncounted);
-    tcase_add_test(tc, opencls_list);
-    tcase_add_loop_test(tc, override, 0, sizeof(overridden) / sizeof(overridden[0]));
-    tcase_add_test(tc, override_of_a_node);
-    tcase_add_test(tc, override_without_kernel);
-    tcase_add_test(tc, little_room);
+    ADD_TESTS(tc, all_is_well, archs, no_driver, container_without_devices, driver_without_gpus, no_permission,
+              other_vendors_nodes, visible_devices_uncounted, opencls_list, override_of_a_node, override_without_kernel,
+              little_room);
+    ADD_LOOPS(tc, sizeof(visible) / sizeof(visible[0]), visible_devices);
+    ADD_LOOPS(tc, sizeof(overridden) / sizeof(overridden[0]), override);
     return run_suite(s);
 }

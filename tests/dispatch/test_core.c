@@ -437,24 +437,11 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("core");
-    TCase *tc = tcase_create("core");
-    suite_add_tcase(s, tc);
-    tcase_add_loop_test(tc, problem_strings, 0, sizeof(good) / sizeof(good[0]));
-    tcase_add_loop_test(tc, problem_refusals, 0, sizeof(bad) / sizeof(bad[0]));
-    tcase_add_test(tc, problem_too_long);
-    tcase_add_test(tc, key_drops_layout);
-    tcase_add_test(tc, format_into_small_buffers);
-    tcase_add_test(tc, enumeration);
-    tcase_add_test(tc, checking);
-    tcase_add_test(tc, launch_limits);
-    tcase_add_test(tc, configurations);
-    tcase_add_test(tc, configuration_refusals);
-    tcase_add_test(tc, registry);
-    tcase_add_test(tc, kernel_argument_layout);
-    tcase_add_test(tc, names);
-    tcase_add_test(tc, errors_are_per_thread);
-    tcase_add_test(tc, context_refusals);
-    tcase_add_test(tc, tensors);
-    tcase_add_test(tc, dlpack);
+    TCase *tc = test_case(s, "core", NULL, NULL);
+    ADD_TESTS(tc, problem_too_long, key_drops_layout, format_into_small_buffers, enumeration, checking, launch_limits,
+              configurations, configuration_refusals, registry, kernel_argument_layout, names, errors_are_per_thread,
+              context_refusals, tensors, dlpack);
+    ADD_LOOPS(tc, sizeof(good) / sizeof(good[0]), problem_strings);
+    ADD_LOOPS(tc, sizeof(bad) / sizeof(bad[0]), problem_refusals);
     return run_suite(s);
 }

@@ -287,16 +287,8 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("cuda");
-    TCase *tc = tcase_create("adapters");
-    suite_add_tcase(s, tc);
-    tcase_add_checked_fixture(tc, setup, NULL);
-    tcase_add_test(tc, memory_and_devices);
-    tcase_add_test(tc, attributes);
-    tcase_add_test(tc, current_device);
-    tcase_add_test(tc, streams_graphs_events);
-    tcase_add_test(tc, modules_and_launches);
-    tcase_add_test(tc, tile_maps);
-    tcase_add_test(tc, names_of_errors);
-    tcase_add_test(tc, streams_end);
+    TCase *tc = test_case(s, "adapters", setup, NULL);
+    ADD_TESTS(tc, memory_and_devices, attributes, current_device, streams_graphs_events, modules_and_launches,
+              tile_maps, names_of_errors, streams_end);
     return run_suite(s);
 }

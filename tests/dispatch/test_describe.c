@@ -436,17 +436,10 @@ int main(void)
     TCase *tc = tcase_create("describe");
     tcase_add_checked_fixture(tc, program_setup, program_teardown);
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_test(tc, documented_strings);
-    tcase_add_test(tc, shapes_files);
-    tcase_add_loop_test(tc, asked_prepared_called, 0, sizeof(decodes) / sizeof(decodes[0]));
-    tcase_add_test(tc, only_this_thread_and_context);
-    tcase_add_test(tc, destroyed_between);
-    tcase_add_test(tc, refusals);
-    tcase_add_test(tc, lists);
-    tcase_add_loop_test(tc, lists_prepared, 0, sizeof(listed) / sizeof(listed[0]));
-    tcase_add_test(tc, explained_whole);
-    tcase_add_test(tc, longest_problems);
-    tcase_add_test(tc, all_keys_are_listed);
+    ADD_TESTS(tc, documented_strings, shapes_files, only_this_thread_and_context, destroyed_between, refusals, lists,
+              explained_whole, longest_problems, all_keys_are_listed);
+    ADD_LOOPS(tc, sizeof(decodes) / sizeof(decodes[0]), asked_prepared_called);
+    ADD_LOOPS(tc, sizeof(listed) / sizeof(listed[0]), lists_prepared);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

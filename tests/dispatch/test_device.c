@@ -312,11 +312,8 @@ int main(void)
     more_devices();
     tcase_add_unchecked_fixture(tc, program_setup, program_teardown); /* one cache for all */
     tcase_set_timeout(tc, 60);
-    tcase_add_loop_test(tc, memory, 0, n_devices);
-    tcase_add_loop_test(tc, replays, 0, n_devices);
-    tcase_add_loop_test(tc, capture_rules, 0, n_devices);
-    tcase_add_test(tc, foreign_streams);
-    tcase_add_loop_test(tc, forks, 0, n_devices);
+    ADD_TESTS(tc, foreign_streams);
+    ADD_LOOPS(tc, n_devices, memory, replays, capture_rules, forks);
     suite_add_tcase(su, tc);
     return run_suite(su);
 }

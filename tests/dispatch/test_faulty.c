@@ -630,18 +630,13 @@ int main(void)
     TCase *tc = tcase_create("faulty");
     tcase_add_checked_fixture(tc, setup, program_teardown);
     tcase_set_timeout(tc, 120);
-    tcase_add_loop_test(tc, every_call_fails_once, 0, (int)(sizeof(scenes) / sizeof(scenes[0])));
+    ADD_LOOPS(tc, (sizeof(scenes) / sizeof(scenes[0])), every_call_fails_once);
     tcase_add_loop_test(slow_case(su, "faulty", "every_call_fails_from_one_on", setup, program_teardown),
                         every_call_fails_from_one_on, 0, (int)(sizeof(scenes) / sizeof(scenes[0])));
-    tcase_add_test(tc, fake_is_strict);
-    tcase_add_test(tc, not_ready_under_capture);
-    tcase_add_test(tc, cases_on_two_devices);
-    tcase_add_test(tc, device_names);
+    ADD_TESTS(tc, fake_is_strict, not_ready_under_capture, cases_on_two_devices, device_names);
     suite_add_tcase(su, tc);
-    tc = tcase_create("threads");
-    tcase_add_checked_fixture(tc, setup, program_teardown);
+    tc = test_case(su, "threads", setup, program_teardown);
     tcase_set_timeout(tc, 120);
-    tcase_add_loop_test(tc, threads_load_a_module_once, 0, 2);
-    suite_add_tcase(su, tc);
+    ADD_LOOPS(tc, 2, threads_load_a_module_once);
     return run_suite(su);
 }

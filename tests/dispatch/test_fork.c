@@ -356,14 +356,9 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("fork");
-    TCase *tc = tcase_create("fork");
-    suite_add_tcase(s, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_loop_test(tc, child, 0, 2 * N_FATES);
-    tcase_add_test(tc, child_of_a_busy_parent);
-    tcase_add_test(tc, child_of_a_parent_with_databases);
-    tcase_add_test(tc, fork_waits_for_databases);
-    tcase_add_test(tc, workers_are_started_anew);
-    tcase_add_test(tc, child_without_the_device);
+    TCase *tc = test_case(s, "fork", NULL, NULL);
+    ADD_TESTS(tc, child_of_a_busy_parent, child_of_a_parent_with_databases, fork_waits_for_databases,
+              workers_are_started_anew, child_without_the_device);
+    ADD_LOOPS(tc, 2 * N_FATES, child);
     return run_suite(s);
 }

@@ -394,25 +394,12 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("hip");
-    TCase *tc = tcase_create("platforms");
-    suite_add_tcase(s, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_loop_test(tc, library_missing, 0, 2);
-    tcase_add_loop_test(tc, symbol_missing, 0, 2);
-    tcase_add_loop_test(tc, switched_off, 0, 2);
-    tcase_add_loop_test(tc, other_one_switched_off, 0, 2);
-    tcase_add_loop_test(tc, this_machine, 0, 2);
-    tcase_add_test(tc, runtime_without_device);
-    tcase_add_test(tc, default_device);
-    tcase_add_test(tc, overriding);
-    tc = tcase_create("devices");
-    suite_add_tcase(s, tc);
-    tcase_add_loop_test(tc, imagining, 0, sizeof(imagined) / sizeof(imagined[0]));
-    tcase_add_test(tc, not_imaginable);
-    tcase_add_test(tc, xcds);
-    tcase_add_test(tc, fewer_units_compute_less);
-    tcase_add_test(tc, unknown_arch_peaks);
-    tcase_add_test(tc, peaks_of_siblings);
-    tcase_add_loop_test(tc, cpu, 0, sizeof(isas) / sizeof(isas[0]));
+    TCase *tc = test_case(s, "platforms", NULL, NULL);
+    ADD_TESTS(tc, runtime_without_device, default_device, overriding);
+    ADD_LOOPS(tc, 2, library_missing, symbol_missing, switched_off, other_one_switched_off, this_machine);
+    tc = test_case(s, "devices", NULL, NULL);
+    ADD_TESTS(tc, not_imaginable, xcds, fewer_units_compute_less, unknown_arch_peaks, peaks_of_siblings);
+    ADD_LOOPS(tc, sizeof(imagined) / sizeof(imagined[0]), imagining);
+    ADD_LOOPS(tc, sizeof(isas) / sizeof(isas[0]), cpu);
     return run_suite(s);
 }

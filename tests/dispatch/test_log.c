@@ -198,13 +198,11 @@ int main(void)
     TCase *tc = tcase_create("log");
     tcase_add_unchecked_fixture(tc, program_setup, program_teardown); /* one cache for all */
     tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, log_callback);
-    tcase_add_test(tc, log_topics_of_both);
-    tcase_add_test(tc, log_threads);
+    ADD_TESTS(tc, log_callback, log_topics_of_both, log_threads);
     suite_add_tcase(su, tc);
     tc = tcase_create("fork");
     tcase_add_unchecked_fixture(tc, program_setup, program_teardown);
-    tcase_add_test(tc, log_lock_is_the_last_of_a_fork);
+    ADD_TESTS(tc, log_lock_is_the_last_of_a_fork);
     tcase_set_timeout(tc, 30);
     suite_add_tcase(su, tc);
     return run_suite(su);

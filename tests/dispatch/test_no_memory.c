@@ -243,10 +243,8 @@ int main(void)
 {
     no_memory_sqlite();
     Suite *su = suite_create("no_memory");
-    TCase *tc = tcase_create("no_memory");
-    tcase_add_checked_fixture(tc, setup, program_teardown);
+    TCase *tc = test_case(su, "no_memory", setup, program_teardown);
     tcase_set_timeout(tc, 240);
-    tcase_add_loop_test(tc, each_request_fails, 0, (int)(sizeof(scenes) / sizeof(scenes[0])));
-    suite_add_tcase(su, tc);
+    ADD_LOOPS(tc, (sizeof(scenes) / sizeof(scenes[0])), each_request_fails);
     return run_suite(su);
 }

@@ -235,14 +235,10 @@ END_TEST
 int main(void)
 {
     Suite *su = suite_create("refused");
-    TCase *tc = tcase_create("refused");
-    tcase_add_checked_fixture(tc, setup, teardown);
+    TCase *tc = test_case(su, "refused", setup, teardown);
     tcase_set_timeout(tc, 120);
-    tcase_add_loop_test(tc, once, 0, (int)(sizeof(ways) / sizeof(ways[0])));
-    tcase_add_loop_test(tc, twice, 0, 2);
-    tcase_add_test(tc, always);
-    tcase_add_loop_test(tc, other_errors, 0, 2);
-    tcase_add_test(tc, of_a_pack);
-    suite_add_tcase(su, tc);
+    ADD_TESTS(tc, always, of_a_pack);
+    ADD_LOOPS(tc, (sizeof(ways) / sizeof(ways[0])), once);
+    ADD_LOOPS(tc, 2, twice, other_errors);
     return run_suite(su);
 }

@@ -114,12 +114,9 @@ int main(void)
     if (!rocm_is_there())
         return 77;
     Suite *s = suite_create("rocm_devices");
-    TCase *tc = tcase_create("rocm_devices");
-    suite_add_tcase(s, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_checked_fixture(tc, setup, program_teardown);
-    tcase_add_loop_test(tc, product, 0, sizeof(products) / sizeof(products[0]));
-    tcase_add_test(tc, cu_mode);
-    tcase_add_loop_test(tc, ladder, 0, 3);
+    TCase *tc = test_case(s, "rocm_devices", setup, program_teardown);
+    ADD_TESTS(tc, cu_mode);
+    ADD_LOOPS(tc, sizeof(products) / sizeof(products[0]), product);
+    ADD_LOOPS(tc, 3, ladder);
     return run_suite(s);
 }

@@ -353,21 +353,15 @@ int main(void)
     if (!emu_is_there())
         return 77;
     tcase_add_checked_fixture(tc, setup, NULL);
-    tcase_add_test(tc, variants_restrict_their_operators);
-    tcase_add_loop_test(tc, unknown_variants, 0, sizeof(unknown) / sizeof(unknown[0]));
-    tcase_add_test(tc, overlap_is_0_or_1);
-    tcase_add_test(tc, vendor_is_0_or_1);
-    tcase_add_loop_test(tc, disabled_platforms, 0, sizeof(disabled) / sizeof(disabled[0]));
+    ADD_TESTS(tc, variants_restrict_their_operators, overlap_is_0_or_1, vendor_is_0_or_1);
+    ADD_LOOPS(tc, sizeof(unknown) / sizeof(unknown[0]), unknown_variants);
+    ADD_LOOPS(tc, sizeof(disabled) / sizeof(disabled[0]), disabled_platforms);
     suite_add_tcase(s, tc);
     tcase_set_timeout(emu, 60);
     tcase_add_checked_fixture(emu, setup, NULL);
     tcase_add_checked_fixture(emu, program_setup, program_teardown);
-    tcase_add_test(emu, tests_heed_variants);
-    tcase_add_test(emu, directories_without_kernels);
-    tcase_add_test(emu, no_compiler);
-    tcase_add_test(emu, compiler_without_a_directory);
-    tcase_add_test(emu, no_kernel_compiles);
-    tcase_add_test(emu, one_kernel_does_not_compile);
+    ADD_TESTS(emu, tests_heed_variants, directories_without_kernels, no_compiler, compiler_without_a_directory,
+              no_kernel_compiles, one_kernel_does_not_compile);
     suite_add_tcase(s, emu);
     return run_suite(s);
 }

@@ -176,13 +176,10 @@ int main(void)
 {
     more_devices();
     Suite *s = suite_create("trace");
-    TCase *c = tcase_create("trace");
-    tcase_add_checked_fixture(c, program_setup, program_teardown);
-    tcase_add_loop_test(c, file_of_calls, 0, n_devices);
-    tcase_add_test(c, file_is_closed);
-    tcase_add_loop_test(c, ranges, 0, 2);
-    tcase_add_loop_test(c, nothing_to_trace_with, 0, 3);
-    tcase_set_timeout(c, 60);
-    suite_add_tcase(s, c);
+    TCase *c = test_case(s, "trace", program_setup, program_teardown);
+    ADD_TESTS(c, file_is_closed);
+    ADD_LOOPS(c, n_devices, file_of_calls);
+    ADD_LOOPS(c, 2, ranges);
+    ADD_LOOPS(c, 3, nothing_to_trace_with);
     return run_suite(s);
 }

@@ -651,38 +651,21 @@ static void folder_away(void)
 int main(void)
 {
     Suite *s = suite_create("which_rocm");
-    TCase *tc = tcase_create("libraries");
-    suite_add_tcase(s, tc);
-    tcase_add_checked_fixture(tc, clear, teardown);
+    TCase *tc = test_case(s, "libraries", clear, teardown);
     tcase_set_timeout(tc, 30);
-    tcase_add_test(tc, loaded_runtime_is_used);
-    tcase_add_loop_test(tc, memory_and_stream_of_the_loaded_runtime, 0, 2);
-    tcase_add_test(tc, compiler_goes_by_the_loaded_runtime);
-    tcase_add_loop_test(tc, file_names, 0, 7);
-    tcase_add_loop_test(tc, rocm_sdk_wheels, 0, 2);
-    tcase_add_loop_test(tc, family_of_the_process, 0, 2);
-    tcase_add_loop_test(tc, release_of_the_runtime, 0, 3);
-    tcase_add_test(tc, release_of_a_bare_name);
-    tcase_add_loop_test(tc, versions, 0, 4);
-    tcase_add_test(tc, release_of_the_future);
-    tcase_add_test(tc, hiprtc_in_the_runtime);
-    tcase_add_test(tc, two_runtimes_are_said);
-    tcase_add_test(tc, one_runtime_is_not);
-    tcase_add_loop_test(tc, order_of_places, 0, 2);
-    tcase_add_test(tc, compiler_without_runtime);
-    tcase_add_loop_test(tc, each_variable, 0, RFG_ROCM_COUNT);
-    tcase_add_loop_test(tc, each_variable_wrong, 0, RFG_ROCM_COUNT);
-    tcase_add_test(tc, old_name);
-    tcase_add_loop_test(tc, releases_that_differ, 0, sizeof(differing) / sizeof(differing[0]));
-    tcase_add_loop_test(tc, others_files_beside, 0, 2);
-    tcase_add_test(tc, owner_of_the_runtime);
-    tcase_add_test(tc, damaged_library);
-    tcase_add_test(tc, workers_compile_with_the_same);
-    tc = tcase_create("programs");
-    suite_add_tcase(s, tc);
-    tcase_add_checked_fixture(tc, in_a_folder, folder_away);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, info_says_which);
-    tcase_add_test(tc, tuner_warns_of_another_name);
+    ADD_TESTS(tc, loaded_runtime_is_used, compiler_goes_by_the_loaded_runtime, release_of_a_bare_name,
+              release_of_the_future, hiprtc_in_the_runtime, two_runtimes_are_said, one_runtime_is_not,
+              compiler_without_runtime, old_name, owner_of_the_runtime, damaged_library, workers_compile_with_the_same);
+    ADD_LOOPS(tc, 2, memory_and_stream_of_the_loaded_runtime);
+    ADD_LOOPS(tc, 7, file_names);
+    ADD_LOOPS(tc, 2, rocm_sdk_wheels, family_of_the_process);
+    ADD_LOOPS(tc, 3, release_of_the_runtime);
+    ADD_LOOPS(tc, 4, versions);
+    ADD_LOOPS(tc, 2, order_of_places);
+    ADD_LOOPS(tc, RFG_ROCM_COUNT, each_variable, each_variable_wrong);
+    ADD_LOOPS(tc, sizeof(differing) / sizeof(differing[0]), releases_that_differ);
+    ADD_LOOPS(tc, 2, others_files_beside);
+    tc = test_case(s, "programs", in_a_folder, folder_away);
+    ADD_TESTS(tc, info_says_which, tuner_warns_of_another_name);
     return run_suite(s);
 }

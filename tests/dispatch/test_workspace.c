@@ -250,12 +250,10 @@ int main(void)
     more_devices();
     tcase_add_unchecked_fixture(tc, program_setup, program_teardown); /* one cache for all */
     tcase_set_timeout(tc, 60);
-    tcase_add_loop_test(tc, workspace_given, 0, n_devices);
-    tcase_add_loop_test(tc, counters_for_other_streams, 0, 3);
-    tcase_add_test(tc, streams_of_no_one);
-    tcase_add_test(tc, many_streams);
-    tcase_add_loop_test(tc, ranges, 0, n_devices);
-    tcase_add_loop_test(tc, ranges_refused, 0, sizeof(bad_ranges) / sizeof(bad_ranges[0]));
+    ADD_TESTS(tc, streams_of_no_one, many_streams);
+    ADD_LOOPS(tc, n_devices, workspace_given, ranges);
+    ADD_LOOPS(tc, 3, counters_for_other_streams);
+    ADD_LOOPS(tc, sizeof(bad_ranges) / sizeof(bad_ranges[0]), ranges_refused);
     suite_add_tcase(su, tc);
     return run_suite(su);
 }

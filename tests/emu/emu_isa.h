@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "emu/emu.h"
+#include "tests/suite.h"
 
 enum {
     G908 = 1,
@@ -73,12 +74,12 @@ struct atomic {
 /* Every mnemonic that the assembler knows on arch; how many. */
 int forms_moves(int arch, struct move *m, int room);
 int forms_atomics(int arch, struct atomic *a, int room);
-TCase *emu_case_compare(void);
+void emu_case_compare(Suite *s);
 
 /* Which rows of the instruction table some snippet has run, in any of the tests' processes. */
 void covered_init(void);
 void covered_mark(const struct emu_program *prog);
-TCase *emu_case_covered(void);
+void emu_case_covered(Suite *s);
 /* What decoding one snippet says: "" or the error. */
 void decode_error(int arch, const char *text, char *error, size_t size);
 
@@ -152,13 +153,13 @@ static inline uint32_t u16(_Float16 f)
     return h;
 }
 
-TCase *emu_case_lanes(void);
-TCase *emu_case_scalar(void);
-TCase *emu_case_memory(void);
-TCase *emu_case_matrix(void);
-TCase *emu_case_decode(void);
-TCase *emu_case_gfx950(void);
-TCase *emu_case_words(void);
+void emu_case_lanes(Suite *s);
+void emu_case_scalar(Suite *s);
+void emu_case_memory(Suite *s);
+void emu_case_matrix(Suite *s);
+void emu_case_decode(Suite *s);
+void emu_case_gfx950(Suite *s);
+void emu_case_words(Suite *s);
 int emu_bench(void);
 /* gfx950's instructions that LLVM 19 doesn't know, assembled: gfx950_words.def. */
 extern const struct gfx950_words {

@@ -127,10 +127,8 @@ START_TEST(compare)
 }
 END_TEST
 
-TCase *emu_case_compare(void)
+void emu_case_compare(Suite *s)
 {
-    TCase *c = tcase_create("compare");
-    tcase_set_timeout(c, 60);
-    tcase_add_loop_test(c, compare, 0, 3);
-    return c;
+    TCase *c = test_case(s, "compare", NULL, NULL);
+    ADD_LOOPS(c, 3, compare);
 }

@@ -77,9 +77,8 @@ START_TEST(every_row)
 }
 END_TEST
 
-TCase *emu_case_covered(void)
+void emu_case_covered(Suite *s)
 {
-    TCase *c = tcase_create("covered");
-    tcase_add_test(c, every_row);
-    return c;
+    TCase *c = test_case(s, "covered", NULL, NULL);
+    ADD_TESTS(c, every_row);
 }

@@ -251,20 +251,11 @@ START_TEST(table)
 }
 END_TEST
 
-TCase *emu_case_decode(void)
+void emu_case_decode(Suite *s)
 {
-    TCase *c = tcase_create("decode");
-    tcase_set_timeout(c, 60);
-    tcase_add_test(c, unknown_is_named);
-    tcase_add_test(c, rounding_is_refused);
-    tcase_add_loop_test(c, waiting, 0, sizeof(waits) / sizeof(waits[0]));
-    tcase_add_test(c, operands);
-    tcase_add_test(c, faults);
-    tcase_add_test(c, stops);
-    tcase_add_test(c, barrier_of_the_grid);
-    tcase_add_test(c, barrier_in_two_steps);
-    tcase_add_test(c, hook);
-    tcase_add_loop_test(c, garbage, 0, 6);
-    tcase_add_test(c, table);
-    return c;
+    TCase *c = test_case(s, "decode", NULL, NULL);
+    ADD_TESTS(c, unknown_is_named, rounding_is_refused, operands, faults, stops, barrier_of_the_grid,
+              barrier_in_two_steps, hook, table);
+    ADD_LOOPS(c, sizeof(waits) / sizeof(waits[0]), waiting);
+    ADD_LOOPS(c, 6, garbage);
 }

@@ -576,17 +576,8 @@ START_TEST(buffer_atomic)
 }
 END_TEST
 
-TCase *emu_case_gfx950(void)
+void emu_case_gfx950(Suite *s)
 {
-    TCase *c = tcase_create("gfx950");
-    tcase_set_timeout(c, 60);
-    tcase_add_test(c, words);
-    tcase_add_test(c, no_instruction);
-    tcase_add_test(c, conversions);
-    tcase_add_test(c, scaled_mfma);
-    tcase_add_test(c, scaled_nan);
-    tcase_add_test(c, transposed);
-    tcase_add_test(c, swaps);
-    tcase_add_test(c, buffer_atomic);
-    return c;
+    TCase *c = test_case(s, "gfx950", NULL, NULL);
+    ADD_TESTS(c, words, no_instruction, conversions, scaled_mfma, scaled_nan, transposed, swaps, buffer_atomic);
 }

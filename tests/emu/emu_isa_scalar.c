@@ -448,12 +448,10 @@ START_TEST(division)
 }
 END_TEST
 
-TCase *emu_case_scalar(void)
+void emu_case_scalar(Suite *s)
 {
-    TCase *c = tcase_create("scalar");
-    tcase_set_timeout(c, 60);
-    tcase_add_loop_test(c, scalar, 0, EMU_TESTED - 2);
-    tcase_add_loop_test(c, program, 0, sizeof(programs) / sizeof(programs[0]));
-    tcase_add_loop_test(c, division, 0, 2);
-    return c;
+    TCase *c = test_case(s, "scalar", NULL, NULL);
+    ADD_LOOPS(c, EMU_TESTED - 2, scalar);
+    ADD_LOOPS(c, sizeof(programs) / sizeof(programs[0]), program);
+    ADD_LOOPS(c, 2, division);
 }

@@ -275,14 +275,9 @@ START_TEST(load_tr)
 }
 END_TEST
 
-TCase *emu_case_words(void)
+void emu_case_words(Suite *s)
 {
-    TCase *c = tcase_create("words");
-    tcase_set_timeout(c, 60);
-    tcase_add_test(c, newer);
-    tcase_add_test(c, random_words);
-    tcase_add_loop_test(c, named_halves, 0, 2);
-    tcase_add_loop_test(c, swapped_halves, 0, 2);
-    tcase_add_test(c, load_tr);
-    return c;
+    TCase *c = test_case(s, "words", NULL, NULL);
+    ADD_TESTS(c, newer, random_words, load_tr);
+    ADD_LOOPS(c, 2, named_halves, swapped_halves);
 }

@@ -616,13 +616,13 @@ int main(void)
     TCase *c = tcase_create("aiter");
     tcase_set_timeout(c, 120);
     if (both == 2)
-        tcase_add_loop_test(c, f4gemm, 0, COUNT_OF(f4gemms));
-    tcase_add_loop_test(c, gemm, 0, both * COUNT_OF(gemms));
-    tcase_add_test(c, layer_norm);
-    tcase_add_loop_test(c, topk, 0, (int)(sizeof(topks) / sizeof(topks[0])));
-    tcase_add_loop_test(c, attention, 0, both == 2 ? COUNT_OF(attentions) : 5);
-    tcase_add_loop_test(c, paged_attention, 0, both * COUNT_OF(paged));
-    tcase_add_loop_test(c, mla, 0, both);
+        ADD_TESTS(c, layer_norm);
+    ADD_LOOPS(c, COUNT_OF(f4gemms), f4gemm);
+    ADD_LOOPS(c, both * COUNT_OF(gemms), gemm);
+    ADD_LOOPS(c, (sizeof(topks) / sizeof(topks[0])), topk);
+    ADD_LOOPS(c, both == 2 ? COUNT_OF(attentions) : 5, attention);
+    ADD_LOOPS(c, both * COUNT_OF(paged), paged_attention);
+    ADD_LOOPS(c, both, mla);
     suite_add_tcase(s, c);
     return run_suite(s);
 }

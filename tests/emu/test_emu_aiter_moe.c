@@ -224,9 +224,8 @@ int main(void)
     if (!both)
         return 77;
     Suite *s = suite_create("emu_aiter_moe");
-    TCase *c = tcase_create("moe");
+    TCase *c = test_case(s, "moe", NULL, NULL);
     tcase_set_timeout(c, 120);
-    tcase_add_loop_test(c, moe, 0, both * COUNT_OF(moes));
-    suite_add_tcase(s, c);
+    ADD_LOOPS(c, both * COUNT_OF(moes), moe);
     return run_suite(s);
 }

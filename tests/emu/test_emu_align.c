@@ -156,10 +156,8 @@ int main(void)
     if (!emu_is_there())
         return 77;
     Suite *s = suite_create("emu_align");
-    TCase *tc = tcase_create("emu_align");
-    suite_add_tcase(s, tc);
-    tcase_set_timeout(tc, 60);
+    TCase *tc = test_case(s, "emu_align", NULL, NULL);
     tcase_add_loop_test(tc, scratch, 1, (int)(sizeof(archs) / sizeof(archs[0])));
-    tcase_add_loop_test(tc, offsets, 0, (int)(sizeof(archs) / sizeof(archs[0])));
+    ADD_LOOPS(tc, (sizeof(archs) / sizeof(archs[0])), offsets);
     return run_suite(s);
 }

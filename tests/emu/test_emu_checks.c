@@ -249,12 +249,9 @@ int main(void)
     if (!emu_is_there())
         return 77;
     Suite *s = suite_create("emu_checks");
-    TCase *tc = tcase_create("emu");
+    TCase *tc = test_case(s, "emu", NULL, NULL);
     tcase_set_timeout(tc, 300);
-    tcase_add_loop_test(tc, checks_find_what_is_wrong, 0, N_ARCHS * N_CHECKS);
-    tcase_add_loop_test(tc, memory_that_was_freed, 0, N_ARCHS);
-    tcase_add_loop_test(tc, endless_loop, 0, N_ARCHS);
-    tcase_add_loop_test(tc, split_k_under_many_schedules, 0, N_ARCHS);
-    suite_add_tcase(s, tc);
+    ADD_LOOPS(tc, N_ARCHS * N_CHECKS, checks_find_what_is_wrong);
+    ADD_LOOPS(tc, N_ARCHS, memory_that_was_freed, endless_loop, split_k_under_many_schedules);
     return run_suite(s);
 }

@@ -491,25 +491,17 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("emu_front");
-    TCase *tc = tcase_create("memory");
-    suite_add_tcase(s, tc);
-    tcase_add_test(tc, allocations);
-    tcase_add_test(tc, freeing);
-    tc = tcase_create("scheduler");
-    suite_add_tcase(s, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_loop_test(tc, every_wave_of_every_group_runs, 0, 3);
-    tcase_add_loop_test(tc, turns, 0, 2);
-    tcase_add_loop_test(tc, groups_may_wait_for_each_other, 0, 8);
-    tcase_add_loop_test(tc, deadlock_is_reported, 0, 8);
-    tcase_add_loop_test(tc, barriers, 0, 5);
-    tcase_add_test(tc, seeds);
-    tc = tcase_create("gate");
-    suite_add_tcase(s, tc);
-    tcase_add_loop_test(tc, the_gate, 0, sizeof(accesses) / sizeof(accesses[0]));
-    tcase_add_test(tc, arguments_are_read_only);
-    tcase_add_test(tc, scratch_is_a_wave_s_own);
-    tcase_add_test(tc, waves_scratch_is_apart);
-    tcase_add_test(tc, bad_settings_are_told_and_ignored);
+    TCase *tc = test_case(s, "memory", NULL, NULL);
+    ADD_TESTS(tc, allocations, freeing);
+    tc = test_case(s, "scheduler", NULL, NULL);
+    ADD_TESTS(tc, seeds);
+    ADD_LOOPS(tc, 3, every_wave_of_every_group_runs);
+    ADD_LOOPS(tc, 2, turns);
+    ADD_LOOPS(tc, 8, groups_may_wait_for_each_other, deadlock_is_reported);
+    ADD_LOOPS(tc, 5, barriers);
+    tc = test_case(s, "gate", NULL, NULL);
+    ADD_TESTS(tc, arguments_are_read_only, scratch_is_a_wave_s_own, waves_scratch_is_apart,
+              bad_settings_are_told_and_ignored);
+    ADD_LOOPS(tc, sizeof(accesses) / sizeof(accesses[0]), the_gate);
     return run_suite(s);
 }

@@ -65,9 +65,7 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("emu_gfx950");
-    TCase *tc = tcase_create("emu");
-    tcase_add_test(tc, matrix_cycles_of_gfx950);
-    tcase_add_test(tc, lds_of_gfx950);
-    suite_add_tcase(s, tc);
+    TCase *tc = test_case(s, "emu", NULL, NULL);
+    ADD_TESTS(tc, matrix_cycles_of_gfx950, lds_of_gfx950);
     return run_suite(s);
 }

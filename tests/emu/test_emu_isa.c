@@ -10,14 +10,14 @@ int main(int argc, char **argv)
         return emu_bench();
     covered_init();
     Suite *s = suite_create("emu_isa");
-    suite_add_tcase(s, emu_case_lanes());
-    suite_add_tcase(s, emu_case_compare());
-    suite_add_tcase(s, emu_case_scalar());
-    suite_add_tcase(s, emu_case_matrix());
-    suite_add_tcase(s, emu_case_memory());
-    suite_add_tcase(s, emu_case_decode());
-    suite_add_tcase(s, emu_case_gfx950());
-    suite_add_tcase(s, emu_case_words());
-    suite_add_tcase(s, emu_case_covered()); /* the last */
+    emu_case_lanes(s);
+    emu_case_compare(s);
+    emu_case_scalar(s);
+    emu_case_matrix(s);
+    emu_case_memory(s);
+    emu_case_decode(s);
+    emu_case_gfx950(s);
+    emu_case_words(s);
+    emu_case_covered(s); /* the last */
     return run_suite(s);
 }

@@ -77,9 +77,8 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("emu_l2");
-    TCase *tc = tcase_create("l2");
-    tcase_add_loop_test(tc, l2_by_turns, 0, sizeof(l2_cases) / sizeof(l2_cases[0]));
-    tcase_add_test(tc, l2_instructions);
-    suite_add_tcase(s, tc);
+    TCase *tc = test_case(s, "l2", NULL, NULL);
+    ADD_TESTS(tc, l2_instructions);
+    ADD_LOOPS(tc, sizeof(l2_cases) / sizeof(l2_cases[0]), l2_by_turns);
     return run_suite(s);
 }

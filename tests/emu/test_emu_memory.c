@@ -54,8 +54,7 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("emu_memory");
-    TCase *tc = tcase_create("emu_memory");
-    suite_add_tcase(s, tc);
-    tcase_add_test(tc, large_memory_costs_what_is_touched);
+    TCase *tc = test_case(s, "emu_memory", NULL, NULL);
+    ADD_TESTS(tc, large_memory_costs_what_is_touched);
     return run_suite(s);
 }

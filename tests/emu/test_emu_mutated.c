@@ -153,9 +153,8 @@ int main(void)
     if (mutants && sscanf(mutants, "%d:%d", &first_mutant, &n_mutants) < 2)
         first_mutant = 1, n_mutants = atoi(mutants);
     Suite *s = suite_create("emu_mutated");
-    TCase *tc = tcase_create("emu");
+    TCase *tc = test_case(s, "emu", NULL, NULL);
     tcase_set_timeout(tc, 100000);
-    tcase_add_loop_test(tc, nothing_crashes, 0, EMU_RANDOM_ARCHS);
-    suite_add_tcase(s, tc);
+    ADD_LOOPS(tc, EMU_RANDOM_ARCHS, nothing_crashes);
     return run_suite(s);
 }

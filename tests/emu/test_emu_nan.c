@@ -125,9 +125,8 @@ int main(void)
     if (!emu_is_there())
         return 77;
     Suite *s = suite_create("emu_nan");
-    TCase *tc = tcase_create("emu");
+    TCase *tc = test_case(s, "emu", NULL, NULL);
     tcase_set_timeout(tc, 300);
-    tcase_add_loop_test(tc, nan_born, 0, N_ARCHS);
-    suite_add_tcase(s, tc);
+    ADD_LOOPS(tc, N_ARCHS, nan_born);
     return run_suite(s);
 }

@@ -220,12 +220,9 @@ int main(void)
     if (!emu_is_there())
         return 77;
     Suite *s = suite_create("emu_programs");
-    TCase *tc = tcase_create("programs");
+    TCase *tc = test_case(s, "programs", program_setup, program_teardown);
     tcase_set_timeout(tc, 120);
-    tcase_add_checked_fixture(tc, program_setup, program_teardown);
-    tcase_add_loop_test(tc, programs, 0, N_ARCHS);
-    tcase_add_test(tc, runs_files_of_the_cache);
-    tcase_add_test(tc, rows_stay_lean);
-    suite_add_tcase(s, tc);
+    ADD_TESTS(tc, runs_files_of_the_cache, rows_stay_lean);
+    ADD_LOOPS(tc, N_ARCHS, programs);
     return run_suite(s);
 }

@@ -142,9 +142,8 @@ int main(void)
     }
     all_levels = !strcmp(word, "all");
     Suite *s = suite_create("emu_random");
-    TCase *tc = tcase_create("emu");
+    TCase *tc = test_case(s, "emu", NULL, NULL);
     tcase_set_timeout(tc, 100000);
-    tcase_add_loop_test(tc, same_as_host, 0, EMU_RANDOM_ARCHS);
-    suite_add_tcase(s, tc);
+    ADD_LOOPS(tc, EMU_RANDOM_ARCHS, same_as_host);
     return run_suite(s);
 }

@@ -234,14 +234,9 @@ int main(void)
     if (!rocm_is_there())
         return 77;
     Suite *s = suite_create("rocm");
-    TCase *tc = tcase_create("devices");
-    tcase_add_test(tc, versions);
-    tcase_add_test(tc, device_properties);
-    tcase_add_loop_test(tc, wgp_mode, 0, 2);
-    tcase_add_loop_test(tc, visible_devices, 0, sizeof(seen) / sizeof(seen[0]));
-    tcase_add_test(tc, overridden_version);
-    tcase_add_test(tc, last_error);
-    tcase_add_test(tc, others_are_refused_by_name);
-    suite_add_tcase(s, tc);
+    TCase *tc = test_case(s, "devices", NULL, NULL);
+    ADD_TESTS(tc, versions, device_properties, overridden_version, last_error, others_are_refused_by_name);
+    ADD_LOOPS(tc, 2, wgp_mode);
+    ADD_LOOPS(tc, sizeof(seen) / sizeof(seen[0]), visible_devices);
     return run_suite(s);
 }

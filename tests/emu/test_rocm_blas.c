@@ -167,8 +167,8 @@ int main(void)
     for (int i = 0; i < N_CASES; i++)
         if (!is_there || served(i))
             tcase_add_loop_test(tc, streams_and_captures, i, i + 1);
-    tcase_add_loop_test(tc, beside_a_capture, 0, 2);
-    tcase_add_test(tc, rocblas_aborts_elsewhere);
+    ADD_TESTS(tc, rocblas_aborts_elsewhere);
+    ADD_LOOPS(tc, 2, beside_a_capture);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

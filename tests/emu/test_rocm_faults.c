@@ -159,12 +159,8 @@ int main(void)
     if (!rocm_is_there() || !emu_can_compile())
         return 77;
     Suite *s = suite_create("rocm_faults");
-    TCase *tc = tcase_create("faults");
-    tcase_set_timeout(tc, 60);
-    tcase_add_loop_test(tc, every_later_call_fails, 0, N_FAULTS);
-    tcase_add_loop_test(tc, the_process_ends, 0, N_FAULTS);
-    tcase_add_loop_test(tc, nothing_stays, 0, N_FAULTS);
-    tcase_add_loop_test(tc, findings, 0, 4);
-    suite_add_tcase(s, tc);
+    TCase *tc = test_case(s, "faults", NULL, NULL);
+    ADD_LOOPS(tc, N_FAULTS, every_later_call_fails, the_process_ends, nothing_stays);
+    ADD_LOOPS(tc, 4, findings);
     return run_suite(s);
 }

@@ -136,7 +136,7 @@ int main(void)
     }
     Suite *s = suite_create("rocm_headers");
     TCase *tc = tcase_create("programs");
-    tcase_add_loop_test(tc, prints_in_lane_order, 0, N_GPUS);
+    ADD_LOOPS(tc, N_GPUS, prints_in_lane_order);
     tcase_add_loop_test(tc, asserts_and_aborts, 1, 2);         /* the same code on all */
     tcase_add_loop_test(tc, synchronises_the_grid, 1, N_GPUS); /* gfx90a's is gfx942's, with one L2 */
     tcase_set_timeout(tc, 120);

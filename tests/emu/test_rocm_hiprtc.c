@@ -150,11 +150,7 @@ int main(void)
     if (!rocm_is_there() || !rocm_has_bitcode())
         return 77;
     Suite *s = suite_create("rocm_hiprtc");
-    TCase *tc = tcase_create("sources");
-    tcase_add_test(tc, templates_by_name);
-    tcase_add_test(tc, the_header_is_built_in);
-    tcase_add_test(tc, logs_say_where);
-    tcase_set_timeout(tc, 60);
-    suite_add_tcase(s, tc);
+    TCase *tc = test_case(s, "sources", NULL, NULL);
+    ADD_TESTS(tc, templates_by_name, the_header_is_built_in, logs_say_where);
     return run_suite(s);
 }

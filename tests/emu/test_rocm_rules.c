@@ -298,18 +298,13 @@ int main(void)
     if (!rocm_is_there())
         return 77;
     Suite *s = suite_create("rocm_rules");
-    TCase *tc = tcase_create("streams");
-    tcase_add_loop_test(tc, calls_during_a_capture, 0, sizeof(during) / sizeof(during[0]));
-    tcase_add_test(tc, legacy_stream_beside_a_capture);
-    tcase_add_test(tc, streams_of_another_runtime);
-    tcase_add_test(tc, stream_per_thread);
-    tcase_add_test(tc, graph_ends);
-    tcase_add_test(tc, copies_that_do_not_fit);
-    suite_add_tcase(s, tc);
+    TCase *tc = test_case(s, "streams", NULL, NULL);
+    ADD_TESTS(tc, legacy_stream_beside_a_capture, streams_of_another_runtime, stream_per_thread, graph_ends,
+              copies_that_do_not_fit);
+    ADD_LOOPS(tc, sizeof(during) / sizeof(during[0]), calls_during_a_capture);
     tc = tcase_create("kernels");
     if (emu_can_compile()) {
-        tcase_add_test(tc, code_object_versions);
-        tcase_add_test(tc, launches);
+        ADD_TESTS(tc, code_object_versions, launches);
     }
     suite_add_tcase(s, tc);
     return run_suite(s);

@@ -420,8 +420,8 @@ int main(void)
     Suite *s = suite_create("rocm_streams");
     TCase *tc = tcase_create("programs");
     tcase_add_unchecked_fixture(tc, compile, NULL);
-    tcase_add_loop_test(tc, reported_or_not, 0, N_CASES);
-    tcase_add_test(tc, only_on_request);
+    ADD_TESTS(tc, only_on_request);
+    ADD_LOOPS(tc, N_CASES, reported_or_not);
     tcase_set_timeout(tc, 60);
     suite_add_tcase(s, tc);
     return run_suite(s);

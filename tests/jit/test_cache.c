@@ -492,29 +492,16 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("cache");
-    TCase *tc = tcase_create("cache");
-    tcase_add_checked_fixture(tc, cache_setup, cache_teardown);
+    TCase *tc = test_case(s, "cache", cache_setup, cache_teardown);
     tcase_set_timeout(tc, 30);
-    tcase_add_test(tc, memory_then_disk);
-    tcase_add_test(tc, memory_only);
-    tcase_add_test(tc, default_directories);
-    tcase_add_test(tc, key_parts);
-    tcase_add_loop_test(tc, damaged_file_is_a_miss, 0, sizeof(damages) / sizeof(damages[0]));
-    tcase_add_test(tc, directory_cannot_be_made);
-    tcase_add_test(tc, target_directory_cannot_be_made);
-    tcase_add_test(tc, directory_deleted_meanwhile);
-    tcase_add_test(tc, least_recently_used_goes);
-    tcase_add_test(tc, what_crashed_processes_left_goes);
-    tcase_add_loop_test(tc, threads_compile_once, 0, 2);
-    tcase_add_loop_test(tc, processes_compile_once, 0, 2);
-    tcase_add_test(tc, failures_are_told_to_all_and_not_kept);
-    tcase_add_test(tc, killed_while_compiling);
-    tcase_add_test(tc, no_compiler);
-    suite_add_tcase(s, tc);
-    tc = tcase_create("contenders");
-    tcase_add_checked_fixture(tc, cache_setup, cache_teardown);
+    ADD_TESTS(tc, memory_then_disk, memory_only, default_directories, key_parts, directory_cannot_be_made,
+              target_directory_cannot_be_made, directory_deleted_meanwhile, least_recently_used_goes,
+              what_crashed_processes_left_goes, failures_are_told_to_all_and_not_kept, killed_while_compiling,
+              no_compiler);
+    ADD_LOOPS(tc, sizeof(damages) / sizeof(damages[0]), damaged_file_is_a_miss);
+    ADD_LOOPS(tc, 2, threads_compile_once, processes_compile_once);
+    tc = test_case(s, "contenders", cache_setup, cache_teardown);
     tcase_set_timeout(tc, 120);
-    tcase_add_test(tc, many_contenders_one_compile);
-    suite_add_tcase(s, tc);
+    ADD_TESTS(tc, many_contenders_one_compile);
     return run_suite(s);
 }

@@ -316,13 +316,9 @@ END_TEST
 int main(void)
 {
     Suite *su = suite_create("code");
-    TCase *tc = tcase_create("code");
-    tcase_add_checked_fixture(tc, setup, teardown);
+    TCase *tc = test_case(su, "code", setup, teardown);
     tcase_set_timeout(tc, 120);
-    tcase_add_loop_test(tc, damaged_code_is_not_stored, 0, N_KINDS);
-    tcase_add_loop_test(tc, damaged_code_of_the_disk_is_compiled_anew, 0, N_KINDS);
-    tcase_add_test(tc, more_arguments_may_be_said);
-    tcase_add_test(tc, other_targets);
-    suite_add_tcase(su, tc);
+    ADD_TESTS(tc, more_arguments_may_be_said, other_targets);
+    ADD_LOOPS(tc, N_KINDS, damaged_code_is_not_stored, damaged_code_of_the_disk_is_compiled_anew);
     return run_suite(su);
 }

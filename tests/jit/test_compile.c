@@ -670,15 +670,13 @@ int main(void)
     Suite *s = suite_create("compile");
     TCase *tc = tcase_create("compile");
     tcase_set_timeout(tc, 0); /* meson's limit holds */
-    tcase_add_test(tc, each_variant_is_compiled);
-    tcase_add_loop_test(tc, code_objects_of_the_decode_grid, 0, (int)COUNT(sweeps));
-    tcase_add_test(tc, something_for_every_problem);
-    tcase_add_loop_test(tc, compiles, 0, (int)(sizeof(archs) / sizeof(archs[0])));
+    ADD_TESTS(tc, each_variant_is_compiled, something_for_every_problem);
+    ADD_LOOPS(tc, COUNT(sweeps), code_objects_of_the_decode_grid);
+    ADD_LOOPS(tc, (sizeof(archs) / sizeof(archs[0])), compiles);
     suite_add_tcase(s, tc);
 
-    tc = tcase_create("registers");
+    tc = test_case(s, "registers", NULL, NULL);
     tcase_set_timeout(tc, 0);
-    tcase_add_loop_test(tc, register_guesses, 0, (int)COUNT(margins));
-    suite_add_tcase(s, tc);
+    ADD_LOOPS(tc, COUNT(margins), register_guesses);
     return run_suite(s);
 }

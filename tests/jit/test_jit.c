@@ -558,30 +558,18 @@ int main(void)
     TCase *tc = tcase_create("jit");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, expands_macros_and_includes);
-    tcase_add_test(tc, expands_assembly);
-    tcase_add_test(tc, every_embedded_kernel_expands);
-    tcase_add_test(tc, strips_comments_and_white_space);
-    tcase_add_test(tc, source_hash_sees_includes);
-    tcase_add_test(tc, expansion_errors_name_the_place);
-    tcase_add_loop_test(tc, compiles, 0, N_COMPILERS);
-    tcase_add_loop_test(tc, syntax_error_gives_the_log, 0, N_COMPILERS);
+    ADD_TESTS(tc, expands_macros_and_includes, expands_assembly, every_embedded_kernel_expands,
+              strips_comments_and_white_space, source_hash_sees_includes, expansion_errors_name_the_place);
+    ADD_LOOPS(tc, N_COMPILERS, compiles, syntax_error_gives_the_log);
     tcase_add_loop_test(slow_case(s, "jit", "unknown_formats_are_refused", setup, teardown),
                         unknown_formats_are_refused, 0, (int)(sizeof(formats) / sizeof(formats[0])));
-    tcase_add_loop_test(tc, unlisted_target_is_refused, 0, 4);
-    tcase_add_test(tc, provider_choice);
-    tcase_add_test(tc, missing_compilers_say_so);
-    tcase_add_test(tc, second_run_calls_no_compiler);
+    ADD_TESTS(tc, provider_choice, missing_compilers_say_so, second_run_calls_no_compiler);
+    ADD_LOOPS(tc, 4, unlisted_target_is_refused);
     suite_add_tcase(s, tc);
 
-    tc = tcase_create("machine");
-    tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, temporary_directories_are_swept);
-    tcase_add_loop_test(tc, passing_faults_are_no_verdict, 0, (int)(sizeof(breaking) / sizeof(breaking[0])));
-    tcase_add_loop_test(tc, what_clang_says_of_itself, 0, (int)(sizeof(claims) / sizeof(claims[0])));
-    tcase_add_test(tc, code_objects_are_of_version_5);
-    tcase_add_test(tc, no_temporary_directory_is_no_verdict);
-    suite_add_tcase(s, tc);
+    tc = test_case(s, "machine", setup, teardown);
+    ADD_TESTS(tc, temporary_directories_are_swept, code_objects_are_of_version_5, no_temporary_directory_is_no_verdict);
+    ADD_LOOPS(tc, (sizeof(breaking) / sizeof(breaking[0])), passing_faults_are_no_verdict);
+    ADD_LOOPS(tc, (sizeof(claims) / sizeof(claims[0])), what_clang_says_of_itself);
     return run_suite(s);
 }

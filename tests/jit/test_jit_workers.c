@@ -271,15 +271,10 @@ int main(void)
     TCase *tc = tcase_create("workers");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, worker_compiles_the_same);
-    tcase_add_test(tc, worker_crash_costs_one);
-    tcase_add_test(tc, worker_hang_costs_one);
-    tcase_add_loop_test(tc, worker_that_is_none, 0, 3);
-    tcase_add_test(tc, worker_of_another_version);
+    ADD_TESTS(tc, worker_compiles_the_same, worker_crash_costs_one, worker_hang_costs_one, worker_of_another_version);
+    ADD_LOOPS(tc, 3, worker_that_is_none);
     tcase_add_exit_test(tc, no_worker_program, DONE);
-    tcase_add_test(tc, prefetch_survives_crash_and_hang);
-    tcase_add_test(tc, workers_end_with_their_program);
-    tcase_add_test(tc, more_threads_than_workers);
+    ADD_TESTS(tc, prefetch_survives_crash_and_hang, workers_end_with_their_program, more_threads_than_workers);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

@@ -109,12 +109,7 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("privileged");
-    TCase *tc = tcase_create("set-uid");
-    tcase_add_checked_fixture(tc, make_dir, remove_dir);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, programs_run_as_the_effective_user);
-    tcase_add_test(tc, files_of_the_effective_user_are_there);
-    tcase_add_test(tc, clang_compiles);
-    suite_add_tcase(s, tc);
+    TCase *tc = test_case(s, "set-uid", make_dir, remove_dir);
+    ADD_TESTS(tc, programs_run_as_the_effective_user, files_of_the_effective_user_are_there, clang_compiles);
     return run_suite(s);
 }

@@ -135,12 +135,9 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("text");
-    TCase *tc = tcase_create("text");
-    tcase_add_checked_fixture(tc, cache_setup, cache_teardown);
+    TCase *tc = test_case(s, "text", cache_setup, cache_teardown);
     tcase_set_timeout(tc, 30);
-    tcase_add_loop_test(tc, text_is_harmless, 0, sizeof(texts) / sizeof(texts[0]));
-    tcase_add_test(tc, messages_are_harmless);
-    tcase_add_test(tc, warnings_of_a_kind_are_counted);
-    suite_add_tcase(s, tc);
+    ADD_TESTS(tc, messages_are_harmless, warnings_of_a_kind_are_counted);
+    ADD_LOOPS(tc, sizeof(texts) / sizeof(texts[0]), text_is_harmless);
     return run_suite(s);
 }

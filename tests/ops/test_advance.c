@@ -10,31 +10,29 @@
 #include "tests/program.h"
 #include "rfg/rfg.h"
 
-#define R RFG_DATA_RANDOM
-
 static const struct op_case options[] = {
-    { "advance i32->i64 B=9 Sq=1 blocks=0", R, false },
-    { "advance i32->i32 B=9 Sq=1 blocks=0 active=1", R, false },
-    { "advance i32->i32 B=17 Sq=3 blocks=0 accepted=1", R, false },
-    { "advance i32->i64 B=40 Sq=1 blocks=6 page=4 slots=1", R, false },
-    { "advance i32->i64 B=40 Sq=4 blocks=6 page=4 slots=1 accepted=1 active=1", R, false },
-    { "advance i32->i32 B=40 Sq=2 blocks=6 page=16", R, false },
-    { "advance i32->i64 B=40 Sq=1 blocks=6 page=4 slots=1 spare=30", R, false },
-    { "advance i32->i32 B=40 Sq=8 blocks=20 page=2 slots=1 spare=100 accepted=1", R, false },
-    { "advance i32->i64 B=40 Sq=8 blocks=30 page=1 slots=1 spare=200 accepted=1 active=1", R, false },
-    { "advance i32->i64 B=40 Sq=5 blocks=6 page=4 spare=7 active=1", R, false },
-    { "advance i32->i64 B=9 Sq=1 blocks=2000 page=1048576 slots=1 spare=5", R, false },
-    { "advance i32->i64 B=9 Sq=2 blocks=3000 page=1048576 slots=1", R, false },
-    { "advance i32->i64 B=11 Sq=2 blocks=6 page=4 slots=1 spare=9 ldb=11", R, false },
+    { "advance i32->i64 B=9 Sq=1 blocks=0" },
+    { "advance i32->i32 B=9 Sq=1 blocks=0 active=1" },
+    { "advance i32->i32 B=17 Sq=3 blocks=0 accepted=1" },
+    { "advance i32->i64 B=40 Sq=1 blocks=6 page=4 slots=1" },
+    { "advance i32->i64 B=40 Sq=4 blocks=6 page=4 slots=1 accepted=1 active=1" },
+    { "advance i32->i32 B=40 Sq=2 blocks=6 page=16" },
+    { "advance i32->i64 B=40 Sq=1 blocks=6 page=4 slots=1 spare=30" },
+    { "advance i32->i32 B=40 Sq=8 blocks=20 page=2 slots=1 spare=100 accepted=1" },
+    { "advance i32->i64 B=40 Sq=8 blocks=30 page=1 slots=1 spare=200 accepted=1 active=1" },
+    { "advance i32->i64 B=40 Sq=5 blocks=6 page=4 spare=7 active=1" },
+    { "advance i32->i64 B=9 Sq=1 blocks=2000 page=1048576 slots=1 spare=5" },
+    { "advance i32->i64 B=9 Sq=2 blocks=3000 page=1048576 slots=1" },
+    { "advance i32->i64 B=11 Sq=2 blocks=6 page=4 slots=1 spare=9 ldb=11" },
 };
 
 static const struct op_case sizes[] = {
-    { "advance i32->i64 B=1 Sq=1 blocks=1 page=1 slots=1 spare=1", R, false },
-    { "advance i32->i32 B=0 Sq=1 blocks=0", R, false },
-    { "advance i32->i64 B=63 Sq=1 blocks=9 page=8 slots=1 spare=40", R, false },
-    { "advance i32->i64 B=65 Sq=2 blocks=9 page=8 slots=1 spare=70", R, false },
-    { "advance i32->i64 B=1500 Sq=1 blocks=5 page=2 slots=1 spare=2000", R, false },
-    { "advance i32->i32 B=2100 Sq=3 blocks=9 page=2 slots=1 spare=1000 accepted=1", R, false },
+    { "advance i32->i64 B=1 Sq=1 blocks=1 page=1 slots=1 spare=1" },
+    { "advance i32->i32 B=0 Sq=1 blocks=0" },
+    { "advance i32->i64 B=63 Sq=1 blocks=9 page=8 slots=1 spare=40" },
+    { "advance i32->i64 B=65 Sq=2 blocks=9 page=8 slots=1 spare=70" },
+    { "advance i32->i64 B=1500 Sq=1 blocks=5 page=2 slots=1 spare=2000" },
+    { "advance i32->i32 B=2100 Sq=3 blocks=9 page=2 slots=1 spare=1000 accepted=1" },
 };
 
 OP_CASES(right_options, options, "next steps")

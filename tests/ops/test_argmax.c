@@ -14,25 +14,22 @@
 #define S RFG_DATA_SPECIAL
 
 static const struct op_case shapes[] = {
-    { "argmax f32->i32 M=5 V=4096", R, false },   { "argmax f32->i64 M=1 V=128256", R, false },
-    { "argmax bf16->i64 M=9 V=32000", R, false }, { "argmax f16->i32 M=7 V=5003", R, false },
-    { "argmax bf16->i32 M=300 V=7", R, false },   { "argmax f32->i64 M=3 V=1", R, false },
-    { "argmax f16->i64 M=6 V=1001", I, false },   { "argmax f32->i32 M=33 V=9000", I, false },
-    { "argmax bf16->i32 M=2 V=65552", I, false }, { "argmax f32->i32 M=0 V=8", R, false },
-    { "argmax f32->i32 M=65 V=33000", I, false },
+    { "argmax f32->i32 M=5 V=4096" },    { "argmax f32->i64 M=1 V=128256" },    { "argmax bf16->i64 M=9 V=32000" },
+    { "argmax f16->i32 M=7 V=5003" },    { "argmax bf16->i32 M=300 V=7" },      { "argmax f32->i64 M=3 V=1" },
+    { "argmax f16->i64 M=6 V=1001", I }, { "argmax f32->i32 M=33 V=9000", I },  { "argmax bf16->i32 M=2 V=65552", I },
+    { "argmax f32->i32 M=0 V=8" },       { "argmax f32->i32 M=65 V=33000", I },
 };
 
 static const struct op_case layouts[] = {
-    { "argmax f32->i32 M=9 V=500 ldx=512", R, false },   { "argmax bf16->i64 M=9 V=2000 ldx=2001", R, false },
-    { "argmax f16->i32 M=9 V=8200 ldx=8204", I, false }, { "argmax f32->i64 M=9 V=515", R, true },
-    { "argmax bf16->i32 M=9 V=4096 align=4", R, false }, { "argmax f16->i64 M=9 V=3000", R, true },
-    { "argmax f32->i32 M=4 V=600 align=8", I, false },
+    { "argmax f32->i32 M=9 V=500 ldx=512" },      { "argmax bf16->i64 M=9 V=2000 ldx=2001" },
+    { "argmax f16->i32 M=9 V=8200 ldx=8204", I }, { "argmax f32->i64 M=9 V=515", R, true },
+    { "argmax bf16->i32 M=9 V=4096 align=4" },    { "argmax f16->i64 M=9 V=3000", R, true },
+    { "argmax f32->i32 M=4 V=600 align=8", I },
 };
 
 static const struct op_case values[] = {
-    { "argmax f32->i32 M=40 V=300", S, false },  { "argmax bf16->i64 M=40 V=301", S, false },
-    { "argmax f16->i64 M=40 V=1000", S, false }, { "argmax f32->i64 M=12 V=20001", S, false },
-    { "argmax bf16->i32 M=16 V=5", S, false },
+    { "argmax f32->i32 M=40 V=300", S },   { "argmax bf16->i64 M=40 V=301", S }, { "argmax f16->i64 M=40 V=1000", S },
+    { "argmax f32->i64 M=12 V=20001", S }, { "argmax bf16->i32 M=16 V=5", S },
 };
 
 /* Rows shared by workgroups, down to parts without an element. */

@@ -645,20 +645,15 @@ int main(void)
     TCase *tc = tcase_create("asm");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 120);
-    tcase_add_test(tc, table_is_right);
-    tcase_add_test(tc, entries_that_name_nothing);
-    tcase_add_test(tc, bad_manifests);
-    tcase_add_test(tc, only_where_it_was_written_for);
-    tcase_add_test(tc, the_model_ranks_it);
+    ADD_TESTS(tc, table_is_right, entries_that_name_nothing, bad_manifests, only_where_it_was_written_for,
+              the_model_ranks_it);
     tcase_add_loop_test(slow_case(s, "asm", "llvm_mc_takes_every_set", setup, teardown), llvm_mc_takes_every_set, 0,
                         N_ARCHS);
-    tcase_add_loop_test(tc, cached_as_any_code_object, 0, N_ARCHS);
-    tcase_add_test(tc, assemblers_agree);
-    tcase_add_loop_test(tc, bad_assembly, 0, N_ARCHS);
+    ADD_TESTS(tc, assemblers_agree);
+    ADD_LOOPS(tc, N_ARCHS, cached_as_any_code_object, bad_assembly);
     tcase_add_loop_test(slow_case(s, "asm", "every_way_through_the_ring", setup, teardown), every_way_through_the_ring,
                         0, N_ARCHS);
-    tcase_add_loop_test(tc, sets_are_right, 0, N_ARCHS);
-    tcase_add_loop_test(tc, same_bits_in_any_schedule, 0, N_ARCHS);
+    ADD_LOOPS(tc, N_ARCHS, sets_are_right, same_bits_in_any_schedule);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

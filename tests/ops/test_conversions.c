@@ -158,13 +158,7 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("conversions");
-    TCase *tc = tcase_create("conversions");
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, bf16_codes);
-    tcase_add_test(tc, f16_codes);
-    tcase_add_test(tc, rounding);
-    tcase_add_test(tc, byte_formats);
-    tcase_add_test(tc, i32_values);
-    suite_add_tcase(s, tc);
+    TCase *tc = test_case(s, "conversions", NULL, NULL);
+    ADD_TESTS(tc, bf16_codes, f16_codes, rounding, byte_formats, i32_values);
     return run_suite(s);
 }

@@ -590,19 +590,9 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("cpu_gemm");
-    TCase *t = tcase_create("cpu_gemm");
-    tcase_add_checked_fixture(t, setup, teardown);
-    tcase_set_timeout(t, 60);
-    tcase_add_loop_test(t, all_dtypes, 0, 4);
-    tcase_add_test(t, odd_shapes);
-    tcase_add_loop_test(t, blocked, 0, 4);
-    tcase_add_loop_test(t, same_bits_from_any_threads, 0, 4);
-    tcase_add_loop_test(t, decoded_w, 0, (int)(sizeof(w_formats) / sizeof(w_formats[0])));
-    tcase_add_test(t, special_values);
-    tcase_add_test(t, tiny_values);
-    tcase_add_test(t, rounding);
-    tcase_add_test(t, zero_sizes);
-    tcase_add_test(t, refusals);
-    suite_add_tcase(s, t);
+    TCase *t = test_case(s, "cpu_gemm", setup, teardown);
+    ADD_TESTS(t, odd_shapes, special_values, tiny_values, rounding, zero_sizes, refusals);
+    ADD_LOOPS(t, 4, all_dtypes, blocked, same_bits_from_any_threads);
+    ADD_LOOPS(t, (sizeof(w_formats) / sizeof(w_formats[0])), decoded_w);
     return run_suite(s);
 }

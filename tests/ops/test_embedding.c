@@ -14,39 +14,37 @@
 #define S RFG_DATA_SPECIAL
 
 static const struct op_case shapes[] = {
-    { "embedding i32,bf16->bf16 M=37 N=512 V=100", R, false },
-    { "embedding i64,bf16->bf16 M=64 N=4096 V=37", R, false },
-    { "embedding i64,f16->f16 M=1 N=1536 V=1", R, false },
-    { "embedding i32,f32->f32 M=5 N=2048 V=9", R, false },
-    { "embedding i32,bf16->f32 M=9 N=1024 V=50", R, false },
-    { "embedding i64,f16->f32 M=3 N=8 V=5", R, false },
-    { "embedding i32,bf16->bf16 M=17 N=640 V=33 scaled=1", R, false },
-    { "embedding i64,f16->f16 M=17 N=72 V=33 scaled=1", R, false },
-    { "embedding i64,bf16->f32 M=7 N=640 V=33 scaled=1", R, false },
-    { "embedding i32,f32->f32 M=7 N=33 V=8 scaled=1", R, false },
-    { "embedding i32,bf16->bf16 M=300 N=1 V=20", R, false },
-    { "embedding i64,bf16->bf16 M=0 N=8 V=4", R, false },
-    { "embedding i32,f32->f32 M=4 N=0 V=4", R, false },
+    { "embedding i32,bf16->bf16 M=37 N=512 V=100" },
+    { "embedding i64,bf16->bf16 M=64 N=4096 V=37" },
+    { "embedding i64,f16->f16 M=1 N=1536 V=1" },
+    { "embedding i32,f32->f32 M=5 N=2048 V=9" },
+    { "embedding i32,bf16->f32 M=9 N=1024 V=50" },
+    { "embedding i64,f16->f32 M=3 N=8 V=5" },
+    { "embedding i32,bf16->bf16 M=17 N=640 V=33 scaled=1" },
+    { "embedding i64,f16->f16 M=17 N=72 V=33 scaled=1" },
+    { "embedding i64,bf16->f32 M=7 N=640 V=33 scaled=1" },
+    { "embedding i32,f32->f32 M=7 N=33 V=8 scaled=1" },
+    { "embedding i32,bf16->bf16 M=300 N=1 V=20" },
+    { "embedding i64,bf16->bf16 M=0 N=8 V=4" },
+    { "embedding i32,f32->f32 M=4 N=0 V=4" },
 };
 
 static const struct op_case layouts[] = {
-    { "embedding i32,bf16->bf16 M=9 N=512 V=20 ldt=520 ldy=528", R, false },
-    { "embedding i64,bf16->f32 M=9 N=516 V=20 ldt=517 ldy=518", R, false },
-    { "embedding i64,bf16->f32 M=9 N=516 V=20 ldy=520", R, false },
-    { "embedding i64,f16->f16 M=9 N=510 V=20 ldt=511", R, false },
-    { "embedding i32,f32->f32 M=9 N=6 V=20 ldy=7 scaled=1", R, false },
-    { "embedding i32,bf16->bf16 M=9 N=256 V=20 align=4 align_y=8", R, false },
-    { "embedding i64,bf16->f32 M=9 N=256 V=20 align_y=4 scaled=1", R, false },
+    { "embedding i32,bf16->bf16 M=9 N=512 V=20 ldt=520 ldy=528" },
+    { "embedding i64,bf16->f32 M=9 N=516 V=20 ldt=517 ldy=518" },
+    { "embedding i64,bf16->f32 M=9 N=516 V=20 ldy=520" },
+    { "embedding i64,f16->f16 M=9 N=510 V=20 ldt=511" },
+    { "embedding i32,f32->f32 M=9 N=6 V=20 ldy=7 scaled=1" },
+    { "embedding i32,bf16->bf16 M=9 N=256 V=20 align=4 align_y=8" },
+    { "embedding i64,bf16->f32 M=9 N=256 V=20 align_y=4 scaled=1" },
     { "embedding i64,bf16->bf16 M=9 N=300 V=20", R, true },
     { "embedding i32,f16->f32 M=9 N=301 V=20", R, true },
 };
 
 static const struct op_case values[] = {
-    { "embedding i32,bf16->bf16 M=40 N=128 V=30", S, false },
-    { "embedding i64,f16->f16 M=40 N=128 V=30 scaled=1", S, false },
-    { "embedding i64,f16->f32 M=40 N=72 V=30", S, false },
-    { "embedding i32,f32->f32 M=40 N=64 V=30 scaled=1", S, false },
-    { "embedding i32,bf16->f32 M=8 N=600 V=30 scaled=1", I, false },
+    { "embedding i32,bf16->bf16 M=40 N=128 V=30", S },        { "embedding i64,f16->f16 M=40 N=128 V=30 scaled=1", S },
+    { "embedding i64,f16->f32 M=40 N=72 V=30", S },           { "embedding i32,f32->f32 M=40 N=64 V=30 scaled=1", S },
+    { "embedding i32,bf16->f32 M=8 N=600 V=30 scaled=1", I },
 };
 
 OP_CASES(right_shapes, shapes, "embeddings")

@@ -398,16 +398,10 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("format");
-    TCase *tc = tcase_create("format");
-    tcase_add_test(tc, table);
-    tcase_add_loop_test(tc, codes, 0, ROWS);
-    tcase_add_loop_test(tc, rounding, 0, ROWS);
-    tcase_add_loop_test(tc, beyond, 0, (int)(sizeof(ends) / sizeof(ends[0])));
-    tcase_add_test(tc, nans);
-    tcase_add_test(tc, nibbles);
-    tcase_add_test(tc, bytes);
-    tcase_add_test(tc, block_with_scale);
-    tcase_add_loop_test(tc, operands, 0, (int)(sizeof(views) / sizeof(views[0])));
-    suite_add_tcase(s, tc);
+    TCase *tc = test_case(s, "format", NULL, NULL);
+    ADD_TESTS(tc, table, nans, nibbles, bytes, block_with_scale);
+    ADD_LOOPS(tc, ROWS, codes, rounding);
+    ADD_LOOPS(tc, (sizeof(ends) / sizeof(ends[0])), beyond);
+    ADD_LOOPS(tc, (sizeof(views) / sizeof(views[0])), operands);
     return run_suite(s);
 }

@@ -108,9 +108,8 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("gemm_random");
-    TCase *tc = tcase_create("random");
+    TCase *tc = test_case(s, "random", NULL, NULL);
     tcase_set_timeout(tc, 1200);
-    tcase_add_loop_test(tc, random_problems, 0, COUNT(formats));
-    suite_add_tcase(s, tc);
+    ADD_LOOPS(tc, COUNT(formats), random_problems);
     return run_suite(s);
 }

@@ -164,12 +164,9 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("operand");
-    TCase *tc = tcase_create("operand");
-    suite_add_tcase(s, tc);
-    tcase_add_loop_test(tc, operands, 0, COUNT(good));
-    tcase_add_loop_test(tc, operand_refusals, 0, COUNT(bad));
-    tcase_add_test(tc, largest);
-    tcase_add_test(tc, overlaps);
-    tcase_add_test(tc, same);
+    TCase *tc = test_case(s, "operand", NULL, NULL);
+    ADD_TESTS(tc, largest, overlaps, same);
+    ADD_LOOPS(tc, COUNT(good), operands);
+    ADD_LOOPS(tc, COUNT(bad), operand_refusals);
     return run_suite(s);
 }

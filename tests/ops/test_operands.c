@@ -242,12 +242,9 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("operands");
-    TCase *tc = tcase_create("operands");
-    tcase_add_loop_test(tc, strings, 0, N_PROBLEMS);
-    tcase_add_loop_test(tc, tensors, 0, N_PROBLEMS);
-    tcase_add_test(tc, tables);
-    tcase_add_loop_test(tc, format_keys, 0, (int)(sizeof(settings) / sizeof(settings[0])));
-    tcase_add_test(tc, eight_formats);
-    suite_add_tcase(s, tc);
+    TCase *tc = test_case(s, "operands", NULL, NULL);
+    ADD_TESTS(tc, tables, eight_formats);
+    ADD_LOOPS(tc, N_PROBLEMS, strings, tensors);
+    ADD_LOOPS(tc, (sizeof(settings) / sizeof(settings[0])), format_keys);
     return run_suite(s);
 }

@@ -227,13 +227,8 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("oracles");
-    TCase *tc = tcase_create("oracles");
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, attention_by_hand);
-    tcase_add_test(tc, rmsnorm_by_hand);
-    tcase_add_test(tc, layernorm_by_hand);
-    tcase_add_test(tc, activations_by_hand);
-    tcase_add_test(tc, codes_under_an_infinite_scale);
-    suite_add_tcase(s, tc);
+    TCase *tc = test_case(s, "oracles", NULL, NULL);
+    ADD_TESTS(tc, attention_by_hand, rmsnorm_by_hand, layernorm_by_hand, activations_by_hand,
+              codes_under_an_infinite_scale);
     return run_suite(s);
 }

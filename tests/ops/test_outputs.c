@@ -367,17 +367,9 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("outputs");
-    TCase *tc = tcase_create("outputs");
-    suite_add_tcase(s, tc);
-    tcase_add_test(tc, takes_what_is_right);
-    tcase_add_test(tc, finds_wrong_values_of_any_shape);
-    tcase_add_test(tc, finds_other_bits_of_exact_outputs);
-    tcase_add_test(tc, finds_what_is_not_written);
-    tcase_add_test(tc, asks_each_output_for_its_rows);
-    tcase_add_test(tc, asks_the_predicate);
-    tcase_add_test(tc, finds_writes_to_slots_of_nobody);
-    tcase_add_test(tc, draws_indices_in_range);
-    tcase_add_test(tc, operators_fill_in);
-    tcase_add_test(tc, operators_of_nobody);
+    TCase *tc = test_case(s, "outputs", NULL, NULL);
+    ADD_TESTS(tc, takes_what_is_right, finds_wrong_values_of_any_shape, finds_other_bits_of_exact_outputs,
+              finds_what_is_not_written, asks_each_output_for_its_rows, asks_the_predicate,
+              finds_writes_to_slots_of_nobody, draws_indices_in_range, operators_fill_in, operators_of_nobody);
     return run_suite(s);
 }

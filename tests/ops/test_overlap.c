@@ -532,23 +532,14 @@ int main(void)
     if (!mkdtemp(cache))
         return 1;
     Suite *s = suite_create("overlap");
-    TCase *tc = tcase_create("overlap");
-    suite_add_tcase(s, tc);
+    TCase *tc = test_case(s, "overlap", setup, program_teardown);
     tcase_set_timeout(tc, 120);
-    tcase_add_checked_fixture(tc, setup, program_teardown);
-    tcase_add_test(tc, every_operator_has_the_key);
-    tcase_add_test(tc, rows_of_its_own_come_first);
-    tcase_add_test(tc, without_overlap_its_rows_are_not_there);
-    tcase_add_test(tc, lower_rungs_prefer_its_rows);
-    tcase_add_test(tc, explains_and_prepares);
-    tcase_add_test(tc, refused_where_launches_cannot_overlap);
-    tcase_add_test(tc, misses_say_which);
-    tcase_add_test(tc, rows_say_how_they_are_launched);
-    tcase_add_test(tc, databases_and_text_keep_them_apart);
-    tcase_add_test(tc, tunes_for_overlap);
-    tcase_add_test(tc, tunes_the_misses_of_overlapping_contexts);
+    ADD_TESTS(tc, every_operator_has_the_key, rows_of_its_own_come_first, without_overlap_its_rows_are_not_there,
+              lower_rungs_prefer_its_rows, explains_and_prepares, refused_where_launches_cannot_overlap,
+              misses_say_which, rows_say_how_they_are_launched, databases_and_text_keep_them_apart, tunes_for_overlap,
+              tunes_the_misses_of_overlapping_contexts);
     tcase_add_test(slow_case(s, "overlap", "benches_with_overlap", setup, program_teardown), benches_with_overlap);
-    tcase_add_test(tc, plans_with_less_lds_take_nothing_from_others);
+    ADD_TESTS(tc, plans_with_less_lds_take_nothing_from_others);
     int rc = run_suite(s);
     char cmd[300];
     snprintf(cmd, sizeof(cmd), "rm -rf '%s'", cache);

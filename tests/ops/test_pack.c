@@ -264,14 +264,8 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("pack");
-    TCase *c = tcase_create("pack");
-    tcase_add_loop_test(c, joins_rows, 0, 2);
-    tcase_add_loop_test(c, joins_prepacked, 0, 2);
-    tcase_add_loop_test(c, to_fnuz, 0, 2);
-    tcase_add_loop_test(c, to_fnuz_large, 0, 2);
-    tcase_add_test(c, refused);
-    tcase_add_test(c, fnuz_refused);
-    tcase_set_timeout(c, 60);
-    suite_add_tcase(s, c);
+    TCase *c = test_case(s, "pack", NULL, NULL);
+    ADD_TESTS(c, refused, fnuz_refused);
+    ADD_LOOPS(c, 2, joins_rows, joins_prepacked, to_fnuz, to_fnuz_large);
     return run_suite(s);
 }

@@ -505,11 +505,8 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("params");
-    TCase *tc = tcase_create("params");
-    tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_loop_test(tc, each_member, 0, COUNT(members));
-    tcase_add_test(tc, zero_row);
-    tcase_add_test(tc, all_members);
-    suite_add_tcase(s, tc);
+    TCase *tc = test_case(s, "params", setup, teardown);
+    ADD_TESTS(tc, zero_row, all_members);
+    ADD_LOOPS(tc, COUNT(members), each_member);
     return run_suite(s);
 }

@@ -169,10 +169,7 @@ int main(void)
     TCase *t = tcase_create("pool");
     tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, each_task_once, 1, 6);
-    tcase_add_test(t, sleepers_wake);
-    tcase_add_test(t, runs_in_parallel);
-    tcase_add_test(t, callers_take_turns);
-    tcase_add_test(t, create_and_destroy);
+    ADD_TESTS(t, sleepers_wake, runs_in_parallel, callers_take_turns, create_and_destroy);
     suite_add_tcase(s, t);
     return run_suite(s);
 }

@@ -150,12 +150,8 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("quotient");
-    TCase *t = tcase_create("quotient");
+    TCase *t = test_case(s, "quotient", NULL, NULL);
     tcase_set_timeout(t, 240);
-    tcase_add_test(t, halfway);
-    tcase_add_test(t, magnitudes);
-    tcase_add_test(t, specials);
-    tcase_add_test(t, of_largest);
-    suite_add_tcase(s, t);
+    ADD_TESTS(t, halfway, magnitudes, specials, of_largest);
     return run_suite(s);
 }

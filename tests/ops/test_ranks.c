@@ -176,9 +176,8 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("ranks");
-    TCase *tc = tcase_create("ranks");
-    suite_add_tcase(s, tc);
-    tcase_add_loop_test(tc, checks_each_rank, 0, 2);
-    tcase_add_test(tc, needs_as_many_contexts);
+    TCase *tc = test_case(s, "ranks", NULL, NULL);
+    ADD_TESTS(tc, needs_as_many_contexts);
+    ADD_LOOPS(tc, 2, checks_each_rank);
     return run_suite(s);
 }

@@ -121,9 +121,7 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("special_data");
-    TCase *tc = tcase_create("special_data");
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, special_data_are_special);
-    suite_add_tcase(s, tc);
+    TCase *tc = test_case(s, "special_data", NULL, NULL);
+    ADD_TESTS(tc, special_data_are_special);
     return run_suite(s);
 }

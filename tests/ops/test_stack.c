@@ -191,11 +191,9 @@ END_TEST
 int main(void)
 {
     Suite *su = suite_create("stack");
-    TCase *tc = tcase_create("stack");
+    TCase *tc = test_case(su, "stack", NULL, NULL);
     tcase_set_timeout(tc, 120);
-    tcase_add_loop_test(tc, each_variant, 0, N_PROBLEMS);
-    tcase_add_test(tc, a_contexts_life);
-    tcase_add_test(tc, thread_local_storage);
-    suite_add_tcase(su, tc);
+    ADD_TESTS(tc, a_contexts_life, thread_local_storage);
+    ADD_LOOPS(tc, N_PROBLEMS, each_variant);
     return run_suite(su);
 }

@@ -596,20 +596,11 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("vendor");
-    TCase *tc = tcase_create("vendor");
-    tcase_add_loop_test(tc, products, 0, N_LIBRARIES);
-    tcase_add_loop_test(tc, one_handle_a_device, 0, N_LIBRARIES);
-    tcase_add_loop_test(tc, every_call_fails_once, 0, N_LIBRARIES);
-    tcase_add_loop_test(tc, heuristic_declines, 0, N_LT);                 /* rocBLAS chooses by itself */
+    TCase *tc = test_case(s, "vendor", NULL, NULL);
+    ADD_TESTS(tc, names_tried, estimates_of_an_h200);
+    ADD_LOOPS(tc, N_LIBRARIES, products, one_handle_a_device, every_call_fails_once);
     tcase_add_loop_test(tc, bias_is_rounded_once, N_NVIDIA, N_LIBRARIES); /* emulated devices are AMD's */
-    tcase_add_loop_test(tc, preferences, 0, N_LT);
-    tcase_add_loop_test(tc, refusals, 0, N_LIBRARIES);
-    tcase_add_loop_test(tc, missing_library, 0, N_LIBRARIES);
-    tcase_add_loop_test(tc, missing_symbol, 0, N_LIBRARIES);
-    tcase_add_loop_test(tc, missing_last_symbol, 0, N_LIBRARIES);
-    tcase_add_test(tc, names_tried);
-    tcase_add_loop_test(tc, versions_and_estimates, 0, N_LIBRARIES);
-    tcase_add_test(tc, estimates_of_an_h200);
-    suite_add_tcase(s, tc);
+    ADD_LOOPS(tc, N_LT, heuristic_declines, preferences);                 /* rocBLAS chooses by itself */
+    ADD_LOOPS(tc, N_LIBRARIES, refusals, missing_library, missing_symbol, missing_last_symbol, versions_and_estimates);
     return run_suite(s);
 }

@@ -379,15 +379,9 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("vendor_streams");
-    TCase *tc = tcase_create("vendor_streams");
-    tcase_add_checked_fixture(tc, setup, NULL);
-    tcase_add_loop_test(tc, a_handle_a_stream, 0, 2);
-    tcase_add_loop_test(tc, products_in_captures, 0, 2);
-    tcase_add_loop_test(tc, beside_our_capture, 0, 2);
-    tcase_add_loop_test(tc, beside_a_foreign_capture, 0, 2);
-    tcase_add_test(tc, rocblas_is_tried_apart);
-    tcase_add_loop_test(tc, rank_of_another_version, 0, 3);
-    tcase_add_test(tc, workspaces);
-    suite_add_tcase(s, tc);
+    TCase *tc = test_case(s, "vendor_streams", setup, NULL);
+    ADD_TESTS(tc, rocblas_is_tried_apart, workspaces);
+    ADD_LOOPS(tc, 2, a_handle_a_stream, products_in_captures, beside_our_capture, beside_a_foreign_capture);
+    ADD_LOOPS(tc, 3, rank_of_another_version);
     return run_suite(s);
 }

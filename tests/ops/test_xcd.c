@@ -144,10 +144,7 @@ int main(void)
 {
     Suite *s = suite_create("xcd");
     TCase *tc = tcase_create("order"), *emu = tcase_create("emu");
-    tcase_add_test(tc, order_is_one_to_one);
-    tcase_add_test(tc, every_tile_once);
-    tcase_add_test(tc, dies_keep_together);
-    tcase_add_test(tc, turns);
+    ADD_TESTS(tc, order_is_one_to_one, every_tile_once, dies_keep_together, turns);
     suite_add_tcase(s, tc);
     tcase_set_timeout(emu, 120);
     tcase_add_checked_fixture(emu, program_setup, program_teardown);

@@ -155,16 +155,8 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("bench");
-    TCase *tc = tcase_create("bench");
-    tcase_add_checked_fixture(tc, program_setup, program_teardown);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, times_a_problem);
-    tcase_add_test(tc, times_every_variant);
-    tcase_add_test(tc, beside_copies);
-    tcase_add_test(tc, a_shapes_file);
-    tcase_add_test(tc, compares_with_a_baseline);
-    tcase_add_test(tc, bench_refusals);
-    tcase_add_test(tc, info);
-    suite_add_tcase(s, tc);
+    TCase *tc = test_case(s, "bench", program_setup, program_teardown);
+    ADD_TESTS(tc, times_a_problem, times_every_variant, beside_copies, a_shapes_file, compares_with_a_baseline,
+              bench_refusals, info);
     return run_suite(s);
 }

@@ -359,20 +359,13 @@ END_TEST
 int main(void)
 {
     Suite *su = suite_create("calibrate");
-    TCase *tc = tcase_create("calibrate");
-    tcase_add_checked_fixture(tc, setup, teardown);
+    TCase *tc = test_case(su, "calibrate", setup, teardown);
     tcase_set_timeout(tc, 120);
-    tcase_add_test(tc, measures_what_kernels_take);
-    tcase_add_loop_test(tc, times_launches_alone, 0, 3);
-    tcase_add_test(tc, holds_for_its_device_alone);
-    tcase_add_test(tc, refuses_what_no_machine_has);
-    tcase_add_test(tc, no_table_is_no_calibration);
-    tcase_add_test(tc, cpu_is_measured);
-    tcase_add_test(tc, emulator_is_refused);
-    tcase_add_loop_test(tc, kernels_compile, 0, 7);
-    tcase_add_test(tc, rotation);
-    tcase_add_loop_test(tc, rotation_within_the_memory, 0, 4);
-    tcase_add_test(tc, calibration_within_the_memory);
-    suite_add_tcase(su, tc);
+    ADD_TESTS(tc, measures_what_kernels_take, holds_for_its_device_alone, refuses_what_no_machine_has,
+              no_table_is_no_calibration, cpu_is_measured, emulator_is_refused, rotation,
+              calibration_within_the_memory);
+    ADD_LOOPS(tc, 3, times_launches_alone);
+    ADD_LOOPS(tc, 7, kernels_compile);
+    ADD_LOOPS(tc, 4, rotation_within_the_memory);
     return run_suite(su);
 }

@@ -296,16 +296,10 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("fleet");
-    TCase *tc = tcase_create("fleet");
-    tcase_add_checked_fixture(tc, setup, program_teardown);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, shards_make_one_sweep);
-    tcase_add_loop_test(tc, shards_of_jobs, 0, (int)(sizeof(jobs) / sizeof(jobs[0])));
-    tcase_add_loop_test(tc, wrong_usage, 0, (int)(sizeof(wrong) / sizeof(wrong[0])));
-    tcase_add_test(tc, all_gpus);
-    tcase_add_test(tc, explain_names_the_sibling);
-    tcase_add_test(tc, merging_keeps_siblings);
-    tcase_add_test(tc, packs_have_siblings_rows);
-    suite_add_tcase(s, tc);
+    TCase *tc = test_case(s, "fleet", setup, program_teardown);
+    ADD_TESTS(tc, shards_make_one_sweep, all_gpus, explain_names_the_sibling, merging_keeps_siblings,
+              packs_have_siblings_rows);
+    ADD_LOOPS(tc, (sizeof(jobs) / sizeof(jobs[0])), shards_of_jobs);
+    ADD_LOOPS(tc, (sizeof(wrong) / sizeof(wrong[0])), wrong_usage);
     return run_suite(s);
 }

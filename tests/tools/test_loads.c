@@ -385,24 +385,12 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("loads");
-    TCase *tc = tcase_create("loads");
-    tcase_add_checked_fixture(tc, set_up_loads, tear_down_loads);
+    TCase *tc = test_case(s, "loads", set_up_loads, tear_down_loads);
     tcase_set_timeout(tc, 120);
-    tcase_add_test(tc, reads_files);
-    tcase_add_test(tc, refuses_files);
-    tcase_add_test(tc, shares_rows_out);
-    tcase_add_test(tc, deals_rows);
-    tcase_add_test(tc, counts_bytes);
-    tcase_add_test(tc, rows_serve_calls);
-    tcase_add_test(tc, prepares_calls);
-    tcase_add_test(tc, rows_name_their_loads);
-    suite_add_tcase(s, tc);
-    tc = tcase_create("programs");
-    tcase_add_checked_fixture(tc, set_up_loads, tear_down_loads);
+    ADD_TESTS(tc, reads_files, refuses_files, shares_rows_out, deals_rows, counts_bytes, rows_serve_calls,
+              prepares_calls, rows_name_their_loads);
+    tc = test_case(s, "programs", set_up_loads, tear_down_loads);
     tcase_set_timeout(tc, 120);
-    tcase_add_test(tc, tunes_recorded);
-    tcase_add_test(tc, predicts_recorded);
-    tcase_add_test(tc, benches_recorded);
-    suite_add_tcase(s, tc);
+    ADD_TESTS(tc, tunes_recorded, predicts_recorded, benches_recorded);
     return run_suite(s);
 }

@@ -241,11 +241,8 @@ END_TEST
 
 static void add(Suite *s, const char *name, const TTest *test, int n)
 {
-    TCase *tc = tcase_create(name);
-    tcase_add_checked_fixture(tc, setup, program_teardown);
-    tcase_set_timeout(tc, 60);
-    tcase_add_loop_test(tc, test, 0, n);
-    suite_add_tcase(s, tc);
+    TCase *tc = test_case(s, name, setup, program_teardown);
+    ADD_LOOPS(tc, n, test);
 }
 
 int main(void)

@@ -230,15 +230,8 @@ int main(int argc, char **argv)
     if (argc > 1)
         return !write_page(argv[1], stdout);
     Suite *s = suite_create("report");
-    TCase *tc = tcase_create("report");
-    tcase_add_checked_fixture(tc, program_setup, program_teardown);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, of_a_run);
-    tcase_add_test(tc, of_a_run_cut_short);
-    tcase_add_test(tc, of_what_is_hard_to_show);
-    tcase_add_test(tc, of_nothing);
-    tcase_add_test(tc, when_the_spread_swamps);
-    tcase_add_test(tc, table_says_what_the_spread_swamps);
-    suite_add_tcase(s, tc);
+    TCase *tc = test_case(s, "report", program_setup, program_teardown);
+    ADD_TESTS(tc, of_a_run, of_a_run_cut_short, of_what_is_hard_to_show, of_nothing, when_the_spread_swamps,
+              table_says_what_the_spread_swamps);
     return run_suite(s);
 }

@@ -624,21 +624,10 @@ int main(void)
     TCase *tc = tcase_create("rfg-db");
     tcase_add_checked_fixture(tc, program_setup, program_teardown);
     tcase_set_timeout(tc, 150);
-    tcase_add_test(tc, list_and_show);
-    tcase_add_test(tc, export_and_import);
-    tcase_add_test(tc, shapes_go_round);
-    tcase_add_test(tc, leaves_and_follows_nothing);
-    tcase_add_test(tc, a_few_messages_of_a_kind);
-    tcase_add_test(tc, merging);
-    tcase_add_test(tc, verifying);
-    tcase_add_test(tc, restamp_compares_code);
-    tcase_add_test(tc, restamp_knows_what_it_does_not_know);
-    tcase_add_test(tc, restamp_tells_ten_problems);
-    tcase_add_test(tc, restamp_killed);
-    tcase_add_test(tc, misses_and_path);
-    tcase_add_test(tc, hostile_text);
-    tcase_add_loop_test(tc, wrong_usage, 0, (int)(sizeof(wrong) / sizeof(wrong[0])));
-    tcase_add_test(tc, help);
+    ADD_TESTS(tc, list_and_show, export_and_import, shapes_go_round, leaves_and_follows_nothing,
+              a_few_messages_of_a_kind, merging, verifying, restamp_compares_code, restamp_knows_what_it_does_not_know,
+              restamp_tells_ten_problems, restamp_killed, misses_and_path, hostile_text, help);
+    ADD_LOOPS(tc, (sizeof(wrong) / sizeof(wrong[0])), wrong_usage);
     tcase_add_test(slow_case(s, "rfg-db", "system_databases_verify", program_setup, program_teardown),
                    system_databases_verify);
     suite_add_tcase(s, tc);

@@ -394,17 +394,10 @@ int main(void)
     if (!emu_is_there() || !rfg_jit_provider_for("gfx942"))
         return 77;
     Suite *s = suite_create("rfg_pack");
-    TCase *tc = tcase_create("rfg_pack");
-    tcase_add_checked_fixture(tc, setup, teardown);
+    TCase *tc = test_case(s, "rfg_pack", setup, teardown);
     tcase_set_timeout(tc, 100);
-    tcase_add_test(tc, an_engine_never_compiles);
-    tcase_add_test(tc, engines_refuse_what_is_not_for_them);
-    tcase_add_test(tc, looking_into_a_pack);
-    tcase_add_test(tc, a_librarys_row_goes_along);
-    tcase_add_test(tc, a_partition_without_rows);
-    tcase_add_test(tc, what_a_compiler_refuses_is_passed_over);
-    tcase_add_test(tc, for_overlapping_launches);
-    tcase_add_test(tc, bad_usage);
-    suite_add_tcase(s, tc);
+    ADD_TESTS(tc, an_engine_never_compiles, engines_refuse_what_is_not_for_them, looking_into_a_pack,
+              a_librarys_row_goes_along, a_partition_without_rows, what_a_compiler_refuses_is_passed_over,
+              for_overlapping_launches, bad_usage);
     return run_suite(s);
 }

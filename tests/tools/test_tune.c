@@ -352,18 +352,10 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("tune");
-    TCase *tc = tcase_create("tune");
-    tcase_add_checked_fixture(tc, setup, teardown);
+    TCase *tc = test_case(s, "tune", setup, teardown);
     tcase_set_timeout(tc, 120);
-    tcase_add_test(tc, writes_checked_rows_and_does_not_tune_twice);
-    tcase_add_test(tc, rows_outlive_edits);
-    tcase_add_test(tc, names_bad_lines_and_tunes_the_others);
-    tcase_add_test(tc, refuses_wrong_usage);
-    tcase_add_test(tc, dry_run_lists_candidates_and_reasons);
-    tcase_add_test(tc, calibrates);
-    tcase_add_test(tc, predicts_for_a_device_that_is_not_there);
-    tcase_add_test(tc, tunes_the_misses_most_called_first);
-    tcase_add_test(tc, writes_json_and_a_page);
-    suite_add_tcase(s, tc);
+    ADD_TESTS(tc, writes_checked_rows_and_does_not_tune_twice, rows_outlive_edits, names_bad_lines_and_tunes_the_others,
+              refuses_wrong_usage, dry_run_lists_candidates_and_reasons, calibrates,
+              predicts_for_a_device_that_is_not_there, tunes_the_misses_most_called_first, writes_json_and_a_page);
     return run_suite(s);
 }

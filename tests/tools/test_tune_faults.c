@@ -392,23 +392,18 @@ int main(void)
     Suite *s = suite_create("tune_faults");
     TCase *tc;
     add_case(s, "verdicts", &tc);
-    tcase_add_test(tc, skips_and_remembers_faulty_candidates);
-    tcase_add_loop_test(tc, forgets_what_was_not_the_candidates_doing, 0, 5);
-    tcase_add_test(tc, writes_nothing_unless_something_is_right);
-    tcase_add_test(tc, checks_the_winner_again);
-    tcase_add_test(tc, looks_twice_before_it_calls_a_result_wrong);
+    ADD_TESTS(tc, skips_and_remembers_faulty_candidates, writes_nothing_unless_something_is_right,
+              checks_the_winner_again, looks_twice_before_it_calls_a_result_wrong);
+    ADD_LOOPS(tc, 5, forgets_what_was_not_the_candidates_doing);
     add_case(s, "doubts", &tc);
-    tcase_add_test(tc, doubtful_winners_are_provisional);
-    tcase_add_test(tc, tunes_what_was_only_predicted);
+    ADD_TESTS(tc, doubtful_winners_are_provisional, tunes_what_was_only_predicted);
     add_case(s, "share", &tc);
-    tcase_add_loop_test(tc, two_share_out_the_problems, 0, 2);
+    ADD_LOOPS(tc, 2, two_share_out_the_problems);
     add_case(s, "budget", &tc);
-    tcase_add_test(tc, keeps_to_the_time_budget);
-    tcase_add_test(tc, a_budget_for_very_many_problems);
+    ADD_TESTS(tc, keeps_to_the_time_budget, a_budget_for_very_many_problems);
     add_case(s, "kills", &tc);
-    tcase_add_test(tc, stops_at_an_interrupt);
-    tcase_add_test(tc, loses_nothing_when_it_is_killed);
+    ADD_TESTS(tc, stops_at_an_interrupt, loses_nothing_when_it_is_killed);
     add_case(s, "lse", &tc);
-    tcase_add_test(tc, looks_at_lse);
+    ADD_TESTS(tc, looks_at_lse);
     return run_suite(s);
 }
