@@ -143,3 +143,27 @@ bool see_miss(void *ctx, const struct rfg_problem *prob, const char *arch, int c
     sprintf(at + strlen(at), "M%d %s %d r%d x%d;", (int)prob->v[GEMM_M], arch, cu_count, rung, (int)calls);
     return *last == '2';
 }
+
+/* %s is the file of 200 rows. */
+static const char *const damages[] = {
+    "truncate -s 5000 %s",
+    "head -c 9000 /dev/urandom | dd of=%s bs=1 seek=100 conv=notrunc status=none",
+    "head -c 4096 /dev/urandom | dd of=%s bs=4096 seek=4 conv=notrunc status=none",
+    "head -c 40 /dev/zero | dd of=%s bs=1 seek=4096 conv=notrunc status=none",
+    "truncate -s 100 %s",
+    "truncate -s 16384 %s && truncate -s 200000 %s",
+};
+const int n_damages = sizeof(damages) / sizeof(damages[0]);
+
+void make_damaged(int kind)
+{
+    struct rfg_row rows[200];
+    struct rfg_db *db = open_db(path, RFG_DB_WRITE);
+    for (int i = 0; i < 200; i++)
+        rows[i] = make(gemm(1 + i, 2), "a", 1, 1, RFG_SOURCE_MEASURED);
+    OK(rfg_db_put_all(db, rows, 200, NULL));
+    OK(rfg_db_seal(db));
+    rfg_db_close(&db);
+    ck_assert_int_eq(shell(damages[kind], path, path), 0);
+    ck_assert_int_eq(shell("cp %s %s/damaged", path, dir), 0);
+}

@@ -38,4 +38,8 @@ void assert_sound(const char *p);
 bool see_miss(void *ctx, const struct rfg_problem *prob, const char *arch, int cu_count, int rung, uint64_t calls,
               const char *last);
 
+/* A database that is damaged in one of n_damages ways; DIR/damaged is a copy. */
+extern const int n_damages;
+void make_damaged(int kind);
+
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The database's files: odd names, old schemas, damage, directories; many writers at once, and sudden death. */
+ * The database's files: odd names, old schemas, damage, directories. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -383,30 +383,6 @@ START_TEST(locks_are_waited_for)
 }
 END_TEST
 
-/* %s is the file of 200 rows. */
-static const char *const damages[] = {
-    "truncate -s 5000 %s",
-    "head -c 9000 /dev/urandom | dd of=%s bs=1 seek=100 conv=notrunc status=none",
-    "head -c 4096 /dev/urandom | dd of=%s bs=4096 seek=4 conv=notrunc status=none",
-    "head -c 40 /dev/zero | dd of=%s bs=1 seek=4096 conv=notrunc status=none",
-    "truncate -s 100 %s",
-    "truncate -s 16384 %s && truncate -s 200000 %s",
-};
-#define N_DAMAGES (int)(sizeof(damages) / sizeof(damages[0]))
-
-static void make_damaged(int kind)
-{
-    struct rfg_row rows[200];
-    struct rfg_db *db = open_db(path, RFG_DB_WRITE);
-    for (int i = 0; i < 200; i++)
-        rows[i] = make(gemm(1 + i, 2), "a", 1, 1, RFG_SOURCE_MEASURED);
-    OK(rfg_db_put_all(db, rows, 200, NULL));
-    OK(rfg_db_seal(db));
-    rfg_db_close(&db);
-    ck_assert_int_eq(shell(damages[kind], path, path), 0);
-    ck_assert_int_eq(shell("cp %s %s/damaged", path, dir), 0);
-}
-
 START_TEST(damaged_files_are_set_aside)
 {
     struct rfg_db *db;
@@ -531,231 +507,24 @@ START_TEST(default_paths)
 }
 END_TEST
 
-/* ---- many at once, and sudden death ------------------------------------------------------------------------------ */
-
-#define WRITERS 8
-#define EACH    20
-
-static void write_rows(struct rfg_db *db, int who)
-{
-    for (int i = 0; i < EACH; i++) {
-        struct rfg_row r = make(gemm(1 + i, 1 + who), "a", 1, 1, RFG_SOURCE_MEASURED);
-        struct rfg_problem miss = gemm(1, 1);
-        if (rfg_db_put(db, &r) != RFG_OK || rfg_db_add_misses(db, &miss, "a", 1, 4, 1) != RFG_OK) {
-            fprintf(stderr, "writer %d: %s\n", who, rfg_last_error());
-            _exit(1);
-        }
-    }
-}
-
-static void assert_all_written(void)
-{
-    char text[100] = "";
-    assert_sound(path);
-    ck_assert_uint_eq(count(path), WRITERS * EACH);
-    struct rfg_db *db = open_db(path, RFG_DB_READ);
-    OK(rfg_db_each_miss(db, see_miss, text));
-    ck_assert_str_eq(text, "M1 a 1 r4 x160;"); /* no count was lost either */
-    rfg_db_close(&db);
-}
-
-static struct rfg_db *shared;
-
-static void *thread(void *arg)
-{
-    struct rfg_db *db = shared;
-    if (!db && rfg_db_open(&db, path, RFG_DB_WRITE) != RFG_OK) {
-        fprintf(stderr, "%s\n", rfg_last_error());
-        _exit(1);
-    }
-    write_rows(db, (int)(intptr_t)arg);
-    if (!shared)
-        rfg_db_close(&db);
-    return NULL;
-}
-
-START_TEST(many_threads)
-{
-    pthread_t t[WRITERS];
-    shared = _i ? open_db(path, RFG_DB_WRITE) : NULL; /* each with a connection of its own, and all on one */
-    for (intptr_t i = 0; i < WRITERS; i++)
-        pthread_create(&t[i], NULL, thread, (void *)i);
-    for (int i = 0; i < WRITERS; i++)
-        pthread_join(t[i], NULL);
-    rfg_db_close(&shared);
-    assert_all_written();
-}
-END_TEST
-
-START_TEST(many_processes)
-{
-    pid_t pid[WRITERS];
-    int go[2], status;
-    if (_i)
-        make_damaged(1); /* all find it damaged at once: it is moved once, and none loses what another wrote */
-    ck_assert_int_eq(pipe(go), 0);
-    for (int i = 0; i < WRITERS; i++)
-        if (!(pid[i] = fork())) {
-            char c;
-            close(go[1]);
-            if (read(go[0], &c, 1) == 0)
-                thread((void *)(intptr_t)i);
-            _exit(0);
-        }
-    close(go[0]);
-    close(go[1]);
-    for (int i = 0; i < WRITERS; i++) {
-        ck_assert_int_eq(waitpid(pid[i], &status, 0), pid[i]);
-        ck_assert_int_eq(status, 0);
-    }
-    assert_all_written();
-    ck_assert_int_eq(shell("test $(ls %s | grep -c corrupt-) = %d", dir, _i), 0);
-}
-END_TEST
-
-START_TEST(killed_writers_lose_nothing)
-{
-    uint64_t seed = (uint64_t)getpid();
-    int next = 1;
-    printf("killed_writers_lose_nothing: seed %llu\n", (unsigned long long)seed);
-    srand((unsigned)seed);
-    for (int round = 0; round < 20; round++) {
-        int told[2], got;
-        ck_assert_int_eq(pipe(told), 0);
-        pid_t pid = fork();
-        if (!pid) {
-            struct rfg_db *db;
-            if (rfg_db_open(&db, path, RFG_DB_WRITE) != RFG_OK)
-                _exit(1);
-            for (int i = next;; i++) {
-                struct rfg_row r = make(gemm(i, 2), "a", 1, i, RFG_SOURCE_MEASURED);
-                if (rfg_db_put(db, &r) != RFG_OK || write(told[1], &i, sizeof(i)) != sizeof(i))
-                    _exit(1);
-            }
-        }
-        close(told[1]);
-        usleep((useconds_t)(rand() % (20000 + 10000 * round))); /* busy machines take long to begin */
-        kill(pid, SIGKILL);
-        waitpid(pid, &got, 0);
-        ck_assert(WIFSIGNALED(got));
-        while (read(told[0], &got, sizeof(got)) == sizeof(got))
-            next = got + 1;
-        close(told[0]);
-        if (access(path, F_OK))
-            continue; /* killed before it made the file */
-        assert_sound(path);
-        ck_assert_uint_ge(count(path), (size_t)next - 1); /* what was reported is there; one more may be */
-        ck_assert_uint_le(count(path), (size_t)next + (size_t)round);
-    }
-    struct rfg_db *db = open_db(path, RFG_DB_WRITE);
-    for (int i = 1; i < next; i++) {
-        struct rfg_problem p = gemm(i, 2);
-        struct rfg_row r;
-        ck_assert_int_eq(rfg_db_get(db, &p, "a", 1, NULL, &r), 1);
-        ck_assert_double_eq(r.median_us, i);
-    }
-    rfg_db_close(&db);
-    ck_assert_int_gt(next, 1);
-    ck_assert_int_eq(shell("test $(ls %s | grep -c corrupt) = 0", dir), 0);
-}
-END_TEST
-
-/* Restamping is one transaction: whenever its process dies, all rows say the same. */
-START_TEST(killed_restamping_writes_all_or_nothing)
-{
-    enum { N = 200 };
-    uint64_t seed = (uint64_t)getpid();
-    printf("killed_restamping_writes_all_or_nothing: seed %llu\n", (unsigned long long)seed);
-    srand((unsigned)seed);
-    struct rfg_row *rows = calloc(N, sizeof(*rows)), *read;
-    struct rfg_stamp *stamps = calloc(N, sizeof(*stamps));
-    size_t n, written;
-    for (int i = 0; i < N; i++)
-        rows[i] = make(gemm(1 + i, 2), "a", 1, 1, RFG_SOURCE_MEASURED);
-    struct rfg_db *db = open_db(path, RFG_DB_WRITE);
-    OK(rfg_db_put_all(db, rows, N, NULL));
-    rfg_db_close(&db);
-    int changes = 0;
-    char last[65] = "abc";
-    for (int round = 0; round < 20; round++) {
-        pid_t pid = fork();
-        if (!pid) {
-            db = open_db(path, RFG_DB_WRITE);
-            for (int k = 0;; k++) {
-                if (rfg_db_all(db, NULL, &read, &n, NULL, NULL) != RFG_OK || n != N)
-                    _exit(1);
-                for (int i = 0; i < N; i++) {
-                    stamps[i] = (struct rfg_stamp){ .row = &read[i] };
-                    snprintf(stamps[i].source_hash, 65, "%d.%d", round, k);
-                    snprintf(stamps[i].code_hash, 65, "%d.%d", round, k);
-                }
-                if (rfg_db_restamp(db, stamps, N, &written) != RFG_OK || written != N)
-                    _exit(2);
-                free(read);
-            }
-        }
-        usleep((useconds_t)(rand() % (20000 + 10000 * round)));
-        kill(pid, SIGKILL);
-        int status;
-        waitpid(pid, &status, 0);
-        ck_assert_msg(WIFSIGNALED(status), "exit %d", WEXITSTATUS(status));
-        db = open_db(path, RFG_DB_READ);
-        OK(rfg_db_all(db, NULL, &read, &n, NULL, NULL));
-        ck_assert_uint_eq(n, N);
-        for (int i = 1; i < N; i++) {
-            ck_assert_str_eq(read[i].source_hash, read[0].source_hash);
-            ck_assert_str_eq(read[i].code_hash, read[0].code_hash);
-        }
-        changes += strcmp(last, read[0].source_hash) != 0;
-        strcpy(last, read[0].source_hash);
-        free(read);
-        rfg_db_close(&db);
-    }
-    ck_assert_int_gt(changes, 0);
-    free(rows);
-    free(stamps);
-}
-END_TEST
-
 int main(void)
 {
     Suite *s = suite_create("db_files");
-    TCase *tc = tcase_create("files");
-    tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_set_timeout(tc, 60);
-    tcase_add_loop_test(tc, odd_names, 0, 5);
-    tcase_add_loop_test(tc, older_schemas_are_migrated, 0, 2);
-    tcase_add_loop_test(tc, old_schemas_are_read_and_migrated, 0, 2);
-    tcase_add_loop_test(tc, older_user_databases_are_taken_over, 0, 3);
-    tcase_add_loop_test(tc, strangers_files_are_refused, 0, 4);
-    tcase_add_loop_test(tc, strangers_are_not_moved, 0, (int)(sizeof(strangers) / sizeof(strangers[0])));
-    tcase_add_test(tc, pipes_are_refused);
-    tcase_add_loop_test(tc, views_and_triggers_are_refused, 0, 3);
-    tcase_add_loop_test(tc, swallowed_writes_are_errors, 0, 2);
-    tcase_add_loop_test(tc, damaged_files_are_set_aside, 0, N_DAMAGES);
-    tcase_add_test(tc, damaged_files_that_cannot_be_moved);
-    tcase_add_test(tc, logs_move_with_their_file);
-    tcase_add_test(tc, what_cannot_be_opened);
-    tcase_add_test(tc, read_only_directories);
-    tcase_add_test(tc, default_paths);
-    suite_add_tcase(s, tc);
+    TCase *tc = test_case(s, "files", setup, teardown);
+    ADD_TESTS(tc, pipes_are_refused, damaged_files_that_cannot_be_moved, logs_move_with_their_file,
+              what_cannot_be_opened, read_only_directories, default_paths);
+    ADD_LOOPS(tc, 5, odd_names);
+    ADD_LOOPS(tc, 2, older_schemas_are_migrated, old_schemas_are_read_and_migrated);
+    ADD_LOOPS(tc, 3, older_user_databases_are_taken_over);
+    ADD_LOOPS(tc, 4, strangers_files_are_refused);
+    ADD_LOOPS(tc, (sizeof(strangers) / sizeof(strangers[0])), strangers_are_not_moved);
+    ADD_LOOPS(tc, 3, views_and_triggers_are_refused);
+    ADD_LOOPS(tc, 2, swallowed_writes_are_errors);
+    ADD_LOOPS(tc, n_damages, damaged_files_are_set_aside);
 
-    tc = tcase_create("locks");
-    tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_set_timeout(tc, 60);
-    tcase_add_loop_test(tc, locks_are_waited_for_once, 0, 2);
-    tcase_add_loop_test(tc, locks_are_waited_for, 0, 2);
+    tc = test_case(s, "locks", setup, teardown);
+    ADD_LOOPS(tc, 2, locks_are_waited_for_once, locks_are_waited_for);
     tcase_add_loop_test(slow_case(s, "locks", "endless_work_is_ended", setup, teardown), endless_work_is_ended, 0, 2);
-    suite_add_tcase(s, tc);
-
-    tc = tcase_create("many");
-    tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_set_timeout(tc, 60);
-    tcase_add_loop_test(tc, many_threads, 0, 2);
-    tcase_add_loop_test(tc, many_processes, 0, 2);
-    tcase_add_test(tc, killed_writers_lose_nothing);
-    tcase_add_test(tc, killed_restamping_writes_all_or_nothing);
-    suite_add_tcase(s, tc);
 
     return run_suite(s);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What docs/security.md promises: planted files, foreign locks, a set-uid program's environment. Some of it takes root
+ * What docs/security.md promises: planted files, a set-uid program's environment. Some of it takes root
  * (another user's files); what is skipped without it is said. */
-#include <check.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -16,48 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "dispatch/context.h"
-#include "base/tempdir.h"
-#include "base/trust.h"
-#include "base/util.h"
+#include "trust_case.h"
 #include "cache_case.h"
-#include "tests/suite.h"
-
-#define NOBODY 65534
-
-static char file[700], target[600];
-
-static void setup(void)
-{
-    cache_setup();
-    char *path = file_of("kernel");
-    snprintf(file, sizeof(file), "%s", path);
-    snprintf(target, sizeof(target), "%s/test1", dir);
-    free(path);
-}
-
-static bool is_root(const char *what)
-{
-    if (geteuid() == 0)
-        return true;
-    printf("SKIPPED: %s: takes root\n", what);
-    return false;
-}
-
-static void write_text(const char *path, mode_t mode, const char *text)
-{
-    FILE *f = fopen(path, "w");
-    ck_assert_ptr_nonnull(f);
-    fputs(text, f);
-    ck_assert_int_eq(fclose(f), 0);
-    ck_assert_int_eq(chmod(path, mode), 0);
-}
-
-static void make_old(const char *path)
-{
-    struct timespec old[2] = { { time(NULL) - 7200, 0 }, { time(NULL) - 7200, 0 } };
-    ck_assert_int_eq(utimensat(AT_FDCWD, path, old, AT_SYMLINK_NOFOLLOW), 0);
-}
 
 /* ---- planted files ---------------------------------------------------------------------------------------------- */
 
@@ -102,11 +61,6 @@ static const struct plant {
     { "parent that all write", "root", MODE, 0777, "can be written by others" },
     { "parent of another user", "root", OWNER, 0755, "belongs to another user" },
 };
-
-static void use_cache(void)
-{
-    get_fresh("kernel");
-}
 
 /* A file of ours, whole and right, that could have been put there or changed by somebody else is not run. */
 START_TEST(planted_files_are_not_run)
@@ -300,154 +254,6 @@ START_TEST(ours_go_when_nobody_holds_them)
     ck_assert_int_ne(access(tmp, F_OK), 0);
     ck_assert_int_eq(access(other, F_OK), geteuid() == 0 ? 0 : -1);
     close(fd);
-}
-END_TEST
-
-/* ---- locks ------------------------------------------------------------------------------------------------------ */
-
-/* The lock of "kernel", in a directory that is there. */
-static const char *lock_path(void)
-{
-    static char path[700];
-    snprintf(path, sizeof(path), "%.*s.lock", (int)(strlen(file) - strlen(".rfgco")), file);
-    get_fresh("another");
-    return path;
-}
-
-static double seconds;
-
-static void timed_get(void)
-{
-    double start = rfg_now();
-    use_cache();
-    seconds = rfg_now() - start;
-}
-
-/* Somebody else's flock, or our own process that was stopped: it compiles nothing, so it is not waited for. */
-START_TEST(silent_holder_is_not_waited_for)
-{
-    const char *path = lock_path();
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    ck_assert_int_eq(flock(fd, LOCK_EX), 0);
-    ck_assert_int_eq(warnings_of(timed_get, "code cache"), 1);
-    ck_assert_ptr_nonnull(strstr(warned, "holds the lock"));
-    ck_assert_msg(seconds > 2 && seconds < 6, "%g s", seconds);
-    ck_assert_uint_eq(compiles(), 2);
-    ck_assert_uint_eq(get_fresh("kernel").disk_hits, 1); /* it was stored all the same */
-    /* The same cache is not as patient again. */
-    struct rfg_cache *c = rfg_cache_open(dir, 0);
-    ck_assert_int_eq(unlink(file), 0);
-    ck_assert_int_eq(get(c, "kernel"), RFG_OK);
-    ck_assert_int_eq(link(path, "/dev/null/x"), -1);
-    struct rfg_jit_request req = request("more");
-    char key[65], second[800];
-    rfg_cache_key(&req, cache_provider, key);
-    snprintf(second, sizeof(second), "%s/%s.lock", target, key);
-    ck_assert_int_eq(link(path, second), 0);
-    double start = rfg_now();
-    ck_assert_int_eq(get(c, "more"), RFG_OK);
-    ck_assert_double_lt(rfg_now() - start, 2.5);
-    rfg_cache_close(&c);
-    close(fd);
-}
-END_TEST
-
-START_TEST(stopped_compiler_is_not_waited_for)
-{
-    pid_t pid = fork();
-    if (pid == 0) {
-        cache_hang = true;
-        get_fresh("forever");
-        _exit(0);
-    }
-    while (compiles() == 0)
-        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
-    ck_assert_int_eq(kill(pid, SIGSTOP), 0);
-    double start = rfg_now();
-    ck_assert_uint_eq(get_fresh("forever").compiles, 1);
-    ck_assert_double_lt(rfg_now() - start, 6);
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
-}
-END_TEST
-
-/* One that takes long is waited for: it gives signs of life. */
-START_TEST(slow_compiler_is_waited_for)
-{
-    pid_t pid = fork();
-    if (pid == 0) {
-        get_fresh("long");
-        _exit(0);
-    }
-    while (compiles() == 0)
-        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
-    ck_assert_uint_eq(get_fresh("long").disk_hits, 1);
-    ck_assert_uint_eq(compiles(), 1);
-    waitpid(pid, NULL, 0);
-}
-END_TEST
-
-/* Whoever waited for a compile that failed compiles at once, rather than after all the others. */
-START_TEST(failed_compile_frees_those_that_wait)
-{
-    const char *path = lock_path();
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    ck_assert_int_eq(flock(fd, LOCK_EX), 0);
-    pid_t pid = fork();
-    if (pid == 0) {
-        close(fd);
-        timed_get();
-        _exit(seconds < 1 ? 0 : 1);
-    }
-    nanosleep(&(struct timespec){ .tv_nsec = 300000000 }, NULL);
-    ck_assert_int_eq(unlink(path), 0); /* as a holder does that is through, and left nothing */
-    int status;
-    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    ck_assert_int_eq(status, 0);
-    ck_assert_uint_eq(compiles(), 2);
-    close(fd);
-}
-END_TEST
-
-/* A holder that was killed between storing and unlocking leaves its lock behind: who gets it looks on the disk first.
- */
-START_TEST(killed_after_storing)
-{
-    const char *path = lock_path();
-    char aside[800];
-    get_fresh("kernel");
-    snprintf(aside, sizeof(aside), "%s.aside", file);
-    ck_assert_int_eq(rename(file, aside), 0);
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    ck_assert_int_eq(flock(fd, LOCK_EX), 0);
-    pid_t pid = fork();
-    if (pid == 0) {
-        close(fd);
-        _exit(get_fresh("kernel").disk_hits == 1 ? 0 : 1);
-    }
-    nanosleep(&(struct timespec){ .tv_nsec = 300000000 }, NULL);
-    ck_assert_int_eq(rename(aside, file), 0);
-    close(fd);
-    int status;
-    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    ck_assert_int_eq(status, 0);
-    ck_assert_uint_eq(compiles(), 2); /* "another" and "kernel", once each */
-}
-END_TEST
-
-START_TEST(odd_locks_do_not_hang)
-{
-    const char *path = lock_path();
-    if (_i == 0)
-        ck_assert_int_eq(mkfifo(path, 0600), 0);
-    else if (_i == 1)
-        ck_assert_int_eq(mkdir(path, 0700), 0);
-    else
-        ck_assert_int_eq(symlink(root, path), 0);
-    timed_get();
-    ck_assert_double_lt(seconds, 1);
-    ck_assert_uint_eq(compiles(), 2);
-    ck_assert_uint_eq(get_fresh("kernel").disk_hits, 1);
 }
 END_TEST
 
@@ -750,36 +556,15 @@ int main(int argc, char **argv)
     if (argc == 2 && !strcmp(argv[1], "--as-privileged"))
         return as_privileged();
     Suite *s = suite_create("trust");
-    TCase *tc = tcase_create("files");
-    tcase_add_checked_fixture(tc, setup, cache_teardown);
+    TCase *tc = test_case(s, "files", setup, cache_teardown);
     tcase_set_timeout(tc, 15);
-    tcase_add_loop_test(tc, planted_files_are_not_run, 0, sizeof(plants) / sizeof(plants[0]));
-    tcase_add_test(tc, what_is_made_is_ours_alone);
-    tcase_add_test(tc, links_on_the_way);
-    tcase_add_test(tc, info_says_so);
-    tcase_add_test(tc, others_files_stay);
-    tcase_add_test(tc, ours_go_when_nobody_holds_them);
-    suite_add_tcase(s, tc);
-    tc = tcase_create("locks");
-    tcase_add_checked_fixture(tc, setup, cache_teardown);
-    tcase_set_timeout(tc, 30);
-    tcase_add_test(tc, silent_holder_is_not_waited_for);
-    tcase_add_test(tc, stopped_compiler_is_not_waited_for);
-    tcase_add_test(tc, slow_compiler_is_waited_for);
-    tcase_add_test(tc, failed_compile_frees_those_that_wait);
-    tcase_add_test(tc, killed_after_storing);
-    tcase_add_loop_test(tc, odd_locks_do_not_hang, 0, 3);
-    suite_add_tcase(s, tc);
-    tc = tcase_create("programs");
-    tcase_add_checked_fixture(tc, setup, cache_teardown);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, programs_that_are_found);
-    tcase_add_test(tc, programs_in_the_path);
-    tcase_add_test(tc, modules_of_the_current_directory);
-    tcase_add_loop_test(tc, output_of_a_compiler, 0, 2);
-    tcase_add_test(tc, privileged_program_takes_nothing_from_its_caller);
-    tcase_add_test(tc, privileged_program_does_not_heed_rocm_path);
-    tcase_add_test(tc, environment_has_one_door);
-    suite_add_tcase(s, tc);
+    ADD_TESTS(tc, what_is_made_is_ours_alone, links_on_the_way, info_says_so, others_files_stay,
+              ours_go_when_nobody_holds_them);
+    ADD_LOOPS(tc, sizeof(plants) / sizeof(plants[0]), planted_files_are_not_run);
+    tc = test_case(s, "programs", setup, cache_teardown);
+    ADD_TESTS(tc, programs_that_are_found, programs_in_the_path, modules_of_the_current_directory,
+              privileged_program_takes_nothing_from_its_caller, privileged_program_does_not_heed_rocm_path,
+              environment_has_one_door);
+    ADD_LOOPS(tc, 2, output_of_a_compiler);
     return run_suite(s);
 }
