@@ -28,6 +28,7 @@ void corpus_add(const char *name, void (*host)(const unsigned *in, unsigned *out
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 #pragma GCC diagnostic ignored "-Wunused-parameter"
+#include "correct/lds.hip"
 #include "correct/loops.hip"
 #include "correct/matrix.hip"
 #include "correct/memory.hip"
@@ -35,9 +36,9 @@ void corpus_add(const char *name, void (*host)(const unsigned *in, unsigned *out
 #include "correct/sharing.hip"
 #include "correct/values.hip"
 
-static const char *const files[] = { "correct/words.h",    "correct/loops.hip",     "correct/matrix.hip",
-                                     "correct/memory.hip", "correct/registers.hip", "correct/sharing.hip",
-                                     "correct/values.hip" };
+static const char *const files[] = { "correct/words.h",     "correct/lds.hip",    "correct/loops.hip",
+                                     "correct/matrix.hip",  "correct/memory.hip", "correct/registers.hip",
+                                     "correct/sharing.hip", "correct/values.hip" };
 
 unsigned corpus_in[ITEMS], corpus_out[OUTS], corpus_want[OUTS];
 
