@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Wrong arguments, from tables: test_args.c gives each public function every argument wrong in turn; args_ops.c has the
- * operators' calls that are right. */
+ * operators' calls that are right, args_functions.c all other functions. */
 #ifndef RFG_TESTS_ARGS_H
 #define RFG_TESTS_ARGS_H
 
@@ -79,6 +79,16 @@ struct form {
 
 extern const struct form forms[];
 extern const int n_forms;
+
+/* The other public functions, each of which trial() calls wrongly. */
+struct function {
+    const char *name;
+    void (*trial)(void);
+};
+extern const struct function functions[];
+extern const int n_functions;
+
+rfg_context *open_cpu(void);
 
 /* Of functions that are no operators but take params structs like them. */
 void rope_table(void);
