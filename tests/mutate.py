@@ -82,7 +82,7 @@ class Tree:
         """Builds what the mutant's test takes."""
         programs = ["tuner/rfg-" + name for name in ("tune", "db", "info", "compile", "emu", "bench")]
         programs += ["tests/" + name for name in ("fake-rocm.so", "mock-blas.so", "mock-blas-old.so", "mock-hip.so", "mock-tx.so", "rfg-tune-fake", "rfg-bench-fake")]
-        programs += ["examples/decoder/rfg-decoder"] if mutant.run[0] == "tests/test-decoder" else []
+        programs += ["examples/decoder/rfg-decoder"] if mutant.run[0].startswith("tests/test-decoder") else []
         if mutant.run[0] == "tests/test-rfg_db":
             programs += ["tuned_configs/%s-v4.db" % os.path.basename(d[:-1]) for d in glob.glob(self.source + "/tuned_configs/*_*/")]
         target = mutant.run[0] if mutant.run[0].startswith(("tests/", "tuner/", "bench/")) else "all"

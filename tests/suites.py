@@ -46,7 +46,7 @@ LESS = {"emu_random": ["RFG_TEST_ARCH=gfx942"], "gemm_random": ["RFG_TEST_RANDOM
         "emu_elf": ["MALLOC_PERTURB_=0"]}  # meson's would fill the gigabytes that damaged files ask for
 
 # Run under ThreadSanitizer: tests, and cases of tests of which the rest would run the same threads again.
-THREADED = {"ladder", "first_calls", "cache", "db_files", "snapshot", "pool", "cpu_gemm", "act", "emu_front"}
+THREADED = {"ladder", "cache", "db_killed", "snapshot", "pool", "cpu_gemm", "act", "emu_front"}
 THREADED_CASES = [("gemm", "many_threads_one_context"), ("norm", "right_shapes"), ("mha", "right_prefill"), ("mha", "right_decode"), ("faulty", "threads")]
 
 # Not run under AddressSanitizer, and why.
@@ -55,7 +55,7 @@ NOT_ASAN = {
     "format": "converts every number there is, on the stack; the harness converts some", "fleet": "waits for processes; rfg-tune runs in tune",
     "bench": "times; the harness and programs run the same code", "calibrate": "times",
     "emu_checks": "the emulator runs whole kernels in emu_mutated, emu_nan, emu_front and emu_programs",
-    "emu_counters": "the same", "emu_hip": "the same", "emu_random": "the same kernels as emu_mutated", "emu_twins": "compiles a corpus; the same",
+    "emu_counters": "the same", "emu_hip": "the same", "emu_launch": "the same", "emu_random": "the same kernels as emu_mutated", "emu_twins": "compiles a corpus; the same",
     "emu_isa": "one instruction after another in loops; emu_mutated runs kernels by the same handlers",
     "gemm_random": "products at random: gemm, gemm_codes and gemm_mx run the same kernels of cpu",
     "no_memory": "brings a malloc of its own", "stack": "measures stacks, which ASan widens", "emu_memory": "measures memory, which ASan widens",
@@ -186,7 +186,7 @@ class Test:
         """What ninja must build for it."""
         tools = ["tuner/rfg-" + tool for tool in ("tune", "db", "info", "compile", "emu", "bench")]
         mocks = ["tests/mock-%s.so" % mock for mock in ("blas", "blas-old", "hip", "cuda", "tx")] + ["tests/fake-rocm.so", "tests/rfg-tune-fake", "tests/rfg-bench-fake"]
-        more = {"decoder": ["examples/decoder/rfg-decoder"], "rfg_db": ["all"], "install": ["all"], "model": ["tuner/rfg-tune"], "python": ["all"], "verified": ["tests/supports"],
+        more = {"decoder": ["examples/decoder/rfg-decoder"], "decoder_program": ["examples/decoder/rfg-decoder"], "rfg_db": ["all"], "install": ["all"], "model": ["tuner/rfg-tune"], "python": ["all"], "verified": ["tests/supports"],
                 "example-cpu": ["examples/decoder_layer"], "example-emu": ["examples/decoder_layer"]}
         if any("emulated-rocm" in e for e in self.env):
             return ["all"]
@@ -308,7 +308,7 @@ def tests(build="build", ziglang="", releases=RELEASES):
 # ---- what a changed file can break
 
 # Tests that are scripts or programs of other folders: meson.build has them. Of default ones, but those of the second list.
-SCRIPTS = ["verified", "model", "arrows", "arrows_self", "links", "links_self", "duplicates", "duplicates_self", "suites", "faults", "faults_run", "equivalents", "mutant", "emu_gfx950_words",
+SCRIPTS = ["verified", "model", "arrows", "arrows_self", "duplicates", "duplicates_self", "suites", "faults", "faults_run", "equivalents", "emu_gfx950_words",
            "emu_gfx11_words", "hip_page", "hook", "fleet_scripts", "install", "python", "example-cpu", "example-emu", "tune-rocm-7.1"] + ["fuzz-" + f for f in ("problem", "shapes", "loads", "rows_csv", "database", "cache_file", "pack", "elf", "dlpack")]
 SWEPT_SCRIPTS = ["python_torch", "ggml", "emu_triton", "tune-rocm-5.7", "tune-rocm-6.1", "tune-rocm-6.4", "tune-rocm-7.0"]
 
@@ -335,7 +335,7 @@ SEEN_BY = [
     ("base/*", ["*"]),
     ("dispatch/db/*", ["db*", "snapshot", "shapes*", "packs", "rfg_db", "rfg_pack", "ladder", "overlap", "tune", "tune_faults", "online", "fleet*", "fuzz-*",
                        "describe", "settings", "python"]),
-    ("dispatch/jit/*", ["jit*", "cache", "trust", "text", "packs", "rfg_pack", "which_rocm", "tune", "fork", "asm", "fuzz-cache_file",
+    ("dispatch/jit/*", ["jit*", "cache", "locks", "trust", "text", "packs", "rfg_pack", "which_rocm", "tune", "fork", "asm", "fuzz-cache_file",
                         "fuzz-pack", "programs", "rocm*", "gemm-gfx942-right_partials", "gemm-gfx1030-right_partials"]),
     ("dispatch/hip/*", ["hip", "cuda", "device*", "amd_device", "amd_facts", "which_rocm", "rocm*", "faulty", "vendor*", "emu_hip", "trace", "workspace*", "core"]),
     ("dispatch/*", ["*"]),
@@ -343,22 +343,21 @@ SEEN_BY = [
                      "emu_align", "emu_front", "emu_aiter*", "rocm_rules*", "*-gfx942-right_partials"]),
     ("emu/count/*", ["emu_counters", "emu_l2", "bench", "emu_programs"]),
     ("emu/rocm/*", ["rocm*", "*-rocm-*", "which_rocm", "vendor*"]),
-    ("emu/hip/*", ["emu_hip", "emu_front", "emu_elf", "emu_checks", "emu_programs", "rocm*", "*-rocm-*", "device", "example-emu", "gemm-gfx*", "decoder-gfx942*"]),
-    ("emu/code/*", ["emu_elf", "fuzz-elf", "emu_programs", "emu_hip", "emu_front", "gemm-gfx*", "cache", "text"]),
+    ("emu/hip/*", ["emu_hip", "emu_launch", "emu_front", "emu_elf", "emu_checks", "emu_programs", "rocm*", "*-rocm-*", "device", "example-emu", "gemm-gfx*", "decoder-gfx942*"]),
+    ("emu/code/*", ["emu_elf", "emu_start", "fuzz-elf", "emu_programs", "emu_hip", "emu_launch", "emu_front", "gemm-gfx*", "cache", "text"]),
     ("emu/*", ["emu_*", "rocm*", "xcd", "*-gfx*"]),
-    ("tuner/harness/case*", ["harness", "special_data", "outputs", "oracles", "ranks", "gemm*", "mha*", "norm*", "quantize*", "tune", "bench"]),
-    ("tuner/harness/fenced*", ["harness", "gemm*"]), ("tuner/harness/oracle*", ["harness", "oracles", "format", "conversions", "gemm*", "quantize*"]),
-    ("tuner/harness/output*", ["outputs", "harness", "gemm*"]), ("tuner/harness/harness*", ["harness", "outputs", "gemm*", "tune", "bench"]),
-    ("tuner/harness/timing*", ["harness", "tune", "bench", "report"]), ("tuner/harness/replay*", ["harness", "bench", "tune"]),
-    ("tuner/harness/loads*", ["loads", "tune"]), ("tuner/harness/stamp*", ["tune*", "rfg_db", "fleet*"]), ("tuner/tune/calibrate*", ["calibrate", "programs"]),
-    ("tuner/db/*", ["rfg_db", "rfg_pack", "fleet*", "programs", "python"]),
-    ("tuner/tune/*", ["tune*", "online", "report", "fleet*", "loads", "overlap", "programs"]), ("tuner/tools/emu*", ["emu_programs", "programs"]),
-    ("tuner/*", ["programs", "tune", "rfg_db", "rfg_pack", "bench"]),
+    ("tuner/case*", ["harness", "special_data", "outputs", "oracles", "ranks", "gemm*", "mha*", "norm*", "quantize*", "tune", "bench"]),
+    ("tuner/fenced*", ["harness", "gemm*"]), ("tuner/oracle*", ["harness", "oracles", "format", "conversions", "gemm*", "quantize*"]),
+    ("tuner/output*", ["outputs", "harness", "gemm*"]), ("tuner/harness*", ["harness", "outputs", "gemm*", "tune", "bench"]),
+    ("tuner/timing*", ["timing", "tune", "bench", "report"]), ("tuner/replay*", ["harness", "timing", "bench", "tune"]),
+    ("tuner/calibrate*", ["calibrate", "programs"]), ("tuner/loads*", ["loads", "tune"]),
+    ("tuner/db*", ["rfg_db", "rfg_pack", "fleet*", "programs", "python"]), ("tuner/tune*", ["tune*", "online", "report", "fleet*", "loads", "overlap", "programs"]),
+    ("tuner/stamp*", ["tune*", "rfg_db", "fleet*"]), ("tuner/emu*", ["emu_programs", "programs"]), ("tuner/*", ["programs", "tune", "rfg_db", "rfg_pack", "bench"]),
     ("bench/*", ["bench", "overlap"]), ("tuned_configs/*", ["rfg_db", "install", "verified", "fleet*"]),
     ("bindings/ggml/*", ["ggml"]), ("bindings/*", ["python", "python_torch"]),
     ("examples/decoder/*", ["decoder*"]), ("examples/*", ["example-*", "tune", "shapes"]),
     ("include/*", ["*"]), ("packaging/*", ["install"]), ("docs/*", ["verified", "duplicates"]), ("*.md", ["verified"]),
-    ("tests/fuzz/*", ["fuzz-*"]), ("tests/op_cases*", ["gemm*", "norm*", "act*"]), ("tests/mutants/*", []), ("tests/*.py", ["suites", "faults*", "mutant"]),
+    ("tests/fuzz/*", ["fuzz-*"]), ("tests/op_cases*", ["gemm*", "norm*", "act*"]), ("tests/mutants/*", []), ("tests/*.py", ["suites", "faults*"]),
     ("*", ["*"]),
 ]
 
@@ -397,8 +396,8 @@ def changed_files(base):
 
 
 def mutants_for(files):
-    import mutant
-    return [m.name for m in mutant.all_mutants() if set(m.files) & set(files)]
+    import mutate
+    return [m.name for m in mutate.all_mutants() if set(m.files) & set(files)]
 
 
 def changed(a):

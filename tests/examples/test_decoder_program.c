@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * rfg-decoder: what it prints, and what it says of bad input. */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "decoder_model.h"
+#include "examples/decoder/decoder.h"
+#include "base/util.h"
+#include "tests/program.h"
+#include "tests/suite.h"
+
+/* The program must say one line with `says` in it, print nothing, write nothing, and exit with 1. */
+static void refused(const char *says, const char *args)
+{
+    int code = run_program("rfg-decoder", "%s --json times.json", args);
+    ck_assert_msg(code == 1, "%s: exit code %d, '%s'", args, code, err);
+    PRINTS(err, says);
+    ck_assert_msg(!strncmp(err, "decoder: ", 9) && strchr(err, '\n') == err + strlen(err) - 1, "'%s': one line", err);
+    ck_assert_str_eq(out, "");
+    ck_assert_msg(access("times.json", F_OK) != 0, "%s: wrote its --json", args);
+}
+
+static void edit(const char *file, const char *from, const char *to)
+{
+    char command[512];
+    snprintf(command, sizeof(command), "sed -i 's/%s/%s/' %s", from, to, file);
+    ck_assert_int_eq(system(command), 0);
+}
+
+START_TEST(bad_files)
+{
+    const char *run = "--model model --device cpu --ids 1,2,3 --tokens 2";
+    struct tiny t = tiny_models[0];
+    tiny_write(&t, "model");
+    ck_assert_msg(run_program("rfg-decoder", "%s", run) == 0, "%s", err);
+    static const int64_t cuts[] = { 5, 100, -1, -30000 };
+    static const char *const says[] = { "has 5 bytes", "it is truncated, or no safetensors file", "truncated",
+                                        "truncated" };
+    for (int i = 0; i < 4; i++) {
+        int64_t bytes = tiny_write(&t, "model");
+        ck_assert_int_eq(truncate("model/model.safetensors", cuts[i] > 0 ? cuts[i] : bytes + cuts[i]), 0);
+        refused(says[i], run);
+    }
+    tiny_write(&t, "model");
+    edit("model/model.safetensors", "\"F16\"", "\"I16\"");
+    refused("must be BF16, F16 or F32", run);
+    tiny_write(&t, "model");
+    ck_assert_int_eq(unlink("model/model.safetensors"), 0);
+    refused("model/model.safetensors: No such file", run);
+
+    t.hidden_of_norm = 80;
+    tiny_write(&t, "model");
+    refused("'model.norm.weight' has shape [80]: config.json asks for [128]", run);
+    t = tiny_models[0];
+    t.without = "model.layers.1.mlp.up_proj.weight";
+    tiny_write(&t, "model");
+    refused("'model.layers.1.mlp.up_proj.weight' is in none of the files", run);
+    t = tiny_models[0];
+    t.also = "model.layers.0.self_attn.q_proj.bias";
+    tiny_write(&t, "model");
+    refused("'model.layers.0.self_attn.q_proj.bias': the model has no such part", run);
+    static const struct {
+        int model;
+        const char *without, *says;
+    } parts[] = {
+        { TINY_QWEN3_MOE, "model.layers.1.mlp.experts.3.up_proj.weight", "is in none of the files" },
+        { TINY_QWEN3_MOE, "model.layers.0.mlp.gate.weight", "is in none of the files" },
+        { TINY_GPT_OSS, "model.layers.2.mlp.experts.down_proj_scales", "is in none of the files" },
+        { TINY_GPT_OSS, "model.layers.0.self_attn.sinks", "is in none of the files" },
+        { TINY_DEEPSEEK, "model.layers.1.mlp.shared_experts.down_proj.weight", "is in none of the files" },
+        { TINY_FP8, "model.layers.0.mlp.experts.5.gate_proj.weight_scale_inv", "is in none of the files" },
+        { TINY_FP8, "model.layers.0.mlp.gate.e_score_correction_bias", "is in none of the files" },
+    };
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        t = tiny_models[parts[i].model];
+        t.without = parts[i].without;
+        tiny_write(&t, "model");
+        refused(parts[i].says, run);
+        PRINTS(err, parts[i].without);
+    }
+    tiny_write(&tiny_models[TINY_GPT_OSS], "model");
+    edit("model/model.safetensors", "\"U8\"", "\"I8\"");
+    refused("gate_up_proj_blocks' must be U8", run);
+    tiny_write(&tiny_models[TINY_GPT_OSS], "model");
+    edit("model/model.safetensors", "\\[5, 192, 4, 16\\]", "[5, 192, 8, 8 ]");
+    refused("gate_up_proj_blocks' has shape [5, 192, 8, 8]: config.json asks for [5, 192, 4, 16]", run);
+    tiny_write(&tiny_models[TINY_FP8], "model");
+    edit("model/model.safetensors", "F8_E4M3", "F8_E5M2");
+    refused("proj.weight' must be F8_E4M3", run);
+    t = tiny_models[0];
+    t.shards = 2;
+    tiny_write(&t, "sharded");
+    edit("sharded/model.safetensors.index.json", "part0", "part1");
+    refused("and isn't", "--model sharded --device cpu --ids 1 --tokens 2");
+    edit("sharded/model.safetensors.index.json", "part1", "..\\/part1");
+    refused("must be the name of one in this folder", "--model sharded --device cpu --ids 1 --tokens 2");
+}
+END_TEST
+
+START_TEST(bad_config)
+{
+    const char *run = "--model model --device cpu --ids 1,2,3 --tokens 2";
+    static const struct {
+        const char *from, *to, *says;
+        int model;
+    } edits[] = {
+        { "\"hidden_size\"", "\"hidden\"", "model/config.json: the key 'hidden_size' is missing" },
+        { "\"rope_theta\"", "\"theta\"", "the key 'rope_theta' is missing" },
+        { "\"query_pre_attn_scalar\"", "\"scalar\"", "the key 'query_pre_attn_scalar' is missing" },
+        { "\"vocab_size\": 256", "\"vocab_size\": \"256\"", "'vocab_size' must be an integer" },
+        { "\"head_dim\": 64", "\"head_dim\": 72", "'head_dim' is 72: must be 64, 96, 128 or 256" },
+        { "\"num_key_value_heads\": 1", "\"num_key_value_heads\": 3", "must be a multiple of" },
+        { "Gemma3ForCausalLM", "GPT2LMHeadModel", "'architectures' is 'GPT2LMHeadModel'" },
+        { "gelu_pytorch_tanh", "swish", "'hidden_activation' is 'swish'" },
+        { "\"sliding_attention\"", "\"local\"", "must say sliding_attention or full_attention" },
+        { "\"linear\"", "\"dynamic\"", "type is 'dynamic'" },
+        { "}$", "", "config.json:" },
+        { "\"intermediate_size\": 96", "\"intermediate_size\": 104", "config.json asks for [104, 128]" },
+        { "Qwen3Moe", "Qwen2Moe", "'architectures' is 'Qwen2MoeForCausalLM': must be LlamaForCausalLM",
+          TINY_QWEN3_MOE },
+        { "_per_tok\": 2", "_per_tok\": 7", "'num_experts_per_tok' is 7: must be at most 6", TINY_QWEN3_MOE },
+        { "_per_tok\": 2", "_per_tok\": 0", "'num_experts_per_tok' must be an integer from 1", TINY_QWEN3_MOE },
+        { "num_experts\"", "experts\"", "the key 'num_experts' is missing", TINY_QWEN3_MOE },
+        { "sparse_step\": 1", "sparse_step\": 2", "'decoder_sparse_step' must be 1", TINY_QWEN3_MOE },
+        { "only_layers\": \\[", "only_layers\": [1", "'mlp_only_layers' must be empty", TINY_QWEN3_MOE },
+        { "\"moe_intermediate_size\": 32", "\"moe_intermediate_size\": 40", "config.json asks for [40, 128]",
+          TINY_QWEN3_MOE },
+        { "mxfp4", "awq", "'quant_method' is 'awq': must be mxfp4", TINY_GPT_OSS },
+        { "quantization_config", "quantisation", "'quantization_config' is missing", TINY_GPT_OSS },
+        { "\"intermediate_size\": 96", "\"intermediate_size\": 104", "is 104: must be a multiple of 32", TINY_GPT_OSS },
+        { "\"none\"", "\"mla\"", "attention, MLA, isn't known here", TINY_DEEPSEEK },
+        { "sigmoid", "softmax", "'scoring_func' is 'softmax': must be sigmoid", TINY_DEEPSEEK },
+        { "n_group\": 4", "n_group\": 3", "3 groups of experts of which 2 are taken", TINY_DEEPSEEK },
+        { "topk_group\": 2", "topk_group\": 5", "4 groups of experts of which 5 are taken", TINY_DEEPSEEK },
+        { "_per_tok\": 3", "_per_tok\": 5", "'num_experts_per_tok' is 5: must be at most 4", TINY_DEEPSEEK },
+        { "n_shared_experts\": 1", "n_shared_experts\": 2", "'n_shared_experts' must be an integer from 0 to 1",
+          TINY_DEEPSEEK },
+        { "\\[128, 128\\]", "[64, 128]", "'weight_block_size' must be [128, 128]", TINY_FP8 },
+        { "\"moe_intermediate_size\": 256", "\"moe_intermediate_size\": 192", "is 192: must be a multiple of 128",
+          TINY_FP8 },
+    };
+    for (size_t i = 0; i < sizeof(edits) / sizeof(edits[0]); i++) {
+        tiny_write(&tiny_models[edits[i].model ? edits[i].model : TINY_GEMMA3], "model");
+        edit("model/config.json", edits[i].from, edits[i].to);
+        refused(edits[i].says, run);
+    }
+}
+END_TEST
+
+START_TEST(bad_options)
+{
+    tiny_write(&tiny_models[1], "model");
+    refused("prompt 0: its 9 tokens and 128 to generate are more than the cache holds of a sequence: 64 (--context)",
+            "--model model --device cpu --ids 1,2,3,4,5,6,7,8,9 --context 64");
+    refused("the model has 64 positions", "--model model --device cpu --ids 1 --context 65");
+    refused("its token 1 is 256: the vocabulary has 256", "--model model --device cpu --ids 1,256 --tokens 1");
+    refused("must be token ids between commas", "--model model --device cpu --ids 1,x");
+    refused("--tokens '0': must be an integer from 1", "--model model --ids 1 --tokens 0");
+    refused("--top-p '2': must be a number from 0 to 1", "--model model --ids 1 --top-p 2");
+    refused("the model's tokens aren't bytes", "--model model --device cpu --prompt hello");
+    refused("there is no --prompt and no --ids", "--model model");
+    refused("one of --model DIR and --random NAME", "--ids 1");
+    refused("--random 'large': must be", "--random large --ids 1");
+    refused("--layers '0': must be an integer from 1", "--random small --layers 0 --ids 1");
+    refused("--layers is --random's", "--model model --layers 1 --ids 1");
+    refused("'rest': no such argument", "--random small rest");
+    refused("must be cpu or one of", "--random small --device cpu:7 --ids 1");
+    refused("--logits: there must be one prompt", "--random small --ids 1 --ids 2 --logits l");
+    refused("--logits no/where: can't be written", "--random small --device cpu --ids 1 --logits no/where");
+    refused("need --context ", "--random small --device cpu --ladder --context 100");
+}
+END_TEST
+
+/* ---- the program ------------------------------------------------------------------------------------------------ */
+
+START_TEST(prints_tokens)
+{
+    tiny_write(&tiny_models[1], "model");
+    ck_assert_int_eq(run_program("rfg-decoder", "--model model --device cpu --ids 1,2,3 --tokens 5"), 0);
+    int commas = 0;
+    for (const char *c = out; *c; c++)
+        commas += *c == ',';
+    ck_assert_int_eq(commas, 4);
+    PRINTS(err, "5 tokens in ");
+    char first[256];
+    snprintf(first, sizeof(first), "%s", out);
+    ck_assert_int_eq(run_program("rfg-decoder", "--model model --device cpu --ids 1,2,3 --tokens 5 --no-graph"), 0);
+    ck_assert_str_eq(out, first);
+    ck_assert_int_eq(
+        run_program("rfg-decoder", "--random small --device cpu --prompt He --prompt She --tokens 4 --json t.json"), 0);
+    PRINTS(out, "[0] ");
+    PRINTS(out, "\n[1] ");
+    /* The largest of each row of logits is the token; ids in, ids out, also of a model of bytes. */
+    ck_assert_int_eq(run_program("rfg-decoder", "--random small --device cpu --ids 72,101 --tokens 3 --logits l"), 0);
+    size_t bytes;
+    char *data = rfg_read_file("l", &bytes);
+    ck_assert_uint_eq(bytes, 3 * 256 * sizeof(float));
+    const float *logits = (const float *)data;
+    char want[64] = "";
+    for (int t = 0; t < 3; t++, logits += 256) {
+        int best = 0;
+        for (int v = 1; v < 256; v++)
+            best = logits[v] > logits[best] ? v : best;
+        snprintf(want + strlen(want), sizeof(want) - strlen(want), t < 2 ? "%d," : "%d\n", best);
+    }
+    ck_assert_str_eq(out, want);
+    free(data);
+    ck_assert_int_eq(access("t.json", F_OK), 0);
+}
+END_TEST
+
+/* A mixture's ladder says what it read: of a step of two rows four experts each, all other weights, and the keys. */
+START_TEST(ladder_of_experts)
+{
+    ck_assert_msg(run_program("rfg-decoder", "--random small-moe --layers 2 --device cpu --ladder --batch 2 "
+                                             "--prompt-tokens 20 --steps 3 --context 64 --json l.json") == 0,
+                  "%s", err);
+    PRINTS(out, "experts: a step reads ");
+    PRINTS(out, " of 16 a layer");
+    json_t *root = json_load_file("l.json", 0, NULL);
+    ck_assert_str_eq(json_string_value(json_object_get(root, "model")), "small-moe, 2 layers");
+    double read = json_number_value(json_object_get(root, "experts_read")), expert = 3 * 128 * 256 * 2;
+    double rest = 2 * (256 * (4 + 2 * 2) * 64 + 256 * 256 + 16 * 256 + 2 * 256) + 256 * 256 + 256; /* elements */
+    ck_assert_double_ge(read, 2 * 4);
+    ck_assert_double_le(read, 2 * 8);
+    ck_assert_double_eq_tol(json_number_value(json_object_get(root, "weight_bytes")), 2 * rest + read * expert, 4096);
+    ck_assert_double_gt(json_number_value(json_object_get(json_object_get(root, "operator_ms"), "experts")), 0);
+    ck_assert_double_gt(json_number_value(json_object_get(json_object_get(root, "operator_ms"), "route")), 0);
+    json_decref(root);
+}
+END_TEST
+
+START_TEST(ladder_and_baseline)
+{
+    const char *run = "--random small --device cpu --ladder --batch 2 --prompt-tokens 20 --steps 2 --context 64";
+    ck_assert_msg(run_program("rfg-decoder", "%s --save-baseline base.json", run) == 0, "%s", err);
+    static const char *const rungs[] = { "portable kernels",         "tuned kernels",
+                                         "captured graph",           "joined projections",
+                                         "fused norm, rope, append", "launch overlap" };
+    for (size_t i = 0; i < sizeof(rungs) / sizeof(rungs[0]); i++)
+        PRINTS(out, rungs[i]);
+    PRINTS(out, "TTFT of 20 tokens");
+    PRINTS(out, "at copy speed");
+    edit("base.json", "\"ms\": [0-9.e-]*", "\"ms\": 100000.0");
+    ck_assert_msg(run_program("rfg-decoder", "%s --baseline base.json", run) == 0, "%s", out);
+    edit("base.json", "\"ms\": 100000.0", "\"ms\": 0.001");
+    ck_assert_int_eq(run_program("rfg-decoder", "%s --baseline base.json", run), 1);
+    PRINTS(out, "SLOWER");
+    edit("base.json", "\"batch\": 2", "\"batch\": 3");
+    ck_assert_int_eq(run_program("rfg-decoder", "%s --baseline base.json", run), 1);
+    PRINTS(err, "is of another batch");
+}
+END_TEST
+
+/* The model that comes with the decoder ends words as Debian's documentation does. */
+START_TEST(small_model)
+{
+    static const char *const words_of_debian[][2] = { { "To install the pack", "age" },
+                                                      { "The configurat", "ion" },
+                                                      { "For more informat", "ion" } };
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(run_program("rfg-decoder",
+                                     "--model %s/examples/decoder/small --device cpu --prompt '%s' --tokens 3",
+                                     rfg_env("RFG_SOURCE_ROOT"), words_of_debian[i][0]),
+                         0);
+        ck_assert_msg(!strncmp(out, words_of_debian[i][1], 3), "%s: %s", words_of_debian[i][0], out);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("decoder_program");
+    const struct {
+        const char *name;
+        const TTest *test;
+    } cases[] = { { "bad_files", bad_files },
+                  { "bad_config", bad_config },
+                  { "bad_options", bad_options },
+                  { "program", prints_tokens },
+                  { "small", small_model },
+                  { "ladder", ladder_and_baseline },
+                  { "ladder_of_experts", ladder_of_experts } };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        TCase *c = test_case(s, cases[i].name, program_setup, program_teardown);
+        tcase_set_timeout(c, 120);
+        ADD_TESTS(c, cases[i].test);
+    }
+    return run_suite(s);
+}
