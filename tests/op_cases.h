@@ -5,9 +5,8 @@
 #ifndef RFG_TESTS_OP_CASES_H
 #define RFG_TESTS_OP_CASES_H
 
-#include <check.h>
-
 #include "op_few.h"
+#include "tests/suite.h"
 
 /* The devices to test: those of $RFG_TEST_DEVICES ("cpu,nvidia:0,emu:gfx942:8"; default: cpu). */
 const char *op_device(int i);

@@ -2,8 +2,11 @@
 #ifndef RFG_TESTS_SUITE_H
 #define RFG_TESTS_SUITE_H
 
+/* What every test takes of C. */
 #include <check.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* A test case of the suite, whose tests have this fixture (NULL: none) and a minute each. */
 static inline TCase *test_case(Suite *s, const char *name, void (*setup)(void), void (*teardown)(void))

@@ -4,9 +4,6 @@
 #ifndef RFG_TESTS_DB_CASE_H
 #define RFG_TESTS_DB_CASE_H
 
-#include <check.h>
-#include <string.h>
-
 #include "dispatch/context.h"
 #include "dispatch/db/db_internal.h"
 #include "base/util.h"

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Packs: what is written is read, and nothing else is ever taken for it. */
-#include <check.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
  * Shapes files: ours and AITER's, and what is said about bad ones. */
-#include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

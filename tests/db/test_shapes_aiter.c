@@ -2,10 +2,6 @@
  *
  * AITER's tuned_*.csv and untuned_*.csv: each is taken as what it multiplies, whichever of the file's name, the
  * kernel's and the columns says it, or refused with the reason; and what was measured is kept. */
-#include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "dispatch/context.h"

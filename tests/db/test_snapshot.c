@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Snapshots: which row each rung of the ladder is given, against a plain search through all rows. */
-#include <check.h>
 #include <math.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

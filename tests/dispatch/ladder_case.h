@@ -4,13 +4,11 @@
 #ifndef RFG_TESTS_LADDER_CASE_H
 #define RFG_TESTS_LADDER_CASE_H
 
-#include <check.h>
 #include "dispatch/context_impl.h"
 #include "base/util.h"
 #include "ops/gemm/gemm.h"
 #include "rfg/rfg.h"
 #include "tests/op_cases.h"
-#include "tests/suite.h"
 
 struct pick {
     struct rfg_device dev;

@@ -2,10 +2,6 @@
  *
  * AMD's GPUs as HIP and the kernel's driver tell of them, and what is made of it (docs/amd.md, "Devices as rfg sees
  * them"). HIP is mock_hip.c, the driver's topology a directory of ours. */
-#include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>

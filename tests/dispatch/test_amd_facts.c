@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
  * What rfg-info says of the kernel, the device nodes and the variables: on root directories made up here. */
-#include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

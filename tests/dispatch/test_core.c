@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Problem strings, configurations, dtypes, errors, the DLPack bridge: what needs no device. */
-#include <check.h>
 #include <pthread.h>
 #include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "ops/gemm/gemm.h"
 #include "dispatch/context.h"

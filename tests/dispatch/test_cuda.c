@@ -2,11 +2,7 @@
  *
  * NVIDIA's platform on a libcuda that notes what it is asked (mock_cuda.c): each entry calls the driver's function with
  * the arguments at their places, and hands its status on. */
-#include <check.h>
 #include <dlfcn.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "dispatch/hip/hip.h"
 #include "rfg/rfg.h"

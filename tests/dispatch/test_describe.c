@@ -2,12 +2,8 @@
  *
  * Problem strings: the problem of a call can be asked for, is what headers and shapes files say, and is what prepares
  * it; and every key is listed. */
-#include <check.h>
 #include <dirent.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "dispatch/context.h"
 #include "base/util.h"

@@ -2,11 +2,7 @@
  *
  * rfg/device.h: memory, copies, streams, captures and graphs, forks. (Workspaces: test_workspace.c. Every call of the
  * runtime fails once in test_faulty.c.) */
-#include <check.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

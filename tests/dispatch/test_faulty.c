@@ -4,11 +4,7 @@
  * function returns an error that names the entry and its error, nothing leaks, nothing is half-written, the caller's
  * device stays current, and the same call works the second time. On an imagined gfx90a; the kernels are really
  * compiled. */
-#include <check.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "dispatch/context.h"
 #include "base/util.h"

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * fork() with contexts: the child uses, destroys or ignores the parent's, whatever other threads were doing. */
-#include <check.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

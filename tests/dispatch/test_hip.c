@@ -2,11 +2,6 @@
  *
  * The platforms: what the loaders say when something is missing, a round trip where there is a GPU, imagined
  * devices, the cpu. Check's fork per test gives each its own first load. */
-#include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "dispatch/hip/hip.h"
 #include "emu/emu.h"
 #include "tests/suite.h"

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * The log: topics, the callback that takes its lines, threads and forks beside it. */
-#include <check.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

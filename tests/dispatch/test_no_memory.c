@@ -2,11 +2,7 @@
  *
  * Every request for memory fails once, alone and with all that follow, in whatever asks for memory: the call says so
  * and nothing else, or does without; nothing leaks, and the same call works the second time. */
-#include <check.h>
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/util.h"

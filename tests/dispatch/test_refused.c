@@ -2,11 +2,6 @@
  *
  * Code objects that a device refuses: dropped, compiled once more, and then a rung is lost, not the call. On an
  * imagined gfx90a; the kernels are really compiled. */
-#include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/tempdir.h"
 #include "base/util.h"
 #include "dispatch/context_impl.h"
@@ -16,7 +11,6 @@
 #include "tests/op_cases.h"
 #include "tests/program.h"
 #include "tests/entries.h"
-#include "tests/suite.h"
 
 #define PROBLEM "gemm bf16,bf16->f32 M=3 N=40 K=64"
 

@@ -2,11 +2,7 @@
  *
  * amd:0 on the emulated ROCm releases: each product is what docs/amd.md says rfg makes of it, whatever the release
  * counts and sums; and takes those of the shipped tuned rows that are worth something to it. */
-#include <check.h>
 #include <dlfcn.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "dispatch/context.h"
 #include "rfg/rfg.h"

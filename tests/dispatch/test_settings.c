@@ -2,18 +2,12 @@
  *
  * Settings that can't be meant are refused, those that can restrict what they name and nothing else; and what a call
  * says when no compiler is there, or none takes the kernels. */
-#include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "dispatch/context.h"
 #include "base/util.h"
 #include "tests/emu/emu_kernel.h"
 #include "tests/op_cases.h"
 #include "tests/program.h"
 #include "rfg/rfg.h"
-#include "tests/suite.h"
 
 #define EMU "emu:gfx942:2"
 

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * $RFG_TRACE: the file of calls, and a profiler's ranges. */
-#include <check.h>
 #include <dlfcn.h>
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

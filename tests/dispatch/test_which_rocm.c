@@ -2,11 +2,7 @@
  *
  * Which ROCm a process uses: base/rocm.h's order, tried with copies of fake_rocm.c in folders like those of PyTorch's
  * and ROCm's wheels. Check's fork per test gives each its own first look. */
-#include <check.h>
 #include <dlfcn.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

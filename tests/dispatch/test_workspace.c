@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
  * What an engine sets up before its calls: workspaces of streams, and plans and kernels that are prepared. */
-#include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "device_case.h"

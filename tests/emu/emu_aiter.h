@@ -5,11 +5,7 @@
 #ifndef RFG_TESTS_EMU_AITER_H
 #define RFG_TESTS_EMU_AITER_H
 
-#include <check.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/util.h"

@@ -4,7 +4,6 @@
 #ifndef RFG_TESTS_EMU_HIP_CASE_H
 #define RFG_TESTS_EMU_HIP_CASE_H
 
-#include <check.h>
 #include "dispatch/context.h"
 #include "emu/run/front.h"
 #include "emu/hip/hip_emu.h"

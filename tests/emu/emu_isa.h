@@ -4,11 +4,7 @@
 #ifndef RFG_TESTS_EMU_ISA_H
 #define RFG_TESTS_EMU_ISA_H
 
-#include <check.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "emu/emu.h"
 #include "tests/suite.h"

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "emu_kernel.h"
 
-#include <check.h>
-#include <stdio.h>
-
 #include "emu/isa/llvm.h"
 #include "tests/op_cases.h"
 

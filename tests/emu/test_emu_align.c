@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
  * Addresses off their size: what AMD's GPUs refuse is refused, what they take (as Linux sets them up) is done right. */
-#include <check.h>
-#include <string.h>
-
 #include "emu_kernel.h"
 #include "tests/suite.h"
 

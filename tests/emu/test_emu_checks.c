@@ -3,18 +3,12 @@
  * What the emulated GPU watches: each check finds its bad kernel and says nothing of the good one beside it;
  * split-K under many schedules. Kernels are compiled here, by hipRTC for gfx90a and gfx1030 and by clang for gfx942,
  * gfx1100 and gfx1201. */
-#include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "dispatch/context.h"
 #include "emu/run/front.h"
 #include "tuner/harness/harness.h"
 #include "emu_kernel.h"
 #include "tests/op_cases.h"
 #include "tests/program.h"
-#include "tests/suite.h"
 
 static const char *const archs[] = { "gfx90a", "gfx942", "gfx1100" };
 #define N_ARCHS 3

@@ -3,10 +3,6 @@
  * Correct kernels (tests/emu/correct) as clang makes them at O0 to O3, hipRTC and clang 22: right, and nothing
  * reported by the usual checks. RFG_TEST_CORRECT=all has all builds, else a part is run; RFG_TEST_KERNEL=name one
  * kernel. Counts kernels that are compiled into different bytes. */
-#include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #define XXH_INLINE_ALL

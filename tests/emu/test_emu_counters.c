@@ -2,11 +2,7 @@
  *
  * The emulator's counters: small kernels of which every number is known by hand, on each architecture; the events for a
  * timing model. (What the programs print of it: test_emu_programs.c.) */
-#include <check.h>
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "dispatch/context.h"
 #include "emu/count/counters.h"
@@ -17,7 +13,6 @@
 #include "emu_kernel.h"
 #include "tests/op_cases.h"
 #include "tests/program.h"
-#include "tests/suite.h"
 
 START_TEST(classes_and_totals)
 {

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The emulator's loader: what clang writes is read right, what is broken is refused with a reason and never crashes. */
-#include <check.h>
 #include <elf.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "base/util.h"

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
  * The emulator's memory and scheduler, with instructions written in C in place of an instruction set. */
-#include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "emu/run/front.h"
 #include "tests/suite.h"
 

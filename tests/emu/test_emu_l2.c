@@ -2,8 +2,6 @@
  *
  * The model of the L2s (emu/count/l2.h), figures by hand. (Of a launch: test_emu_counters.c; of kernels: test_xcd.c.)
  */
-#include <check.h>
-
 #include "emu/count/l2.h"
 #include "tests/suite.h"
 

@@ -4,11 +4,7 @@
  *   RFG_TEST_MUTANTS=COUNT         launches for each target; a mutant's number makes it the same again
  *   RFG_TEST_MUTANTS=FIRST:COUNT
  *   RFG_TEST_ARCH=gfx942           one target */
-#include <check.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/tempdir.h"

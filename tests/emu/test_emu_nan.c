@@ -2,11 +2,7 @@
  *
  * The emulated GPU's check of NaN born of none, in what compilers make of C. (Instruction by instruction: emu_rules.)
  */
-#include <check.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "dispatch/context.h"
 #include "emu/run/front.h"

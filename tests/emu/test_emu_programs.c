@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What rfg-emu and rfg-bench print of the emulator's counters; and the counts that kernels of ours keep to. */
-#include <check.h>
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "dispatch/context.h"
 #include "base/util.h"

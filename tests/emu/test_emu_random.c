@@ -6,11 +6,6 @@
  *   RFG_TEST_ARCH=gfx942         one target
  *   RFG_TEST_KEEP=DIR            keeps the source, and the code as ARCH-ON.co
  *   RFG_TEST_FILE=FILE           that source of as many kernels, perhaps made smaller by hand */
-#include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/tempdir.h"
 #include "base/util.h"
 #include "emu/emu.h"

@@ -4,11 +4,7 @@
  * each s_nop: what was needed must be missed by a check. Which waits were: emu_exposed.h. RFG_TEST_CORRECT=all takes
  * all kernels of all builds, else some; RFG_TEST_KERNEL=name one; RFG_TEST_VERBOSE=1 tells of each s_nop that no rule
  * is for. */
-#include <check.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "emu/check/effects.h"

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What a kernel finds when it starts: registers; and how many workgroups a CU has room for. */
-#include <check.h>
 #include <elf.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "base/util.h"

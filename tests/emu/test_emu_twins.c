@@ -3,11 +3,6 @@
  * Twins (tests/emu/twins): each kernel as it is right, of which nothing may be reported, and with one mistake, which
  * must be reported, by the check that the source names (at O0 what nothing wrote comes by way of scratch; "nothing":
  * none finds it yet). RFG_TEST_CORRECT=all has all builds, else a part is run; RFG_TEST_KERNEL=name one pair. */
-#include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/util.h"
 #include "emu/run/front.h"
 #include "emu_corpus.h"

@@ -2,11 +2,7 @@
  *
  * The emulated libamdhip64 of one ROCm release ($EMULATED_ROCM), as a program finds it: by LD_LIBRARY_PATH. What is
  * expected of a release stands here, apart from emu/rocm/versions.def. */
-#include <check.h>
 #include <dlfcn.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "rocm_library.h"
 #include "tests/suite.h"

@@ -2,11 +2,7 @@
  *
  * examples/decoder: tiny models of each family, in files that the test writes, against the same model in double, in
  * plain loops, without a cache. */
-#include <check.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "decoder_model.h"

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * rfg-decoder: what it prints, and what it says of bad input. */
-#include <check.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "decoder_model.h"

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * The code cache, with a compiler of the test's own that counts how often it is called, across processes too. */
-#include <check.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What a compiler made is looked at before it is stored: compilers that exit with 0 and leave something else. */
-#include <check.h>
 #include <elf.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/tempdir.h"

@@ -6,12 +6,8 @@
  * that occurs at all is compiled at least once. RFG_TEST_COMPILE=all, or =gfx942, compiles every set, of all
  * or of one architecture (about three minutes of CPU time each); RFG_TEST_FAMILY=norm is for one family
  * alone, RFG_TEST_ARCH=gfx1030 for one architecture. */
-#include <check.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "dispatch/context.h"
 #include "base/util.h"

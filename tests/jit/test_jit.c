@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Expansion, the compilers that are here, and what the machine does to them. */
-#include <check.h>
 #include <elf.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Worker processes that compile: what they answer, and what is left when one crashes, hangs or is another version's. */
-#include <check.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>

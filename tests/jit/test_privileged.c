@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * A set-uid program: what it starts has the rights, and the temporary directory, that it gives. */
-#include <check.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>

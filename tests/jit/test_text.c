@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
  * Text out of files that moves the cursor, and too much of it: errors, warnings, listings. */
-#include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "dispatch/context.h"
 #include "base/util.h"
 #include "base/text.h"

@@ -4,7 +4,6 @@
 #ifndef RFG_TESTS_TRUST_CASE_H
 #define RFG_TESTS_TRUST_CASE_H
 
-#include <check.h>
 #include "dispatch/context.h"
 #include "base/tempdir.h"
 #include "base/trust.h"

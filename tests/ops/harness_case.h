@@ -4,7 +4,6 @@
 #ifndef RFG_TESTS_HARNESS_CASE_H
 #define RFG_TESTS_HARNESS_CASE_H
 
-#include <check.h>
 #include "ops/cpu/pool.h"
 #include "tuner/harness.h"
 #include "rfg/rfg.h"

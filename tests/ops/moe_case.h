@@ -4,7 +4,6 @@
 #ifndef RFG_TESTS_MOE_CASE_H
 #define RFG_TESTS_MOE_CASE_H
 
-#include <check.h>
 #include "base/util.h"
 #include "ops/gemm/gemm.h"
 #include "ops/gpu.h"

@@ -2,11 +2,7 @@
  *
  * rfg_op_act_and_mul and rfg_op_act on the cpu and on the devices of $RFG_TEST_DEVICES: every activation, dtype, scale
  * and layout; 8-bit rounding code for code; and what they refuse. */
-#include <check.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/util.h"
 #include "ops/act/act.h"

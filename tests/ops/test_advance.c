@@ -2,9 +2,6 @@
  *
  * rfg_op_advance on the cpu and on the devices of $RFG_TEST_DEVICES: options, sizes, whatever tensors hold; a captured
  * step that is replayed against an engine's own books. (What it refuses: test_args.c.) */
-#include <check.h>
-#include <stdio.h>
-
 #include "base/util.h"
 #include "tests/op_cases.h"
 #include "tests/program.h"

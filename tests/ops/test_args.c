@@ -2,14 +2,10 @@
  *
  * Every public function with every argument wrong in turn: refused, the argument named, nothing written. The headers
  * are read for the list of functions, so that none is forgotten. */
-#include <check.h>
 #include <ctype.h>
 #include <dirent.h>
 #include <limits.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/log.h"
 #include "base/util.h"

@@ -2,10 +2,6 @@
  *
  * Assembly variants: the manifest, the assemblers, their errors, the cache; where the model picks them; and every way
  * through the pipeline of the skinny GEMM, on emulated GPUs. */
-#include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "dispatch/context_impl.h"
@@ -17,7 +13,6 @@
 #include "ops/gemm/gemm.h"
 #include "tuner/harness/harness.h"
 #include "tests/op_cases.h"
-#include "tests/suite.h"
 #include "tests/tempfiles.h"
 
 static const char *const archs[] = { "gfx90a", "gfx942" };

@@ -2,9 +2,7 @@
  *
  * What operators that are made of others, or gather, refuse: sizes that don't fit one another or a machine. (Each of
  * their arguments wrong in turn: test_args.c.) */
-#include <check.h>
 #include <inttypes.h>
-#include <string.h>
 
 #include "ops/problem.h"
 #include "rfg/rfg.h"

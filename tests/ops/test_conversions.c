@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The harness' conversions over all codes of each format. */
-#include <check.h>
 #include <math.h>
 #include <stdint.h>
-#include <string.h>
 
 #include "rfg/rfg.h"
 #include "tests/suite.h"

@@ -3,12 +3,8 @@
  * The cpu variants of gemm against a double-precision reference: every variant and parameter value, odd shapes,
  * strides with guards between the rows, unaligned pointers, all dtypes, NaN, infinity and denormals, and the same bits
  * from any number of threads. Conversions and reference are this file's own. */
-#include <check.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "ops/cpu/pool.h"
 #include "ops/gemm/gemm.h"

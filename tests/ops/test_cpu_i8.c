@@ -3,11 +3,6 @@
  * int8 by int8 with sums of int32 on cpu (ops/gemm/cpu/cpu_i8.h): the text that is compiled for vpdpbusd, here with the
  * instruction in plain C, so that any machine runs it: its kernels, and whole products by it. Then gemm_cpu_avx512 with
  * dot=1, where the cpu has AVX512_VNNI. */
-#include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/util.h"
 #include "dispatch/context.h"
 #include "ops/gemm/cpu/cpu_run.h"

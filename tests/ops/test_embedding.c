@@ -2,7 +2,6 @@
  *
  * rfg_op_embedding on the cpu and on the devices of $RFG_TEST_DEVICES: dtypes, ids beside the table, strides,
  * alignment, special values. (What it refuses: test_args.c.) */
-#include <check.h>
 #include <inttypes.h>
 
 #include "tests/op_cases.h"

@@ -3,11 +3,7 @@
  * Grouped products of rfg_op_gemm, those of a mixture of experts, and what only activations of experts have (limits,
  * halves), on the cpu and on the devices of $RFG_TEST_DEVICES; rows that the same launch sums by token; offsets and
  * rows that are wrong; and what it refuses. */
-#include <check.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/util.h"
 #include "ops/gemm/gemm.h"

@@ -5,11 +5,7 @@
  * that are touched (on cpu and the emulator), and what comes out is taken back to where the harness expects it. With
  * $RFG_TEST_FEW by the public function, else by every variant. Of a device without so much memory a line that begins
  * with "SKIPPED:" says so. */
-#include <check.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "rfg/rfg.h"
 #include "tests/op_cases.h"

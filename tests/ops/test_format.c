@@ -2,11 +2,9 @@
  *
  * The table of formats (ops/format.h): every code of every format both ways, what rounds where, blocks and bytes. The
  * expected values are literals and C's own types; the harness' conversions, written apart, must agree too. */
-#include <check.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
-#include <string.h>
 
 #include "ops/format.h"
 #include "ops/operand.h"

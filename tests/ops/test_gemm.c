@@ -2,13 +2,9 @@
  *
  * rfg_op_gemm on the cpu and on the devices of $RFG_TEST_DEVICES: shapes, strides, alignment, special values,
  * repeatable bits, many threads. */
-#include <check.h>
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/util.h"
 #include "tests/op_cases.h"

@@ -2,11 +2,7 @@
  *
  * rfg_op_gemm of 8-bit X and W with their scales, on the cpu and on the devices of $RFG_TEST_DEVICES; what fast=1
  * changes; and what it refuses. */
-#include <check.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/util.h"
 #include "ops/gemm/gemm.h"

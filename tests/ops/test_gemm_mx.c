@@ -3,12 +3,8 @@
  * rfg_op_gemm of mx formats: e4m3 or e2m1 by e2m1, e4m3 by e4m3, each 32 columns of a row with a scale of e8m0, on both
  * sides. On the cpu and on the devices of $RFG_TEST_DEVICES; what rfg_op_quantize() makes of activations, multiplied;
  * and what is refused. */
-#include <check.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/util.h"
 #include "ops/gemm/gemm.h"

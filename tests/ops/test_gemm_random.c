@@ -2,15 +2,10 @@
  *
  * Random problems of rfg_op_gemm on the cpu, plain and grouped: of each format of X and W a tenth of $RFG_TEST_RANDOM.
  * Layouts, epilogues, scales and experts in combinations that no table has. */
-#include <check.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "base/util.h"
 #include "ops/gemm/gemm.h"
 #include "ops/gpu.h"
 #include "tests/op_cases.h"
-#include "tests/suite.h"
 #include "rfg/rfg.h"
 
 static const struct format {

@@ -2,8 +2,6 @@
  *
  * What rfg_op_gemm refuses, and in which words. */
 #include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "rfg/rfg.h"
 #include "tests/op_cases.h"

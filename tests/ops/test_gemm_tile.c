@@ -2,9 +2,6 @@
  *
  * rfg_op_gemm on its kernels for many rows of X, by their tiles, on the cpu and on the devices of $RFG_TEST_DEVICES (a
  * device that lacks a kernel serves the problem with its others); and what they refuse. */
-#include <check.h>
-#include <string.h>
-
 #include "base/util.h"
 #include "ops/gemm/gemm.h"
 #include "ops/gpu.h"

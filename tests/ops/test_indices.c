@@ -7,11 +7,7 @@
  *
  * Not in the table: block_table. Its numbers are the caller's to keep in range (rfg/mha.h): kernels would pay for a
  * check with every block. */
-#include <check.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/util.h"
 #include "rfg/rfg.h"

@@ -2,9 +2,6 @@
  *
  * batch_invariant: a row's bits, whatever rows are beside it and however many, on the cpu and on the devices of
  * $RFG_TEST_DEVICES; without it some differ. What the ladder takes then, on imagined devices. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "dispatch/context.h"

@@ -3,8 +3,6 @@
  * rfg_op_mha and rfg_op_mha_decode on the cpu and on the devices of $RFG_TEST_DEVICES: head sizes, groups, masks,
  * ragged and paged batches, forms of the cache, 8-bit caches. What they refuse, and what must not change a result, is
  * in test_mha_rules.c. */
-#include <string.h>
-
 #include "tests/op_cases.h"
 
 #define R RFG_DATA_RANDOM

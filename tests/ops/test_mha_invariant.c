@@ -2,10 +2,6 @@
  *
  * batch_invariant of attention: the bits of a query's output and log-sum-exp, whatever other sequences, queries and
  * room there are. On the cpu, by each instruction set's variants, and on the devices of $RFG_TEST_DEVICES. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "dispatch/context.h"
 #include "base/util.h"
 #include "tests/op_cases.h"

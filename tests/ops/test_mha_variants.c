@@ -4,9 +4,6 @@
  * of $RFG_TEST_DEVICES: every 8-bit code, NaN included, in keys and values; values that some rows of a tile don't see,
  * and are NaN; the same bits from any number of threads. */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/util.h"
 #include "tests/op_cases.h"

@@ -2,10 +2,6 @@
  *
  * rfg_op_moe_align on the cpu and on the devices of $RFG_TEST_DEVICES: formats, maps, bounds, sizes; random problems.
  * (What it refuses: test_args.c.) */
-#include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "base/util.h"
 #include "tests/op_cases.h"
 #include "tests/program.h"

@@ -2,10 +2,7 @@
  *
  * rfg_op_moe_route on the cpu and on the devices of $RFG_TEST_DEVICES: scores, groups, sizes, values; random problems;
  * examples by hand. (What it refuses of tensors: test_args.c.) */
-#include <check.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "base/util.h"
 #include "tests/op_cases.h"

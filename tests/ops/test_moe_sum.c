@@ -2,7 +2,6 @@
  *
  * rfg_op_moe_sum on the cpu and on the devices of $RFG_TEST_DEVICES: dtypes, places beside x, strides, alignment,
  * special values. (What it refuses: test_args.c.) */
-#include <check.h>
 #include <math.h>
 
 #include "tests/op_cases.h"

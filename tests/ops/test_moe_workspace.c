@@ -2,10 +2,7 @@
  *
  * rfg_op_moe in the stream's workspace: the bits of the caller's, in and out of graphs, by several threads; what it
  * takes beyond rfg_workspace_size() of memory that was given; and what is refused. */
-#include <check.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "tests/op_cases.h"
 #include "rfg/rfg.h"

@@ -2,10 +2,7 @@
  *
  * Outputs of norms and activations in the mx formats (RFG_SCALE_MX): against the oracle, in tables and at random; bit
  * for bit what rfg_op_quantize() makes of the plain output; and what is refused. */
-#include <check.h>
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/util.h"
 #include "ops/act/act.h"

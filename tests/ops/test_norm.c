@@ -2,11 +2,7 @@
  *
  * rfg_op_rmsnorm, rfg_op_add_rmsnorm, rfg_op_layernorm and rfg_op_add_layernorm on the cpu and on the devices of
  * $RFG_TEST_DEVICES: shapes, quantised outputs, strides, heads, in place, special values; and what they refuse. */
-#include <check.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/util.h"
 #include "tests/op_cases.h"

@@ -2,9 +2,6 @@
  *
  * What public functions learn of a tensor: rows, strides, the bytes it touches, how they are aligned; and which pairs
  * of tensors overlap. */
-#include <check.h>
-#include <string.h>
-
 #include "ops/operand.h"
 #include "tests/suite.h"
 

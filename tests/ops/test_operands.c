@@ -2,10 +2,6 @@
  *
  * Operands by role: every operator's table is in order and says of each tensor what the operator does with it; keys
  * that name formats; problem strings that are on users' disks read and write as ever. */
-#include <check.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "ops/op_case.h"
 #include "ops/quant.h"
 #include "tests/suite.h"

@@ -2,11 +2,7 @@
  *
  * The oracles of attention, norms and activations against values and tolerances worked out by hand: an oracle that
  * allows more than it should lets every wrong kernel pass. (gemm's: test_harness.c.) */
-#include <check.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tuner/harness/harness.h"
 #include "rfg/rfg.h"

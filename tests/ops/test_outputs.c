@@ -2,10 +2,7 @@
  *
  * The harness takes any output: an operator of this file's own, with outputs of several shapes, indices, one that more
  * than one answer is right for, one in place of which few rows are written; right, and with each kind of mistake. */
-#include <check.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tuner/harness/harness.h"
 #include "rfg/rfg.h"

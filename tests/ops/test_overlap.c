@@ -3,10 +3,6 @@
  * Problems with overlap=1: which rows a context with launch_overlap takes and how it launches them, what the tuner
  * writes, what is refused where launches can't overlap. On imagined H200s that run gfx90a's code objects, which are
  * really compiled. */
-#include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "dispatch/context.h"
@@ -18,7 +14,6 @@
 #include "tests/program.h"
 #include "rfg/rfg.h"
 #include "tests/op_cases.h"
-#include "tests/suite.h"
 
 #define P4 "gemm bf16,bf16->f32 M=4 N=64 K=256"
 #define P8 "gemm bf16,bf16->f32 M=8 N=64 K=256"

@@ -2,11 +2,7 @@
  *
  * rfg_pack_qkv(), rfg_pack_gate_up(): where each row goes, on the cpu, an emulated GPU and $RFG_TEST_DEVICES;
  * rfg_pack_fnuz(): what each code and scale becomes; what is refused, with nothing written. */
-#include <check.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "ops/oracle.h"
 #include "rfg/rfg.h"

@@ -3,12 +3,8 @@
  * Every member of every params struct of include/rfg, set alone in a call that is right: it has an effect on the
  * outputs, or it is refused; and 0 is the default that NULL has. A member that is in a header and not in the table, or
  * the other way about, fails the test. */
-#include <check.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/util.h"
 #include "rfg/rfg.h"

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The thread pool: every task once, no worker twice at a time, callers serialised, sleeping workers woken. */
-#include <check.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "ops/cpu/pool.h"

@@ -2,17 +2,12 @@
  *
  * rfg_gemm_prepack() and rfg_op_gemm() with a prepacked W, on the cpu and on the devices of $RFG_TEST_DEVICES: what is
  * moved where, products, the plain W's bits, graphs; and what is refused. */
-#include <check.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/util.h"
 #include "ops/gemm/gemm.h"
 #include "tests/op_cases.h"
 #include "rfg/rfg.h"
-#include "tests/suite.h"
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
 

@@ -3,9 +3,7 @@
  * rfg_op_dequantize, rfg_op_quantize and rfg_op_quantize_scale on the cpu and on the devices of $RFG_TEST_DEVICES:
  * formats, forms of scales, rules, strides, alignment, special values; codes and scales by hand. (What they refuse:
  * test_args.c.) */
-#include <check.h>
 #include <math.h>
-#include <string.h>
 
 #include "tests/op_cases.h"
 #include "tests/program.h"

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * ops/quantize/quotient.h, kernels' text, with the processor's arithmetic: beside its division. */
-#include <check.h>
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 #include "ops/format.h"
 #include "tests/suite.h"

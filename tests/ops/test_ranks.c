@@ -2,10 +2,7 @@
  *
  * The harness takes operators that several devices work on together: an all-reduce of this file's own, by way of the
  * host's memory, on two ranks of the cpu and on two emulated devices. */
-#include <check.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tuner/harness/harness.h"
 #include "rfg/rfg.h"

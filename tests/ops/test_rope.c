@@ -2,7 +2,6 @@
  *
  * rfg_op_rope, rfg_op_kv_append and rfg_op_rope_append on the cpu and on the devices of $RFG_TEST_DEVICES: dtypes,
  * pairs, partial rotation, axes, layouts, special values; and rfg_rope_table(). (What they refuse: test_args.c.) */
-#include <check.h>
 #include <math.h>
 
 #include "tests/op_cases.h"

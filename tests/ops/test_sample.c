@@ -3,9 +3,7 @@
  * rfg_op_sample on the cpu and on the devices of $RFG_TEST_DEVICES: each draw is worked out in double
  * (ops/sample/sample_case.c), many draws have the frequencies that they should, and a row's draw is the same in any
  * batch and on any device. (What it refuses: test_args.c.) */
-#include <check.h>
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/util.h"
 #include "tests/op_cases.h"

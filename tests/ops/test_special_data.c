@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * Special data are special: what the harness fills inputs with when a case asks for NaN and infinities. */
-#include <check.h>
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "ops/op_case.h"
 #include "tests/op_cases.h"
-#include "tests/suite.h"
 
 /* Inputs of special data have a NaN and an infinity, where their formats have them; a fourth of the outputs stay
  * numbers. Problems are small: large ones have it by chance. */

@@ -2,20 +2,15 @@
  *
  * Engines' threads may have small stacks: at most 64 KiB of the caller's is used on cpu, where the caller's thread
  * works on the tasks, too; and threads that never call rfg pay at most 4 KiB for its thread-local storage. */
-#include <check.h>
 #include <link.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "base/tempdir.h"
 #include "dispatch/context_impl.h"
 #include "rfg/rfg.h"
 #include "tests/op_cases.h"
-#include "tests/suite.h"
-#include "tuner/harness/harness.h"
+#include "tuner/harness.h"
 
 #define STACK (1 << 20)
 #define MOST  (64 << 10)
@@ -122,9 +117,9 @@ START_TEST(each_variant)
     ck_assert_msg(rfg_context_create(&j.ctx, &params) == RFG_OK, "%s", rfg_last_error());
     ck_assert_msg(rfg_case_create(j.ctx, &j.prob, &defaults, &j.c) == RFG_OK, "%s", rfg_last_error());
     int ran = 0;
-    for (int v = 0; v < rfg_op_variants(j.prob.op)->n; v++) {
+    for (int v = 0; v < j.prob.op->n_variants; v++) {
         char what[300];
-        j.var = rfg_op_variants(j.prob.op)->list[v];
+        j.var = j.prob.op->variants[v];
         if (!rfg_variant_each(j.var, rfg_context_info(j.ctx), &j.prob, keep, &j))
             continue;
         snprintf(what, sizeof(what), "%s: %s", problems[_i], j.var->name);

@@ -2,9 +2,7 @@
  *
  * Values below 2^-126 on the way to a result: how far off it may be then, as rfg/norm.h and rfg/gemm.h say. On cpu and
  * on the devices of $RFG_TEST_DEVICES. */
-#include <check.h>
 #include <math.h>
-#include <string.h>
 
 #include "base/util.h"
 #include "ops/oracle.h"

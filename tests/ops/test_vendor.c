@@ -2,12 +2,8 @@
  *
  * The vendors' BLAS variants against mock libraries: what they are told is the product that was asked for, and
  * what they refuse is said. */
-#include <check.h>
 #include <dlfcn.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "dispatch/hip/hip.h"
 #include "ops/gemm/gemm.h"
@@ -16,7 +12,6 @@
 #include "emu/rocm/mock_blas.h"
 #include "tests/op_cases.h"
 #include "rfg/rfg.h"
-#include "tests/suite.h"
 
 #define PRINTS(where, text) ck_assert_msg(strstr(where, text) != NULL, "'%s' does not say '%s'", where, text)
 

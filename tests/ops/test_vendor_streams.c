@@ -2,12 +2,8 @@
  *
  * The vendors' AMD libraries in contexts, streams and captures: mock libraries that do what hipBLASLt and rocBLAS do in
  * the runtime, on a runtime of the host's memory. What would end or hang the process there is noted by the mock. */
-#include <check.h>
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "dispatch/context.h"

@@ -2,10 +2,7 @@
  *
  * The order of tiles on GPUs of several dies: that it loses none and keeps together what it should (the kernels' text,
  * compiled for the host), and what it saves, counted by the emulator's L2s. */
-#include <check.h>
 #include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tests/emu/emu_kernel.h"
 #include "tests/program.h"

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The programs rfg-bench, rfg-info and rfg-compile on a machine like any other: what they print, how they exit. */
-#include <check.h>
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/util.h"
 #include "tests/program.h"

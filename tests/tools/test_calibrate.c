@@ -2,12 +2,8 @@
  *
  * Calibration: on an imagined GPU whose kernels take known times, the numbers come out again; they are stored for that
  * product and driver alone, and contexts go by them. */
-#include <check.h>
 #include <math.h>
 #include <sqlite3.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/util.h"

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
  * Fleets: shards of a sweep and their merging, all GPUs of a host, rows of siblings (GPUs of one arch and CU count). */
-#include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/util.h"

@@ -2,10 +2,6 @@
  *
  * What all of rfg's programs have in common: help, versions, wrong options, files that are not there, outputs that
  * can't be written. */
-#include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

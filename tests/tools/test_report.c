@@ -2,11 +2,7 @@
  *
  * The page of rfg-tune --report: of a run, and of results made up to be hard to show. report_page.py reads it.
  *   test-report FILE.json > page.html    shows what --json wrote */
-#include <check.h>
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/util.h"
 #include "tuner/tune/tune.h"

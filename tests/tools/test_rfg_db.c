@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The program rfg-db: what each command prints and how it exits. */
-#include <check.h>
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "dispatch/context.h"

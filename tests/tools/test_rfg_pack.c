@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
  * rfg-db pack, unpack, inspect, verify; and an engine that lives on a pack, with no compiler to be found. */
-#include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/util.h"

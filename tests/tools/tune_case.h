@@ -5,8 +5,6 @@
 #ifndef RFG_TESTS_TUNE_CASE_H
 #define RFG_TESTS_TUNE_CASE_H
 
-#include <check.h>
-#include <string.h>
 #include <sys/types.h>
 
 #include "dispatch/context.h"
