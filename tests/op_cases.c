@@ -61,6 +61,15 @@ void op_problem_refused(const char *text, const char *words)
     ck_assert_msg(strstr(why.text, words), "%s: '%s' lacks '%s'", text, why.text, words);
 }
 
+void op_problems_refused(const char *begin, const char *const (*bad)[2], int n)
+{
+    for (int i = 0; i < n; i++) {
+        char text[RFG_PROBLEM_STRLEN];
+        snprintf(text, sizeof(text), "%s%s", begin, bad[i][0]);
+        op_problem_refused(text, bad[i][1]);
+    }
+}
+
 void op_config_taken(const char *arch, const char *problem, const char *config, const char *words)
 {
     struct rfg_problem prob = op_problem(problem);

@@ -70,6 +70,9 @@ void op_case_right(rfg_context *ctx, const char *problem, enum rfg_data data, ui
 struct rfg_problem op_problem(const char *text);
 /* It says none, for a reason that has these words. */
 void op_problem_refused(const char *text, const char *words);
+/* So do all of a table of { problem, words }, whose problems begin with `begin`. */
+void op_problems_refused(const char *begin, const char *const (*bad)[2], int n);
+#define OP_PROBLEMS_REFUSED(begin, bad) op_problems_refused(begin, bad, (int)(sizeof(bad) / sizeof((bad)[0])))
 /* Whether the variant of a configuration ("gemm_skinny{...}") takes the problem with it on an imagined device: it must
  * refuse in these words, or, if they are NULL, take it. */
 void op_config_taken(const char *arch, const char *problem, const char *config, const char *words);

@@ -384,10 +384,9 @@ static size_t wants_workspace(const struct rfg_device *dev, const struct rfg_pro
 START_TEST(workspace_limit)
 {
     rfg_context *ctx = op_context(op_device(_i));
-    struct rfg_problem prob;
+    struct rfg_problem prob = op_problem("gemm bf16,bf16->bf16 M=3 N=5 K=7");
     struct rfg_plan *plan;
     int p[RFG_MAX_PARAMS] = { 16 };
-    ck_assert(rfg_problem_parse(&prob, "gemm bf16,bf16->bf16 M=3 N=5 K=7", NULL));
     struct rfg_variant wants = *rfg_variant_find(prob.op, "gemm_portable");
     wants.workspace = wants_workspace;
     for (int more = 0; rfg_context_hip(ctx) && more < 2; more++) {

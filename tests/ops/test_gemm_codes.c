@@ -427,14 +427,7 @@ START_TEST(bad_problems)
         { "i8,i8->bf16 M=1 N=8 K=8 fast=1", "fast=1: must be 0, x is i8, no fp8" },
         { "e4m3,e4m3->bf16 M=1 N=8 K=8 fast=2", "fast=2" },
     };
-    struct rfg_problem p;
-    struct rfg_reason why;
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        char text[200];
-        snprintf(text, sizeof(text), "gemm %s", bad[i][0]);
-        ck_assert_msg(!rfg_problem_parse(&p, text, &why), "%s is taken", text);
-        ck_assert_msg(strstr(why.text, bad[i][1]) != NULL, "%s: %s", text, why.text);
-    }
+    OP_PROBLEMS_REFUSED("gemm ", bad);
 }
 END_TEST
 

@@ -249,12 +249,7 @@ START_TEST(problems_refused)
         { "rmsnorm bf16->e2m1 M=4 N=64 ldy=65 scale=mx rounding=up", "ldy=65: must be even" },
         { "act_and_mul bf16->e4m3 M=4 N=64 scale=token scale_columns=1", "only with scale=group or mx" },
     };
-    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-        struct rfg_problem prob;
-        struct rfg_reason why = { "" };
-        ck_assert_msg(!rfg_problem_parse(&prob, wrong[i][0], &why), "%s was taken", wrong[i][0]);
-        ck_assert_msg(strstr(why.text, wrong[i][1]) != NULL, "%s: %s", wrong[i][0], why.text);
-    }
+    OP_PROBLEMS_REFUSED("", wrong);
 }
 END_TEST
 

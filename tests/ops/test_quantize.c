@@ -351,12 +351,8 @@ START_TEST(nibbles_by_hand)
     ck_assert_ptr_nonnull(strstr(rfg_last_error(), "31 columns of e2m1: must be whole blocks of 2"));
     static const char *const odd[] = { "quantize bf16->e2m1,f32 M=2 N=7", "quantize bf16->e2m1,f32 M=2 N=6 ldq=9",
                                        "dequantize e2m1,f32->f32 M=2 N=7", "dequantize e2m1,f32->f32 M=2 N=6 ldq=9" };
-    for (int i = 0; i < 4; i++) {
-        struct rfg_problem prob;
-        struct rfg_reason why;
-        ck_assert_msg(!rfg_problem_parse(&prob, odd[i], &why), "%s", odd[i]);
-        ck_assert_msg(strstr(why.text, "of e2m1: must be whole blocks of 2"), "%s: %s", odd[i], why.text);
-    }
+    for (int i = 0; i < 4; i++)
+        op_problem_refused(odd[i], "of e2m1: must be whole blocks of 2");
     rfg_context_destroy(&ctx);
 }
 END_TEST
