@@ -84,13 +84,93 @@ static double activation(double x, bool gelu)
     return gelu ? x * (1 + erf(x / sqrt(2))) / 2 : x / (1 + exp(-x));
 }
 
+enum { TOKENS = 21, K = 2, EXPERTS = 3, DIM = 1024, MOST = 8 /* blocks of 32 */ };
+struct mixture {
+    enum type type;
+    bool gated, blocks, multix, gelu;
+    int inner, rows, s1_n, s2_n;
+    void *x, *w1, *w2;
+    float *sx, *s1, *s2, *smooth;
+    /* each token's experts, and the tokens by expert, in blocks of 32 */
+    int expert[TOKENS][K], n_blocks;
+    float weight[TOKENS][K], sorted_weight[32 * MOST];
+    int32_t sorted[32 * MOST], block_expert[MOST];
+};
+
+static void route(struct mixture *m)
+{
+    for (int t = 0; t < TOKENS; t++)
+        for (int k = 0; k < K; k++) {
+            m->expert[t][k] = (t * t + k) % EXPERTS;
+            m->weight[t][k] = 0.5f + uniform() / 4;
+        }
+    for (int i = 0; i < 32 * MOST; i++) {
+        m->sorted[i] = K << 24 | TOKENS;
+        m->sorted_weight[i] = 0;
+    }
+    for (int e = 0; e < EXPERTS; e++) {
+        int n = 0;
+        for (int t = 0; t < TOKENS; t++)
+            for (int k = 0; k < K; k++)
+                if (m->expert[t][k] == e) {
+                    m->sorted[32 * m->n_blocks + n] = k << 24 | t;
+                    m->sorted_weight[32 * m->n_blocks + n++] = m->weight[t][k];
+                }
+        ck_assert(n && n <= 32);
+        m->block_expert[m->n_blocks++] = e;
+    }
+}
+
+/* A token's results, the squares of what their roundings add up to, and the sums of magnitudes. */
+static void expect(const struct mixture *m, int t, double *want, double *variance, double *most)
+{
+    double *h = malloc(sizeof(*h) * (size_t)m->inner);
+    memset(want, 0, sizeof(*want) * DIM);
+    memset(variance, 0, sizeof(*variance) * DIM);
+    memset(most, 0, sizeof(*most) * DIM);
+    for (int k = 0; k < K; k++) {
+        int e = m->expert[t][k], xr = m->multix ? k * TOKENS + t : t;
+        double largest = 0;
+        for (int j = 0; j < m->inner; j++) {
+            double sum[2] = { 0, 1 };
+            for (int half = 0; half <= m->gated; half++) {
+                int r = half * m->inner + j;
+                sum[half] = 0;
+                for (int d = 0; d < DIM; d++)
+                    sum[half] += value(m->x, (size_t)(xr * DIM + d), m->type) *
+                                 value(m->w1, (size_t)((e * m->rows + r) * DIM + d), m->type) *
+                                 (double)(m->blocks ? m->sx[d / 128 * TOKENS + t] : m->sx[xr]) *
+                                 (double)(m->blocks ? m->s1[e * m->s1_n + r / 128 * (DIM / 128) + d / 128]
+                                                    : m->s1[e * m->s1_n + r]);
+            }
+            h[j] = activation(sum[0], m->gelu) * sum[1] * (double)m->smooth[e * m->inner + j];
+            largest = fmax(largest, fabs(h[j]));
+        }
+        for (int d = 0; d < DIM; d++) {
+            double sum = 0;
+            for (int j = 0; j < m->inner; j++) {
+                double w = value(m->w2, (size_t)((e * DIM + d) * m->inner + j), m->type) * (double)m->weight[t][k] *
+                           (double)(m->blocks ? m->s2[e * m->s2_n + d / 128 * (m->inner / 128) + j / 128]
+                                              : m->s2[e * m->s2_n + d]);
+                /* h is rounded to the type, cut to int8: what that makes of the sum, were it random */
+                double error = m->type == INT8 ? largest / 127 : fabs(h[j]) * (m->type == FP8 ? 0x1p-4 : 0x1p-8);
+                sum += h[j] * w;
+                variance[d] += error * error * w * w / 3;
+            }
+            want[d] += sum;
+            most[d] += fabs(sum);
+        }
+    }
+    free(h);
+}
+
 START_TEST(moe)
 {
-    enum { TOKENS = 21, K = 2, EXPERTS = 3, DIM = 1024, MOST = 8 /* blocks of 32 */ };
     int which = open_for(_i, COUNT_OF(moes));
     enum type type = moes[which].type;
     bool gated = moes[which].gated, blocks = moes[which].blocks, multix = moes[which].multix;
     int inner = moes[which].inner, rows = gated ? 2 * inner : inner, xs = multix ? K * TOKENS : TOKENS;
+    static struct mixture m;
     size_t size = type == BF16 ? 2 : 1, n1 = (size_t)(EXPERTS * rows * DIM), n2 = (size_t)(EXPERTS * DIM * inner);
     void *x = random_values((size_t)(xs * DIM), type), *w1 = random_values(n1, type), *w2 = random_values(n2, type);
     int sx_n = blocks ? TOKENS * DIM / 128 : xs, s1_n = blocks ? rows / 128 * (DIM / 128) : rows,
@@ -101,31 +181,10 @@ START_TEST(moe)
           *smooth = malloc(4 * (size_t)(EXPERTS * inner));
     for (int i = 0; i < EXPERTS * inner; i++)
         smooth[i] = multix ? 1 + uniform() / 2 : 1;
-    /* each token's experts, and the tokens by expert, in blocks of 32 */
-    int expert[TOKENS][K], n_blocks = 0;
-    float weight[TOKENS][K], sorted_weight[32 * MOST];
-    int32_t sorted[32 * MOST], block_expert[MOST] = { 0 };
-    for (int t = 0; t < TOKENS; t++)
-        for (int k = 0; k < K; k++) {
-            expert[t][k] = (t * t + k) % EXPERTS;
-            weight[t][k] = 0.5f + uniform() / 4;
-        }
-    for (int i = 0; i < 32 * MOST; i++) {
-        sorted[i] = K << 24 | TOKENS;
-        sorted_weight[i] = 0;
-    }
-    for (int e = 0; e < EXPERTS; e++) {
-        int n = 0;
-        for (int t = 0; t < TOKENS; t++)
-            for (int k = 0; k < K; k++)
-                if (expert[t][k] == e) {
-                    sorted[32 * n_blocks + n] = k << 24 | t;
-                    sorted_weight[32 * n_blocks + n++] = weight[t][k];
-                }
-        ck_assert(n && n <= 32);
-        block_expert[n_blocks++] = e;
-    }
-    int32_t valid[2] = { 32 * n_blocks, TOKENS };
+    m = (struct mixture){ type, gated, blocks, multix, moes[which].gelu, inner, rows, s1_n, s2_n, x, w1, w2,
+                          sx,   s1,    s2,     smooth };
+    route(&m);
+    int32_t valid[2] = { 32 * m.n_blocks, TOKENS };
     uint16_t *o = zeroes(2 * TOKENS * DIM);
     struct arguments a = { 0 };
     put_pointer(&a, o);
@@ -137,9 +196,9 @@ START_TEST(moe)
     put_pointer(&a, type == BF16 ? NULL : upload(s1, 4 * (size_t)(EXPERTS * s1_n)));
     put_pointer(&a, type == BF16 ? NULL : upload(s2, 4 * (size_t)(EXPERTS * s2_n)));
     put_pointer(&a, multix ? upload(smooth, 4 * (size_t)(EXPERTS * inner)) : NULL);
-    put_pointer(&a, upload(sorted, sizeof(sorted)));
-    put_pointer(&a, upload(sorted_weight, sizeof(sorted_weight)));
-    put_pointer(&a, upload(block_expert, sizeof(block_expert)));
+    put_pointer(&a, upload(m.sorted, sizeof(m.sorted)));
+    put_pointer(&a, upload(m.sorted_weight, sizeof(m.sorted_weight)));
+    put_pointer(&a, upload(m.block_expert, sizeof(m.block_expert)));
     const uint32_t row_x = DIM * (uint32_t)size, row_2 = (uint32_t)inner * (uint32_t)size,
                    tiles = (uint32_t)((inner + moes[which].tile - 1) / moes[which].tile),
                    groups = (uint32_t)moes[which].persistent,
@@ -165,46 +224,12 @@ START_TEST(moe)
     snprintf(file, sizeof(file), "fmoe/%s.co", moes[which].file);
     if (moes[which].lockstep)
         setenv("RFG_EMU_TURN", "1", 1);
-    launch(file, moes[which].known, &a, groups ? groups : tiles, groups ? 1 : (unsigned)n_blocks + 1, 1, 256);
+    launch(file, moes[which].known, &a, groups ? groups : tiles, groups ? 1 : (unsigned)m.n_blocks + 1, 1, 256);
     uint16_t *got = download(o, 2 * TOKENS * DIM);
-    double *h = malloc(sizeof(*h) * (size_t)inner), worst = 0, largest_want = 0;
+    double worst = 0, largest_want = 0;
     static double want[DIM], variance[DIM], most[DIM];
     for (int t = 0; t < TOKENS; t++) {
-        memset(want, 0, sizeof(want));
-        memset(variance, 0, sizeof(variance));
-        memset(most, 0, sizeof(most));
-        for (int k = 0; k < K; k++) {
-            int e = expert[t][k], xr = multix ? k * TOKENS + t : t;
-            double largest = 0;
-            for (int j = 0; j < inner; j++) {
-                double sum[2] = { 0, 1 };
-                for (int half = 0; half <= gated; half++) {
-                    int r = half * inner + j;
-                    sum[half] = 0;
-                    for (int d = 0; d < DIM; d++)
-                        sum[half] +=
-                            value(x, (size_t)(xr * DIM + d), type) *
-                            value(w1, (size_t)((e * rows + r) * DIM + d), type) *
-                            (double)(blocks ? sx[d / 128 * TOKENS + t] : sx[xr]) *
-                            (double)(blocks ? s1[e * s1_n + r / 128 * (DIM / 128) + d / 128] : s1[e * s1_n + r]);
-                }
-                h[j] = activation(sum[0], moes[which].gelu) * sum[1] * (double)smooth[e * inner + j];
-                largest = fmax(largest, fabs(h[j]));
-            }
-            for (int d = 0; d < DIM; d++) {
-                double sum = 0;
-                for (int j = 0; j < inner; j++) {
-                    double w = value(w2, (size_t)((e * DIM + d) * inner + j), type) * (double)weight[t][k] *
-                               (double)(blocks ? s2[e * s2_n + d / 128 * (inner / 128) + j / 128] : s2[e * s2_n + d]);
-                    /* h is rounded to the type, cut to int8: what that makes of the sum, were it random */
-                    double error = type == INT8 ? largest / 127 : fabs(h[j]) * (type == FP8 ? 0x1p-4 : 0x1p-8);
-                    sum += h[j] * w;
-                    variance[d] += error * error * w * w / 3;
-                }
-                want[d] += sum;
-                most[d] += fabs(sum);
-            }
-        }
+        expect(&m, t, want, variance, most);
         for (int d = 0; d < DIM; d++) {
             double was = (double)bf16_value(got[t * DIM + d]), off = fabs(was - want[d]);
             ck_assert_msg(off <= 6 * sqrt(variance[d]) + 0x1p-7 * most[d] + 1e-3,

@@ -366,6 +366,19 @@ static void refused(int line, bool decode, const char *const *words)
         refused(__LINE__, false, (const char *const[]){ __VA_ARGS__, NULL });                                          \
     } while (0)
 
+static void refused_prefills(void)
+{
+    PREFILL(g.p.kv_lens = NULL, "kv_lens is NULL", "needs block_table and kv_lens");
+    PREFILL(g.p.block_table = NULL, "block_table is NULL");
+    PREFILL(g.p.cu_seqlens_k = &g.tcu, "cu_seqlens_k is given beside block_table");
+    PREFILL(g.p.block_table = g.p.kv_lens = NULL; g.p.cu_seqlens_k = &g.tcu, "cu_seqlens_q is NULL");
+    PREFILL(g.p.block_table = g.p.kv_lens = NULL; g.p.cu_seqlens_q = &g.tcu, "cu_seqlens_k is NULL");
+    PREFILL(g.p.cu_seqlens_q = &g.tcu, "q has 4 dimensions", "must have 3");
+    PREFILL(g.p.cu_seqlens_q = &g.tcu; g.p.max_seqlen_q = -1, "max_seqlen_q is -1");
+    PREFILL(g.p.cu_seqlens_q = &g.tt, "cu_seqlens_q has 2 dimensions");
+    PREFILL(g.tq.ndim = 3, "q has 3 dimensions", "must have 4");
+}
+
 START_TEST(refusals)
 {
     g.ctx = op_context("cpu");
@@ -450,17 +463,7 @@ START_TEST(refusals)
     DECODE(g.tk = k5; g.tv = v4; g.tv.shape[3] = 4, "v has 4 in dimension 3", "k's page, 8");
     DECODE(g.tk = k5; g.tv = v4; g.tt.data = NULL, "block_table is NULL", "5 dimensions");
     PREFILL(g.tk = k5; g.tv = v4, "k has 5 dimensions", "must have 4");
-
-    PREFILL(g.p.kv_lens = NULL, "kv_lens is NULL", "needs block_table and kv_lens");
-    PREFILL(g.p.block_table = NULL, "block_table is NULL");
-    PREFILL(g.p.cu_seqlens_k = &g.tcu, "cu_seqlens_k is given beside block_table");
-    PREFILL(g.p.block_table = g.p.kv_lens = NULL; g.p.cu_seqlens_k = &g.tcu, "cu_seqlens_q is NULL");
-    PREFILL(g.p.block_table = g.p.kv_lens = NULL; g.p.cu_seqlens_q = &g.tcu, "cu_seqlens_k is NULL");
-    PREFILL(g.p.cu_seqlens_q = &g.tcu, "q has 4 dimensions", "must have 3");
-    PREFILL(g.p.cu_seqlens_q = &g.tcu; g.p.max_seqlen_q = -1, "max_seqlen_q is -1");
-    PREFILL(g.p.cu_seqlens_q = &g.tt, "cu_seqlens_q has 2 dimensions");
-    PREFILL(g.tq.ndim = 3, "q has 3 dimensions", "must have 4");
-
+    refused_prefills();
     ck_assert_int_eq(rfg_op_mha(NULL, &g.to, &g.tq, &g.tk, &g.tv, &g.p, NULL), RFG_ERROR_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(rfg_last_error(), "ctx is NULL"));
     ck_assert_int_eq(rfg_op_mha(g.ctx, &g.to, NULL, &g.tk, &g.tv, &g.p, NULL), RFG_ERROR_INVALID_ARGUMENT);

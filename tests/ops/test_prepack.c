@@ -472,6 +472,27 @@ static void says(rfg_status got, const char *const *words)
         g.td = rfg_tensor_prepacked_groups(g.dst, RFG_I8, 32, 3);                                                      \
     } while (0)
 
+static void refused_products(void)
+{
+    ck_assert_msg(rfg_op_gemm(ctx, &g.ty, &g.tx, &g.tp, NULL, NULL) == RFG_OK, "%s", rfg_last_error());
+    ck_assert_int_eq(g.y[0], 0x4280); /* 64 ones */
+    fresh();
+    g.tp.shape[3] = 8;
+    REFUSED_GEMM("rfg_op_gemm: w is 2 x 2 x 4 x 8 x 8", "[N/16, K/32, 4, 16, 8]");
+    g.tp.strides[4] = 2;
+    REFUSED_GEMM("w has stride 2 in dimension 4", "must be 1");
+    g.tp.dtype = RFG_F32;
+    REFUSED_GEMM("w is prepacked f32");
+    g.tp.shape[0] = 1;
+    REFUSED_GEMM("w 16 x 64", "[N,K]");
+    g.tp.shape[0] = -1;
+    REFUSED_GEMM("w is -1 x 2");
+    g.tp.ndim = 4;
+    REFUSED_GEMM("w has 4 dimensions");
+    g.ty.data = g.src + 8;
+    REFUSED_GEMM("overlaps w");
+}
+
 START_TEST(refusals)
 {
     open_device("cpu");
@@ -556,24 +577,7 @@ START_TEST(refusals)
     says(rfg_gemm_prepack(ctx, NULL, &g.ts, NULL), (const char *const[]){ "dst is NULL", NULL });
     says(rfg_gemm_prepack(ctx, &g.td, NULL, NULL), (const char *const[]){ "src is NULL", NULL });
     says(rfg_gemm_prepack(ctx, &g.td, &g.ts, (rfg_stream)&g), (const char *const[]){ "stream", NULL });
-
-    ck_assert_msg(rfg_op_gemm(ctx, &g.ty, &g.tx, &g.tp, NULL, NULL) == RFG_OK, "%s", rfg_last_error());
-    ck_assert_int_eq(g.y[0], 0x4280); /* 64 ones */
-    fresh();
-    g.tp.shape[3] = 8;
-    REFUSED_GEMM("rfg_op_gemm: w is 2 x 2 x 4 x 8 x 8", "[N/16, K/32, 4, 16, 8]");
-    g.tp.strides[4] = 2;
-    REFUSED_GEMM("w has stride 2 in dimension 4", "must be 1");
-    g.tp.dtype = RFG_F32;
-    REFUSED_GEMM("w is prepacked f32");
-    g.tp.shape[0] = 1;
-    REFUSED_GEMM("w 16 x 64", "[N,K]");
-    g.tp.shape[0] = -1;
-    REFUSED_GEMM("w is -1 x 2");
-    g.tp.ndim = 4;
-    REFUSED_GEMM("w has 4 dimensions");
-    g.ty.data = g.src + 8;
-    REFUSED_GEMM("overlaps w");
+    refused_products();
     rfg_context_destroy(&ctx);
 }
 END_TEST
