@@ -53,6 +53,12 @@ struct rfg_problem op_problem(const char *text)
     return prob;
 }
 
+void op_refused(rfg_status got, const char *words)
+{
+    ck_assert_msg(got == RFG_ERROR_INVALID_ARGUMENT, "%s, not refused for '%s'", rfg_status_name(got), words);
+    ck_assert_msg(strstr(rfg_last_error(), words), "'%s' lacks '%s'", rfg_last_error(), words);
+}
+
 void op_problem_refused(const char *text, const char *words)
 {
     struct rfg_problem prob;

@@ -66,6 +66,9 @@ void op_say(char *text, const char *format, ...) __attribute__((format(printf, 2
 /* One problem by the public function, with fences: fails the test if it is wrong. */
 void op_case_right(rfg_context *ctx, const char *problem, enum rfg_data data, uint64_t seed);
 
+/* A call was refused as one with wrong arguments, and rfg_last_error() has these words. */
+void op_refused(rfg_status got, const char *words);
+
 /* The problem that a string says; fails the test if it says none. */
 struct rfg_problem op_problem(const char *text);
 /* It says none, for a reason that has these words. */

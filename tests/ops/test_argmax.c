@@ -84,8 +84,7 @@ START_TEST(rules)
     float none[1];
     int32_t y = -1;
     rfg_tensor ty = rfg_tensor_1d(&y, RFG_I32, 1), tn = rfg_tensor_2d(none, RFG_F32, 1, 0, 1);
-    ck_assert_int_eq(rfg_op_argmax(ctx, &ty, &tn, NULL), RFG_ERROR_INVALID_ARGUMENT);
-    ck_assert_msg(strstr(rfg_last_error(), "x is 1 x 0"), "%s", rfg_last_error());
+    op_refused(rfg_op_argmax(ctx, &ty, &tn, NULL), "x is 1 x 0");
     rfg_context_destroy(&ctx);
 }
 END_TEST

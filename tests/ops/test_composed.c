@@ -87,8 +87,7 @@ START_TEST(gather_from_no_rows)
     rfg_tensor tw = rfg_tensor_2d(w, RFG_F32, 16, 8, 8), to = rfg_tensor_1d(offsets, RFG_I32, 3);
     rfg_tensor tr = rfg_tensor_1d(rows, RFG_I32, 4);
     rfg_gemm_params p = { .size = sizeof(p), .offsets = &to, .rows = &tr };
-    ck_assert_int_eq(rfg_op_gemm(ctx, &ty, &tx, &tw, &p, NULL), RFG_ERROR_INVALID_ARGUMENT);
-    ck_assert_msg(strstr(rfg_last_error(), "x has no rows: must have those that rows says, 4"), "%s", rfg_last_error());
+    op_refused(rfg_op_gemm(ctx, &ty, &tx, &tw, &p, NULL), "x has no rows: must have those that rows says, 4");
     tx.shape[0] = 1;
     ck_assert_msg(rfg_op_gemm(ctx, &ty, &tx, &tw, &p, NULL) == RFG_OK, "%s", rfg_last_error());
     tx.shape[0] = ty.shape[0] = tr.shape[0] = 0; /* nothing is gathered */
@@ -126,9 +125,8 @@ START_TEST(sizes_that_overflow)
     rfg_tensor w1 = rfg_tensor_2d(NULL, RFG_F32, 2, most, most), w2 = rfg_tensor_2d(NULL, RFG_F32, most, 1, 1);
     rfg_moe_params moe = { .size = sizeof(moe), .experts = 1 };
     size_t bytes = 0;
-    ck_assert_int_eq(rfg_moe_workspace_bytes(&of_x, &of_x, &w1, &w2, &ids, &weights, &moe, &bytes),
-                     RFG_ERROR_INVALID_ARGUMENT);
-    ck_assert_msg(strstr(rfg_last_error(), "T k (H + I) must be at most 2^56"), "%s", rfg_last_error());
+    op_refused(rfg_moe_workspace_bytes(&of_x, &of_x, &w1, &w2, &ids, &weights, &moe, &bytes),
+               "T k (H + I) must be at most 2^56");
     ids.shape[0] = weights.shape[0] = of_x.shape[0] = 1 << 20;
     ck_assert_msg(rfg_moe_workspace_bytes(&of_x, &of_x, &w1, &w2, &ids, &weights, &moe, &bytes) == RFG_OK, "%s",
                   rfg_last_error());

@@ -473,10 +473,8 @@ static rfg_status scaled(rfg_context *ctx, int64_t x_apart, int64_t w_apart)
 START_TEST(refused)
 {
     rfg_context *ctx = op_context("cpu");
-    ck_assert_int_eq(scaled(ctx, 1 << 28, 8), RFG_ERROR_INVALID_ARGUMENT);
-    ck_assert_msg(strstr(rfg_last_error(), "x_scale has 16 rows, 268435456 apart"), "%s", rfg_last_error());
-    ck_assert_int_eq(scaled(ctx, 8, 1 << 24), RFG_ERROR_INVALID_ARGUMENT);
-    ck_assert_msg(strstr(rfg_last_error(), "w_scale has 256 rows, 16777216 apart"), "%s", rfg_last_error());
+    op_refused(scaled(ctx, 1 << 28, 8), "x_scale has 16 rows, 268435456 apart");
+    op_refused(scaled(ctx, 8, 1 << 24), "w_scale has 256 rows, 16777216 apart");
     rfg_context_destroy(&ctx);
 }
 END_TEST

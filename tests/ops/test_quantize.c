@@ -347,8 +347,7 @@ START_TEST(nibbles_by_hand)
     }
     tq = rfg_tensor_2d(q, RFG_E2M1, 1, 31, 32);
     tx = rfg_tensor_2d(x, RFG_F32, 1, 31, 32);
-    ck_assert_int_eq(rfg_op_quantize(ctx, &tq, &ts, &tx, &p, NULL), RFG_ERROR_INVALID_ARGUMENT);
-    ck_assert_ptr_nonnull(strstr(rfg_last_error(), "31 columns of e2m1: must be whole blocks of 2"));
+    op_refused(rfg_op_quantize(ctx, &tq, &ts, &tx, &p, NULL), "31 columns of e2m1: must be whole blocks of 2");
     static const char *const odd[] = { "quantize bf16->e2m1,f32 M=2 N=7", "quantize bf16->e2m1,f32 M=2 N=6 ldq=9",
                                        "dequantize e2m1,f32->f32 M=2 N=7", "dequantize e2m1,f32->f32 M=2 N=6 ldq=9" };
     for (int i = 0; i < 4; i++)
