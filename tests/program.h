@@ -16,6 +16,12 @@ __attribute__((format(printf, 2, 3))) int run_program(const char *name, const ch
 /* The same with stdout elsewhere: "> out", "> /dev/full", ">&-". */
 __attribute__((format(printf, 3, 4))) int run_program_to(const char *where, const char *name, const char *fmt, ...);
 
+/* A run that ends with this code, and prints the text there. */
+#define RUNS(run, code, where, text)                                                                                   \
+    do {                                                                                                               \
+        ck_assert_int_eq(run, code);                                                                                   \
+        PRINTS(where, text);                                                                                           \
+    } while (0)
 #define PRINTS(where, text) ck_assert_msg(strstr(where, text) != NULL, "'%s' does not say '%s'", where, text)
 
 #endif

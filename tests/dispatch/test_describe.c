@@ -414,10 +414,8 @@ START_TEST(all_keys_are_listed)
         }
         free(header);
     }
-    ck_assert_int_eq(run_program("rfg-info", "--keys nonsense"), 2);
-    PRINTS(err, "no such operator: must be one of gemm, ");
-    ck_assert_int_eq(run_program("rfg-info", "--keys"), 0);
-    PRINTS(out, "add_layernorm x->q\n");
+    RUNS(run_program("rfg-info", "--keys nonsense"), 2, err, "no such operator: must be one of gemm, ");
+    RUNS(run_program("rfg-info", "--keys"), 0, out, "add_layernorm x->q\n");
     ck_assert_int_eq(run_program("rfg-info", "--keys mha"), 0); /* what columns N and K are is no matter of course */
     PRINTS(out, "\n  S=0.. (column N of CSV files)\n");
     PRINTS(out, "(column K of CSV files)\n");

@@ -149,11 +149,9 @@ START_TEST(runs_files_of_the_cache)
         { "{ i32:1 } i32:1", "2 are given: gemm_portable has 1" },
     };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-        ck_assert_int_eq(run_program("rfg-emu", "run %s --args %s", file, wrong[i].args), 2);
-        PRINTS(err, wrong[i].says);
+        RUNS(run_program("rfg-emu", "run %s --args %s", file, wrong[i].args), 2, err, wrong[i].says);
     }
-    ck_assert_int_eq(run_program("rfg-emu", "--coverage %s", file), 0);
-    PRINTS(out, "1 wholly implemented");
+    RUNS(run_program("rfg-emu", "--coverage %s", file), 0, out, "1 wholly implemented");
     /* A bit turned, or the end missing: said, not run. */
     bytes = rfg_read_file(file, &size);
     ck_assert(bytes && size > 1000);

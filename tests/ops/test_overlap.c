@@ -265,13 +265,10 @@ START_TEST(refused_where_launches_cannot_overlap)
     ck_assert_int_eq(run_program("rfg-tune", "--db t.db --dry-run --device gfx942:304 --overlap --problem '%s'", P8),
                      2);
     PRINTS(err, "gfx942");
-    ck_assert_int_eq(run_program("rfg-tune", "--db t.db --dry-run --device sm_90 --overlap --problem '%s'", P8), 0);
-    PRINTS(out, P8 OV);
-    ck_assert_int_eq(run_program("rfg-bench", "--device cpu --overlap --problem '%s'", P8), 2);
-    PRINTS(err, "rfg-bench: --overlap: ");
+    RUNS(run_program("rfg-tune", "--db t.db --dry-run --device sm_90 --overlap --problem '%s'", P8), 0, out, P8 OV);
+    RUNS(run_program("rfg-bench", "--device cpu --overlap --problem '%s'", P8), 2, err, "rfg-bench: --overlap: ");
     PRINTS(err, rule);
-    ck_assert_int_eq(run_program("rfg-bench", "--device cpu --problem '%s'", P8 OV), 1);
-    PRINTS(err, "rfg-bench: " P8 OV ": overlap=1: ");
+    RUNS(run_program("rfg-bench", "--device cpu --problem '%s'", P8 OV), 1, err, "rfg-bench: " P8 OV ": overlap=1: ");
 }
 END_TEST
 
@@ -340,27 +337,21 @@ START_TEST(databases_and_text_keep_them_apart)
     put(make_row(P8, 132, SKINNY(1), 0, 10));
     put(make_row(P8 OV, 132, SKINNY(4), 0, 30));
     ck_assert_int_eq(run_program("rfg-db", "export t.db -o rows.csv"), 0);
-    ck_assert_int_eq(run_program("rfg-db", "import --db new.db --how keep rows.csv"), 0);
-    PRINTS(out, "2 rows imported");
+    RUNS(run_program("rfg-db", "import --db new.db --how keep rows.csv"), 0, out, "2 rows imported");
     ck_assert_int_eq(run_program("rfg-db", "export new.db -o again.csv"), 0);
     ck_assert_int_eq(system("cmp rows.csv again.csv && grep -q ',overlap=1,' rows.csv"), 0);
-    ck_assert_int_eq(run_program("rfg-db", "merge --db new.db t.db"), 0);
-    PRINTS(out, "2 rows, 0 conflicts");
-    ck_assert_int_eq(run_program("rfg-db", "list new.db"), 0);
-    PRINTS(out, P8 OV);
+    RUNS(run_program("rfg-db", "merge --db new.db t.db"), 0, out, "2 rows, 0 conflicts");
+    RUNS(run_program("rfg-db", "list new.db"), 0, out, P8 OV);
     PRINTS(out, "split_k=1} launched plainly");
-    ck_assert_int_eq(run_program("rfg-db", "show new.db '%s'", P8 OV), 0);
-    PRINTS(out, "\"overlap\":0}");
+    RUNS(run_program("rfg-db", "show new.db '%s'", P8 OV), 0, out, "\"overlap\":0}");
     ck_assert_int_eq(system("sed 's/,\"\"overlap\"\":0}/}/' rows.csv > bad.csv"), 0);
-    ck_assert_int_eq(run_program("rfg-db", "import --db bad.db bad.csv"), 2);
-    PRINTS(err, "column params: ");
+    RUNS(run_program("rfg-db", "import --db bad.db bad.csv"), 2, err, "column params: ");
     PRINTS(err, "overlap must be 0 or 1: the problem has overlap=1");
     ck_assert_int_eq(run_program("rfg-db", "verify new.db"), 0);
     struct rfg_row row = make_row(P8 OV, 304, SKINNY(4), 0, 30); /* where it can't be */
     strcpy(row.arch, "gfx942");
     put(row);
-    ck_assert_int_eq(run_program("rfg-db", "verify t.db"), 1);
-    PRINTS(out, "overlap=1: gfx942:304 (gfx942) can't overlap launches");
+    RUNS(run_program("rfg-db", "verify t.db"), 1, out, "overlap=1: gfx942:304 (gfx942) can't overlap launches");
 }
 END_TEST
 
@@ -471,16 +462,14 @@ START_TEST(benches_with_overlap)
     PRINTS(plain, "1 " SKINNY(8) "\n");
     PRINTS(so, "1 " SKINNY(1) "\n");
     PRINTS(many, "1 " SKINNY(2) " launched plainly\n");
-    ck_assert_int_eq(run_fake("rfg-bench-fake", "--overlap --json --problem '" FEW "'"), 0);
-    PRINTS(out, "\"problem\": \"" FEW OV "\"");
+    RUNS(run_fake("rfg-bench-fake", "--overlap --json --problem '" FEW "'"), 0, out, "\"problem\": \"" FEW OV "\"");
     PRINTS(out, "\"overlap\": true");
     ck_assert_int_eq(run_fake("rfg-bench-fake", "--overlap --variant '" SKINNY(8) "' --problem '" FEW "'"), 0);
     PRINTS(out, "0 " SKINNY(8) "\n");
     ck_assert_int_eq(run_fake("rfg-bench-fake", "--overlap --dispatch --problem '" FEW "'"), 0);
     PRINTS(out, FEW OV " on nvidia:0, " SKINNY(1));
     setenv("RFG_LAUNCH_OVERLAP", "1", 1); /* named as it is launched */
-    ck_assert_int_eq(run_fake("rfg-bench-fake", "--problem '" FEW "'"), 0);
-    PRINTS(out, FEW OV);
+    RUNS(run_fake("rfg-bench-fake", "--problem '" FEW "'"), 0, out, FEW OV);
 }
 END_TEST
 

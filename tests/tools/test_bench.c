@@ -121,8 +121,7 @@ END_TEST
 
 START_TEST(info)
 {
-    ck_assert_int_eq(run_program("rfg-info", " "), 0);
-    PRINTS(out, "AMD: ");
+    RUNS(run_program("rfg-info", " "), 0, out, "AMD: ");
     PRINTS(out, "NVIDIA: ");
     PRINTS(out, "cpu: cpu");
     ck_assert_int_eq(run_program("rfg-info", "--json"), 0);
@@ -131,11 +130,9 @@ START_TEST(info)
     json_decref(j);
     /* The models' numbers: the table's, until the device was measured. */
     setenv("RFG_DB", "info.db", 1);
-    ck_assert_int_eq(run_program("rfg-info", " "), 0);
-    PRINTS(out, "by the built-in table");
+    RUNS(run_program("rfg-info", " "), 0, out, "by the built-in table");
     ck_assert_int_eq(run_program("rfg-tune", "--calibrate --device cpu"), 0);
-    ck_assert_int_eq(run_program("rfg-info", " "), 0);
-    PRINTS(out, "by rfg-tune --calibrate, 20");
+    RUNS(run_program("rfg-info", " "), 0, out, "by rfg-tune --calibrate, 20");
     ck_assert_int_eq(run_program("rfg-info", "--json"), 0);
     j = parsed(out);
     const json_t *numbers = json_object_get(json_object_get(j, "cpu"), "numbers");
@@ -143,8 +140,7 @@ START_TEST(info)
     ck_assert(json_number_value(json_object_get(numbers, "mem_gbps")) > 0);
     json_decref(j);
     unsetenv("RFG_DB");
-    ck_assert_int_eq(run_program("rfg-info", "--jsn"), 2);
-    PRINTS(err, "--jsn");
+    RUNS(run_program("rfg-info", "--jsn"), 2, err, "--jsn");
 }
 END_TEST
 

@@ -250,8 +250,7 @@ START_TEST(merging_keeps_siblings)
     put_row("b.db", X325, 4800, 4, "gemm_portable{tile_m=16}");
     put_row("c.db", X300, 4102, 5, "gemm_portable{tile_m=64}"); /* as fast, of the same day */
     for (size_t i = 0; i < 3; i++) {
-        ck_assert_int_eq(run_program("rfg-db", "merge --db m%zu.db %s", i, orders[i]), 0);
-        PRINTS(out, "a.db (5.00 us");
+        RUNS(run_program("rfg-db", "merge --db m%zu.db %s", i, orders[i]), 0, out, "a.db (5.00 us");
         PRINTS(out, "over c.db (5.00 us");
         PRINTS(out, "first by its variant, parameters and seed");
         PRINTS(out, ": 2 rows, 1 conflict settled");

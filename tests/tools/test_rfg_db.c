@@ -67,14 +67,12 @@ START_TEST(list_and_show)
 {
     put("a.db", make(8, 5, RFG_SOURCE_MEASURED, DAY1));
     put("a.db", make(16, 6, RFG_SOURCE_PREDICTED, DAY1));
-    ck_assert_int_eq(run("list a.db"), 0);
-    PRINTS(out, "gemm bf16,bf16->bf16 M=8 N=2 K=64");
+    RUNS(run("list a.db"), 0, out, "gemm bf16,bf16->bf16 M=8 N=2 K=64");
     PRINTS(out, "gemm_cpu_portable{rows=");
     PRINTS(out, "2.00x");
     PRINTS(out, "predicted");
     PRINTS(out, "2 rows");
-    ck_assert_int_eq(run("list --arch gfx942 a.db"), 0);
-    PRINTS(out, "0 rows");
+    RUNS(run("list --arch gfx942 a.db"), 0, out, "0 rows");
     ck_assert_int_eq(run("list --json a.db"), 0);
     json_t *all = json_loads(out, 0, NULL);
     ck_assert_uint_eq(json_array_size(all), 2);
@@ -84,13 +82,10 @@ START_TEST(list_and_show)
     ck_assert_int_eq(json_integer_value(json_object_get(row, "cu_count")), 2);
     ck_assert(json_is_object(json_object_get(row, "params")));
     json_decref(all);
-    ck_assert_int_eq(run("show a.db 'gemm bf16,bf16->bf16 K=64 M=16 N=2'"), 0);
-    PRINTS(out, "median_us    6\n");
+    RUNS(run("show a.db 'gemm bf16,bf16->bf16 K=64 M=16 N=2'"), 0, out, "median_us    6\n");
     PRINTS(out, "how          predicted\n");
-    ck_assert_int_eq(run("show a.db 'gemm bf16,bf16->bf16 K=64 M=17 N=2'"), 1);
-    PRINTS(err, "no row for");
-    ck_assert_int_eq(run("show a.db nonsense"), 2);
-    PRINTS(err, "op 'nonsense'");
+    RUNS(run("show a.db 'gemm bf16,bf16->bf16 K=64 M=17 N=2'"), 1, err, "no row for");
+    RUNS(run("show a.db nonsense"), 2, err, "op 'nonsense'");
 }
 END_TEST
 
@@ -100,8 +95,7 @@ START_TEST(export_and_import)
     ck_assert_int_eq(run("export -o a.csv a.db"), 0);
     ck_assert_int_eq(run("export a.db"), 0);
     ck_assert_int_eq(system("cmp -s a.csv out"), 0);
-    ck_assert_int_eq(run("import --how keep --db b.db a.csv"), 0);
-    PRINTS(out, "b.db: 1 rows imported");
+    RUNS(run("import --how keep --db b.db a.csv"), 0, out, "b.db: 1 rows imported");
     ck_assert_int_eq(run("export b.db"), 0);
     ck_assert_int_eq(system("cmp -s a.csv out"), 0);
     ck_assert_int_eq(run("import --db b.db a.csv"), 0); /* as imported: the measurement stays */
@@ -133,14 +127,12 @@ START_TEST(leaves_and_follows_nothing)
     ck_assert_int_eq(run("import --system --db sys.db a.csv"), 0);
     ck_assert_int_eq(
         system("test $(ls -d a.csv* | wc -l) = 51 && test $(ls -d sys.db* | wc -l) = 1 && grep -q mine photo"), 0);
-    ck_assert_int_eq(run("import --system --db photo a.csv"), 2);
-    PRINTS(err, "photo: not an SQLite file");
+    RUNS(run("import --system --db photo a.csv"), 2, err, "photo: not an SQLite file");
     ck_assert_int_eq(run("import --db photo a.csv"), 2);
     ck_assert_int_eq(run("merge --db photo a.db"), 2);
     ck_assert_int_eq(run("export -o photo photo"), 2);
     ck_assert_int_eq(system("test \"$(cat photo)\" = mine && test $(ls -d photo* | wc -l) = 1"), 0);
-    ck_assert_int_eq(run("export -o /dev/full a.db"), 2);
-    PRINTS(err, "/dev/full: cannot write: No space left");
+    RUNS(run("export -o /dev/full a.db"), 2, err, "/dev/full: cannot write: No space left");
     ck_assert_int_eq(system("test -c /dev/full"), 0);
 }
 END_TEST
@@ -161,8 +153,7 @@ START_TEST(a_few_messages_of_a_kind)
     ck_assert_int_eq(system("python3 -c 'import sqlite3; d = sqlite3.connect(\"a.db\"); d.execute(\"update tuned set "
                             "dtypes=1\"); d.commit()'"),
                      0);
-    ck_assert_int_eq(run("list a.db"), 0);
-    PRINTS(err, "a.db: 200 rows not understood in all");
+    RUNS(run("list a.db"), 0, err, "a.db: 200 rows not understood in all");
     ck_assert_int_eq(system("test $(wc -l < err) = 11"), 0);
     ck_assert_int_eq(run("merge --db b.db a.db"), 0);
     ck_assert_int_eq(system("test $(wc -l < err) = 11"), 0);
@@ -188,10 +179,8 @@ START_TEST(merging)
     ck_assert_int_eq(run("merge --db new.db a.db"), 0); /* OUT's own rows take part */
     PRINTS(out, "a.db (5.00 us, measured, " DAY1 ") over new.db");
     ck_assert_double_eq(median("new.db", 8), 5);
-    ck_assert_int_eq(run("merge --db new.db a.db a.db"), 0);
-    PRINTS(out, "new.db: 1 rows, 0 conflicts");
-    ck_assert_int_eq(run("merge --db new.db a.db missing.db"), 2);
-    PRINTS(err, "missing.db: cannot open: No such file");
+    RUNS(run("merge --db new.db a.db a.db"), 0, out, "new.db: 1 rows, 0 conflicts");
+    RUNS(run("merge --db new.db a.db missing.db"), 2, err, "missing.db: cannot open: No such file");
 }
 END_TEST
 
@@ -199,8 +188,7 @@ START_TEST(verifying)
 {
     struct rfg_row r = make(8, 5, RFG_SOURCE_MEASURED, DAY1);
     put("a.db", r);
-    ck_assert_int_eq(run("verify a.db"), 0);
-    PRINTS(out, "a.db: schema 4, 1 rows, 0 problems, 0 stale");
+    RUNS(run("verify a.db"), 0, out, "a.db: schema 4, 1 rows, 0 problems, 0 stale");
     strcpy(r.source_hash, "rfg-0.0.1");
     put("stale.db", r);
     ck_assert_int_eq(run("verify stale.db"), 0);
@@ -218,17 +206,14 @@ START_TEST(verifying)
     ck_assert_ptr_nonnull(rows);
     rows[7] = '9';
     put("b.db", r);
-    ck_assert_int_eq(run("verify b.db"), 1);
-    PRINTS(out, "M=8 N=2 K=64, cpu-x, 2 CUs: params '{\"rows\":1}'");
+    RUNS(run("verify b.db"), 1, out, "M=8 N=2 K=64, cpu-x, 2 CUs: params '{\"rows\":1}'");
     PRINTS(out, "M=9 N=2 K=64, cpu-x, 2 CUs: variant 'gemm_gone': gemm has no such variant");
     PRINTS(out, "M=10 N=2 K=64, cpu-x, 2 CUs: date 'yesterday'");
     PRINTS(out, "M=11 N=2 K=64, cpu-x, 2 CUs: rows=9: not a value");
     PRINTS(out, "b.db: schema 4, 4 rows, 4 problems");
     ck_assert_int_eq(system("cp a.db c.db && truncate -s 5000 c.db"), 0);
-    ck_assert_int_eq(run("verify c.db"), 1);
-    PRINTS(err, "c.db: damaged");
-    ck_assert_int_eq(run("verify d.db"), 2);
-    PRINTS(err, "d.db: cannot read: No such file");
+    RUNS(run("verify c.db"), 1, err, "c.db: damaged");
+    RUNS(run("verify d.db"), 2, err, "d.db: cannot read: No such file");
 }
 END_TEST
 
@@ -306,23 +291,18 @@ START_TEST(restamp_compares_code)
     ck_assert_int_eq(run("export -o a.csv a.db"), 0);
     ck_assert_int_eq(system("sed -i 's/,code_hash//; s/\\([0-9a-f]\\{64\\}\\),,/\\1,/' a.csv && cp a.csv old.csv"), 0);
     /* Rows of before: the text is the one that was measured. */
-    ck_assert_int_eq(run("restamp a.db"), 0);
-    PRINTS(out, "a.db: 1 rows, 1 current, 0 stale, 0 unknown, 0 problems; 1 restamped\n");
+    RUNS(run("restamp a.db"), 0, out, "a.db: 1 rows, 1 current, 0 stale, 0 unknown, 0 problems; 1 restamped\n");
     stamped = get("a.db");
     ck_assert_uint_eq(strlen(stamped.code_hash), 64);
-    ck_assert_int_eq(run("restamp a.db"), 0);
-    PRINTS(out, "1 current, 0 stale, 0 unknown, 0 problems; 0 restamped\n");
+    RUNS(run("restamp a.db"), 0, out, "1 current, 0 stale, 0 unknown, 0 problems; 0 restamped\n");
     /* Words are no text. */
     edit_kernels(OTHER_WORDS);
-    ck_assert_int_eq(run("restamp a.db"), 0);
-    PRINTS(out, "1 current, 0 stale, 0 unknown, 0 problems; 0 restamped\n");
+    RUNS(run("restamp a.db"), 0, out, "1 current, 0 stale, 0 unknown, 0 problems; 0 restamped\n");
     /* Another text with the same code. */
     edit_kernels(OTHER_BRANCH);
-    ck_assert_int_eq(run("verify a.db"), 0);
-    PRINTS(out, "0 stale\n");
+    RUNS(run("verify a.db"), 0, out, "0 stale\n");
     PRINTS(out, "a.db: 1 rows' kernels have another text than was measured: rfg-db restamp a.db tells");
-    ck_assert_int_eq(run("restamp a.db"), 0);
-    PRINTS(out, "a.db: 1 rows, 1 current, 0 stale, 0 unknown, 0 problems; 1 restamped\n");
+    RUNS(run("restamp a.db"), 0, out, "a.db: 1 rows, 1 current, 0 stale, 0 unknown, 0 problems; 1 restamped\n");
     got = get("a.db");
     ck_assert_str_eq(got.code_hash, stamped.code_hash);
     ck_assert_str_ne(got.source_hash, stamped.source_hash);
@@ -359,8 +339,7 @@ START_TEST(restamp_knows_what_it_does_not_know)
         return;
     strcpy(r.compiler, "hiprtc of old");
     put("none.db", r); /* no code_hash yet, and none can be had: the text is the same all the same */
-    ck_assert_int_eq(run("restamp none.db"), 0);
-    PRINTS(out, "none.db: 1 rows have no code_hash yet: their compilers are not here\n");
+    RUNS(run("restamp none.db"), 0, out, "none.db: 1 rows have no code_hash yet: their compilers are not here\n");
     PRINTS(out, "1 current, 0 stale, 0 unknown, 0 problems; 0 restamped\n");
     strcpy(r.code_hash, "c0de");
     put("a.db", r);
@@ -374,21 +353,16 @@ START_TEST(restamp_knows_what_it_does_not_know)
     ck_assert(make_kernel_row(&r));
     strcpy(r.code_hash, "c0de");
     put("a.db", r);
-    ck_assert_int_eq(run("restamp a.db"), 0);
-    PRINTS(out, "1 current, 0 stale");
-    ck_assert_int_eq(run("restamp --all --arch gfx942 a.db"), 0);
-    PRINTS(out, "a.db: 0 rows, ");
+    RUNS(run("restamp a.db"), 0, out, "1 current, 0 stale");
+    RUNS(run("restamp --all --arch gfx942 a.db"), 0, out, "a.db: 0 rows, ");
     ck_assert_int_eq(run("restamp --all a.db"), 0); /* found once, its text doesn't pass for current any more */
     PRINTS(out, "0 current, 1 stale, 0 unknown, 0 problems; 1 restamped\n");
-    ck_assert_int_eq(run("verify a.db"), 0);
-    PRINTS(out, "1 rows' kernels have another text");
-    ck_assert_int_eq(run("restamp a.db"), 0);
-    PRINTS(out, "0 current, 1 stale, 0 unknown, 0 problems; 0 restamped\n");
+    RUNS(run("verify a.db"), 0, out, "1 rows' kernels have another text");
+    RUNS(run("restamp a.db"), 0, out, "0 current, 1 stale, 0 unknown, 0 problems; 0 restamped\n");
     got = get("a.db");
     ck_assert_str_eq(got.code_hash, "c0de");
     edit_kernels("$ a #error no");
-    ck_assert_int_eq(run("restamp a.db"), 1);
-    PRINTS(out, TITLE "problem: act_and_mul_flat: ");
+    RUNS(run("restamp a.db"), 1, out, TITLE "problem: act_and_mul_flat: ");
     PRINTS(out, "0 stale, 0 unknown, 1 problem; 0 restamped\n");
     got = get("a.db");
     ck_assert_str_eq(got.code_hash, "c0de");
@@ -397,8 +371,7 @@ START_TEST(restamp_knows_what_it_does_not_know)
     predicted.how = RFG_SOURCE_PREDICTED;
     predicted.compiler[0] = predicted.code_hash[0] = 0;
     put("p.db", predicted);
-    ck_assert_int_eq(run("restamp p.db"), 0);
-    PRINTS(out, "1 current, 0 stale, 0 unknown, 0 problems; 1 restamped\n");
+    RUNS(run("restamp p.db"), 0, out, "1 current, 0 stale, 0 unknown, 0 problems; 1 restamped\n");
     got = get("p.db");
     ck_assert_str_eq(got.compiler, r.compiler);
     ck_assert_uint_eq(strlen(got.code_hash), 64);
@@ -454,8 +427,7 @@ START_TEST(restamp_killed)
     ck_assert_int_ne(system(cmd), 0);
     unsetenv("RFG_TEST_WORKER_HANG");
     ck_assert_int_eq(system("cmp a.db b.db && cmp a.csv b.csv && test ! -s out"), 0);
-    ck_assert_int_eq(run("restamp a.csv nothere.db"), 2);
-    PRINTS(err, "nothere.db: cannot open: No such file");
+    RUNS(run("restamp a.csv nothere.db"), 2, err, "nothere.db: cannot open: No such file");
     ck_assert_int_eq(system("cmp a.csv b.csv"), 0);
 }
 END_TEST
@@ -467,12 +439,10 @@ START_TEST(misses_and_path)
     ck_assert_int_eq(rfg_db_open(&db, "a.db", RFG_DB_WRITE), RFG_OK);
     ck_assert_int_eq(rfg_db_add_misses(db, &r.problem, "cpu-x", 2, 4, 123), RFG_OK);
     rfg_db_close(&db);
-    ck_assert_int_eq(run("misses a.db"), 0);
-    PRINTS(out, "123 calls  rung 4  gemm bf16,bf16->bf16 M=8 N=2 K=64  cpu-x, 2 CUs");
+    RUNS(run("misses a.db"), 0, out, "123 calls  rung 4  gemm bf16,bf16->bf16 M=8 N=2 K=64  cpu-x, 2 CUs");
     setenv("RFG_DB", "a.db", 1);
     setenv("RFG_SYSTEM_DB", "s.db", 1);
-    ck_assert_int_eq(run("path"), 0);
-    PRINTS(out, "user    a.db\n");
+    RUNS(run("path"), 0, out, "user    a.db\n");
     PRINTS(out, "system  s.db (RFG_SYSTEM_DB) (missing)\n");
 }
 END_TEST
@@ -532,20 +502,16 @@ static const struct {
 
 START_TEST(wrong_usage)
 {
-    ck_assert_int_eq(run("%s", wrong[_i].args), 2);
-    PRINTS(err, wrong[_i].says);
+    RUNS(run("%s", wrong[_i].args), 2, err, wrong[_i].says);
     ck_assert_str_eq(out, "");
 }
 END_TEST
 
 START_TEST(help)
 {
-    ck_assert_int_eq(run("--help"), 0);
-    PRINTS(out, "usage: rfg-db COMMAND");
-    ck_assert_int_eq(run("list --help"), 0);
-    PRINTS(out, "usage: rfg-db COMMAND");
-    ck_assert_int_eq(run("--version"), 0);
-    PRINTS(out, "rfg-db " RFG_VERSION);
+    RUNS(run("--help"), 0, out, "usage: rfg-db COMMAND");
+    RUNS(run("list --help"), 0, out, "usage: rfg-db COMMAND");
+    RUNS(run("--version"), 0, out, "rfg-db " RFG_VERSION);
 }
 END_TEST
 
@@ -583,8 +549,7 @@ START_TEST(shapes_go_round)
     ck_assert_int_eq(run("shapes a.csv"), 0);
     ck_assert_str_eq(out, csv);
     ck_assert_int_eq(run("shapes -o b.csv a.csv a.csv"), 0);
-    ck_assert_int_eq(run("shapes b.csv"), 0);
-    PRINTS(out, "8,2112,7168,,6\n"); /* twice the weight */
+    RUNS(run("shapes b.csv"), 0, out, "8,2112,7168,,6\n"); /* twice the weight */
     /* PyTorch can be told of two of them */
     ck_assert_int_eq(run("shapes --form tunableop -o t.csv a.csv"), 1);
     PRINTS(err, "left out: rmsnorm bf16->bf16 M=8 N=7168: must be a gemm");
@@ -593,24 +558,18 @@ START_TEST(shapes_go_round)
     ck_assert_int_eq(run("shapes --form tunableop t.csv"), 0);
     ck_assert_str_eq(out, "GemmTunableOp_BFloat16_TN,tn_2112_8_7168_ld_7168_7168_2112\n"
                           "GemmAndBiasTunableOp_Half_TN,tn_64_16_128_ld_128_128_64\n");
-    ck_assert_int_eq(run("shapes t.csv"), 0);
-    PRINTS(out, "gemm,\"f16,f16->f16\",16,64,128,bias=1,1\n");
+    RUNS(run("shapes t.csv"), 0, out, "gemm,\"f16,f16->f16\",16,64,128,bias=1,1\n");
     /* strides are TunableOp's, not a shapes file's */
     write_text("log", "rfg: calls: gemm bf16,bf16->bf16 M=8 N=64 K=128 ldx=256\n"
                       "rfg: calls: gemm bf16,bf16->bf16 M=8 N=64 K=128\n");
-    ck_assert_int_eq(run("shapes --form tunableop log"), 0);
-    PRINTS(out, "tn_64_8_128_ld_128_256_64\n");
-    ck_assert_int_eq(run("shapes log"), 0);
-    PRINTS(out, "gemm,\"bf16,bf16->bf16\",8,64,128,,2\n");
+    RUNS(run("shapes --form tunableop log"), 0, out, "tn_64_8_128_ld_128_256_64\n");
+    RUNS(run("shapes log"), 0, out, "gemm,\"bf16,bf16->bf16\",8,64,128,,2\n");
     PRINTS(err, "1 problems have strides");
     /* and a database's rows */
     put("a.db", make(8, 5, RFG_SOURCE_MEASURED, DAY1));
-    ck_assert_int_eq(run("shapes a.db"), 0);
-    PRINTS(out, "gemm,\"bf16,bf16->bf16\",8,2,64,,1\n");
-    ck_assert_int_eq(run("shapes --form aiter a.db"), 2);
-    PRINTS(err, "--form 'aiter': must be csv or tunableop");
-    ck_assert_int_eq(run("shapes nowhere.csv"), 2);
-    PRINTS(err, "nowhere.csv: cannot read");
+    RUNS(run("shapes a.db"), 0, out, "gemm,\"bf16,bf16->bf16\",8,2,64,,1\n");
+    RUNS(run("shapes --form aiter a.db"), 2, err, "--form 'aiter': must be csv or tunableop");
+    RUNS(run("shapes nowhere.csv"), 2, err, "nowhere.csv: cannot read");
 }
 END_TEST
 

@@ -216,27 +216,23 @@ START_TEST(engines_refuse_what_is_not_for_them)
     ck_assert_int_eq(st, RFG_ERROR_DATABASE);
     PRINTS(rfg_last_error(), "damaged.rfgpack: damaged: wrong checksum of the code of gemm/");
     rfg_context_destroy(&ctx);
-    ck_assert_int_eq(run("verify damaged.rfgpack"), 1);
-    PRINTS(out, "damaged: wrong checksum");
+    RUNS(run("verify damaged.rfgpack"), 1, out, "damaged: wrong checksum");
     /* kernels of another text: what this build would launch is not what was packed */
     ck_assert_int_eq(system("mkdir -p k/gemm/gpu && echo '// another' > k/gemm/gpu/portable.hip"), 0);
     setenv("RFG_KERNEL_DIR", cwd_path("k"), 1);
     ck_assert_int_eq(open_engine(DEVICE, "m.rfgpack"), RFG_ERROR_DATABASE);
     PRINTS(rfg_last_error(),
            "made by another build, rfg " RFG_VERSION ": its code for gfx942 is of a gemm/gpu/portable");
-    ck_assert_int_eq(run("verify m.rfgpack"), 1);
-    PRINTS(out, "made by another build");
+    RUNS(run("verify m.rfgpack"), 1, out, "made by another build");
 }
 END_TEST
 
 START_TEST(looking_into_a_pack)
 {
     make_pack();
-    ck_assert_int_eq(run("verify m.rfgpack"), 0);
-    PRINTS(out, "m.rfgpack: pack of rfg " RFG_VERSION ", 1 rows, ");
+    RUNS(run("verify m.rfgpack"), 0, out, "m.rfgpack: pack of rfg " RFG_VERSION ", 1 rows, ");
     PRINTS(out, " 0 problems");
-    ck_assert_int_eq(run("inspect m.rfgpack"), 0);
-    PRINTS(out, "gfx942: its kernels are those of this rfg");
+    RUNS(run("inspect m.rfgpack"), 0, out, "gfx942: its kernels are those of this rfg");
     PRINTS(out, "gfx942 gemm/gpu/portable.hip gemm_portable IN_DTYPE=");
     PRINTS(out, "row gemm bf16,bf16->bf16 M=4 N=64 K=64, emu-gfx942, 4 CUs: gemm_portable{");
     /* again: the same file */
@@ -252,8 +248,7 @@ START_TEST(looking_into_a_pack)
     ck_assert_int_eq(system("cmp back.csv user.csv"), 0);
     ck_assert_int_eq(system("for f in u/gfx942/*.co; do head -c 4 $f | grep -q ELF || exit 1; done"), 0);
     ck_assert_int_eq(system("test $(ls u/gfx942/*.co | wc -l) = $(wc -l < u/code.txt)"), 0);
-    ck_assert_int_eq(run("unpack -o u m.rfgpack"), 2);
-    PRINTS(err, "-o u: cannot be made: File exists");
+    RUNS(run("unpack -o u m.rfgpack"), 2, err, "-o u: cannot be made: File exists");
 }
 END_TEST
 
@@ -345,8 +340,7 @@ START_TEST(for_overlapping_launches)
                           0,
                       "%s", err);
         PRINTS(out, "m.rfgpack: 1 problems on 1 arch");
-        ck_assert_int_eq(run("inspect m.rfgpack"), 0);
-        PRINTS(out, "X_FIRST=1");
+        RUNS(run("inspect m.rfgpack"), 0, out, "X_FIRST=1");
         ck_assert(with == (strstr(out, "X_FIRST=0") != NULL));
     }
 }
@@ -354,27 +348,19 @@ END_TEST
 
 START_TEST(bad_usage)
 {
-    ck_assert_int_eq(run("pack --shapes s.csv -o m.rfgpack"), 2);
-    PRINTS(err, "--arch is missing");
-    ck_assert_int_eq(run("pack --arch gfx942 -o m.rfgpack"), 2);
-    PRINTS(err, "--shapes is missing");
-    ck_assert_int_eq(run("pack --arch gfx942 --shapes s.csv"), 2);
-    PRINTS(err, "-o is missing");
+    RUNS(run("pack --shapes s.csv -o m.rfgpack"), 2, err, "--arch is missing");
+    RUNS(run("pack --arch gfx942 -o m.rfgpack"), 2, err, "--shapes is missing");
+    RUNS(run("pack --arch gfx942 --shapes s.csv"), 2, err, "-o is missing");
     ck_assert_int_eq(run("pack --arch gfx9 --shapes s.csv -o m.rfgpack"), 2);
     PRINTS(err, "--arch 'gfx9': must be an arch that this version knows");
-    ck_assert_int_eq(run("pack --arch gfx942,gfx942 --shapes s.csv -o m.rfgpack"), 2);
-    PRINTS(err, "gfx942 is there twice");
-    ck_assert_int_eq(run("pack --arch , --shapes s.csv -o m.rfgpack"), 2);
-    PRINTS(err, "must name archs");
+    RUNS(run("pack --arch gfx942,gfx942 --shapes s.csv -o m.rfgpack"), 2, err, "gfx942 is there twice");
+    RUNS(run("pack --arch , --shapes s.csv -o m.rfgpack"), 2, err, "must name archs");
     write_text("bad.csv", "op,dtype,M,N,K\ngemm,bf16,4..1,64,64\n");
     ck_assert_int_eq(run("pack --arch gfx942 --shapes bad.csv -o m.rfgpack"), 2);
     PRINTS(err, "bad.csv:2: '4..1': low must not be above high");
-    ck_assert_int_eq(run("pack --arch gfx942 --jobs 0 --shapes s.csv -o m.rfgpack"), 2);
-    PRINTS(err, "--jobs '0': must be");
-    ck_assert_int_eq(run("unpack m.rfgpack"), 2);
-    PRINTS(err, "-o is missing");
-    ck_assert_int_eq(run("inspect s.csv"), 2);
-    PRINTS(err, "s.csv: not a pack");
+    RUNS(run("pack --arch gfx942 --jobs 0 --shapes s.csv -o m.rfgpack"), 2, err, "--jobs '0': must be");
+    RUNS(run("unpack m.rfgpack"), 2, err, "-o is missing");
+    RUNS(run("inspect s.csv"), 2, err, "s.csv: not a pack");
     /* what can't be had is said, and nothing is written */
     ck_assert_int_eq(access("m.rfgpack", F_OK), -1);
     setenv("RFG_JIT", "nvrtc", 1);
