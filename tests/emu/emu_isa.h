@@ -37,8 +37,10 @@ struct snippets {
     uint8_t *text;
     const struct emu_inst **start; /* [n] */
     int n;
+    struct bare *bare;
 };
-void snippets_build(struct snippets *s, int arch, const char *const *text, int n);
+/* Returns a wave to run them on, which goes with them. */
+struct bare *snippets_build(struct snippets *s, int arch, const char *const *text, int n);
 void snippets_free(struct snippets *s);
 /* Sets ok[k]: the assembler knows text k on this architecture. */
 void snippets_known(int arch, const char *const *text, int n, bool *ok);

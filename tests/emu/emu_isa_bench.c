@@ -50,8 +50,7 @@ int emu_bench(void)
                  loops[k].body);
         const char *p = text;
         struct snippets s;
-        snippets_build(&s, loops[k].arch, &p, 1);
-        struct bare *b = bare_new(loops[k].arch, &s.prog);
+        struct bare *b = snippets_build(&s, loops[k].arch, &p, 1);
         for (int l = 0; l < 64; l++) {
             uint64_t at = (uint64_t)(uintptr_t)memory + 16 * (uint64_t)l;
             for (int r = 2; r < 32; r++)
@@ -72,7 +71,6 @@ int emu_bench(void)
         printf("%-32s %8.2f M/s %8.1f ns", loops[k].name, rate / 1e6, 1e9 / rate);
         printf(loops[k].bar != 0 ? " (bar %.0f M/s: %s)\n" : "\n", loops[k].bar / 1e6,
                rate >= loops[k].bar ? "met" : "MISSED");
-        free(b);
         snippets_free(&s);
     }
     return 0;

@@ -93,8 +93,7 @@ START_TEST(compare)
             condition[kept] = condition[k];
             x[kept++] = x[k];
         }
-    snippets_build(&s, arch, text, kept);
-    struct bare *b = bare_new(arch, &s.prog);
+    struct bare *b = snippets_build(&s, arch, text, kept);
     for (int k = 0; k < kept; k++)
         for (int repeat = 0; repeat < 1024 / wave; repeat++) {
             uint64_t want = 0, all = wave == 64 ? ~0ull : 0xffffffff;
@@ -122,7 +121,6 @@ START_TEST(compare)
         }
     printf("%s: %d comparisons\n", tested[arch].arch.name, kept);
     ck_assert_int_gt(kept, 190);
-    free(b);
     snippets_free(&s);
 }
 END_TEST

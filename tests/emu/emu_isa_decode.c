@@ -96,8 +96,7 @@ START_TEST(faults)
     static const char *const says[] = { "register-range", "illegal-branch", "illegal-instruction", "not-implemented",
                                         "register-range" };
     struct snippets s;
-    snippets_build(&s, 2, text, 5);
-    struct bare *b = bare_new(2, &s.prog);
+    struct bare *b = snippets_build(&s, 2, text, 5);
     b->w.n_vgprs = 128;
     b->w.n_agprs = 8;
     for (int k = 0; k < 5; k++) {
@@ -105,7 +104,6 @@ START_TEST(faults)
         ck_assert_int_eq(bare_run(b, s.start[k]), EMU_FAULT);
         ck_assert_msg(!strncmp(reported, says[k], strlen(says[k])), "%s: '%s'", text[k], reported);
     }
-    free(b);
     snippets_free(&s);
 }
 END_TEST
@@ -115,8 +113,7 @@ START_TEST(stops)
 {
     const char *text = "s_mov_b32 s0, 1\ns_barrier\ns_mov_b32 s0, 2\ns_sleep 1\ns_mov_b32 s0, 3\ns_mov_b32 s0, 4";
     struct snippets s;
-    snippets_build(&s, 2, &text, 1);
-    struct bare *b = bare_new(2, &s.prog);
+    struct bare *b = snippets_build(&s, 2, &text, 1);
     b->w.pc = s.start[0];
     ck_assert_int_eq(emu_run(&b->w, 100), EMU_BARRIER);
     ck_assert_uint_eq(b->w.s[0], 1);
@@ -127,7 +124,6 @@ START_TEST(stops)
     ck_assert_int_eq(emu_run(&b->w, 100), EMU_END);
     ck_assert_uint_eq(b->w.s[0], 4);
     ck_assert_uint_eq(b->w.executed, 7);
-    free(b);
     snippets_free(&s);
 }
 END_TEST
@@ -137,8 +133,7 @@ START_TEST(barrier_of_the_grid)
 {
     const char *text = "v_mov_b32 v2, 7\ns_mov_b32 s0, 1\nds_gws_barrier v2 gds\ns_mov_b32 s0, 2";
     struct snippets s;
-    snippets_build(&s, 2, &text, 1);
-    struct bare *b = bare_new(2, &s.prog);
+    struct bare *b = snippets_build(&s, 2, &text, 1);
     b->w.pc = s.start[0];
     b->w.exec = 1;
     ck_assert_int_eq(emu_run(&b->w, 100), EMU_GRID);
@@ -146,7 +141,6 @@ START_TEST(barrier_of_the_grid)
     ck_assert_uint_eq(b->w.grid_waves, 8);
     ck_assert_int_eq(emu_run(&b->w, 100), EMU_END);
     ck_assert_uint_eq(b->w.s[0], 2);
-    free(b);
     snippets_free(&s);
 }
 END_TEST
@@ -158,8 +152,7 @@ START_TEST(barrier_in_two_steps)
                            "s_barrier_wait -1" };
     static const char *const unknown[] = { "s_barrier_signal m0", "s_barrier_signal -2", "s_barrier_wait 0xfffe" };
     struct snippets s;
-    snippets_build(&s, 6, text, 2);
-    struct bare *b = bare_new(6, &s.prog);
+    struct bare *b = snippets_build(&s, 6, text, 2);
     b->w.pc = s.start[0];
     ck_assert_int_eq(emu_run(&b->w, 100), EMU_BARRIER);
     ck_assert_uint_eq(b->w.s[0], 1);
@@ -167,7 +160,6 @@ START_TEST(barrier_in_two_steps)
     ck_assert_uint_eq(b->w.s[0], 2);
     ck_assert_int_eq(bare_run(b, s.start[1]), EMU_FAULT);
     ck_assert_msg(strstr(reported, "without s_barrier_signal") != NULL, "%s", reported);
-    free(b);
     snippets_free(&s);
     for (size_t k = 0; k < sizeof(unknown) / sizeof(unknown[0]); k++) {
         char error[512];
@@ -187,14 +179,12 @@ START_TEST(hook)
 {
     const char *text = "s_mov_b32 s0, 1\nv_mov_b32 v0, 2\ns_nop 0";
     struct snippets s;
-    snippets_build(&s, 2, &text, 1);
-    struct bare *b = bare_new(2, &s.prog);
+    struct bare *b = snippets_build(&s, 2, &text, 1);
     b->w.watch = EMU_WATCH_BEFORE;
     emu_before = count;
     ck_assert_int_eq(bare_run(b, s.start[0]), EMU_END);
     ck_assert_int_eq(seen, 4);
     emu_before = NULL;
-    free(b);
     snippets_free(&s);
 }
 END_TEST

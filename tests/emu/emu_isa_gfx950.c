@@ -297,8 +297,7 @@ START_TEST(conversions)
             !strncmp(strchr(gfx950_words[k].text, ' '), " v[64:", 6))
             if (conversion_of(gfx950_words[k].text, &c))
                 text[n++] = gfx950_words[k].text;
-    snippets_build(&s, ARCH, text, n);
-    struct bare *b = bare_new(ARCH, &s.prog);
+    struct bare *b = snippets_build(&s, ARCH, text, n);
     for (int k = 0; k < n; k++)
         for (int repeat = 0; repeat < 16; repeat++) {
             ck_assert(conversion_of(text[k], &c));
@@ -310,7 +309,6 @@ START_TEST(conversions)
         }
     ck_assert_int_ge(n, 130);
     printf("gfx950: %d conversions of narrow floats\n", n);
-    free(b);
     snippets_free(&s);
 }
 END_TEST
@@ -400,15 +398,13 @@ START_TEST(scaled_mfma)
         if (strstr(gfx950_words[k].text, "f8f6f4 v[64:"))
             text[n++] = gfx950_words[k].text;
     ck_assert_int_eq(n, 100); /* 25 pairs of formats, two shapes, with scales and without */
-    snippets_build(&s, ARCH, text, n);
-    struct bare *b = bare_new(ARCH, &s.prog);
+    struct bare *b = snippets_build(&s, ARCH, text, n);
     for (int k = 0; k < n; k++)
         for (int repeat = 0; repeat < 3; repeat++) {
             rnd_seed((uint64_t)(100 * k + repeat));
             check_scaled(text[k], b, s.start[k]);
         }
     printf("gfx950: %d MFMAs of fp8, fp6, fp4\n", n);
-    free(b);
     snippets_free(&s);
 }
 END_TEST
@@ -420,8 +416,7 @@ START_TEST(scaled_nan)
         "v_mfma_scale_f32_16x16x128_f8f6f4 v[64:67], v[0:7], v[8:15], v[16:19], v40, v41 op_sel_hi:[0,0,0]"
     };
     struct snippets s;
-    snippets_build(&s, ARCH, text, 1);
-    struct bare *b = bare_new(ARCH, &s.prog);
+    struct bare *b = snippets_build(&s, ARCH, text, 1);
     for (int with = 0; with < 2; with++) {
         for (int r = 0; r < 48; r++)
             for (int l = 0; l < 64; l++)
@@ -437,7 +432,6 @@ START_TEST(scaled_nan)
                 ck_assert_msg(i == 3 ? isnan(d) : d == 128, "D[%d][%d]: %g", i, j, (double)d);
             }
     }
-    free(b);
     snippets_free(&s);
 }
 END_TEST
@@ -461,8 +455,7 @@ START_TEST(transposed)
     struct snippets s;
     for (int k = 0; k < N; k++)
         text[k] = reads[k].text;
-    snippets_build(&s, ARCH, text, N);
-    struct bare *b = bare_new(ARCH, &s.prog);
+    struct bare *b = snippets_build(&s, ARCH, text, N);
     for (int k = 0; k < N; k++)
         for (int repeat = 0; repeat < 20; repeat++) {
             int bits = reads[k].bits, rows = 32 * reads[k].words / bits, bytes = 4 * reads[k].words;
@@ -490,7 +483,6 @@ START_TEST(transposed)
                     ASSERT_LANE(bits_of(b, reads[k].at, l, row * bits, bits) == element[l / 16][row][l % 16],
                                 "%s: lane %d, element %d of %d bytes", text[k], l, row, bytes);
         }
-    free(b);
     snippets_free(&s);
 }
 END_TEST
@@ -507,8 +499,7 @@ START_TEST(swaps)
                  ends[k % 3]);
         text[k] = buffer[k];
     }
-    snippets_build(&s, ARCH, text, 6);
-    struct bare *b = bare_new(ARCH, &s.prog);
+    struct bare *b = snippets_build(&s, ARCH, text, 6);
     for (int k = 0; k < 6; k++)
         for (int repeat = 0; repeat < 20; repeat++) {
             int far = k < 3 ? 16 : 32;
@@ -531,7 +522,6 @@ START_TEST(swaps)
                     ASSERT_LANE(b->v[r][l] == want, "%s: v%d of lane %d", text[k], r, l);
                 }
         }
-    free(b);
     snippets_free(&s);
 }
 END_TEST
@@ -543,8 +533,7 @@ START_TEST(buffer_atomic)
     struct snippets s;
     static uint32_t was[64];
     uint64_t base = (uint64_t)(uintptr_t)memory;
-    snippets_build(&s, ARCH, text, 1);
-    struct bare *b = bare_new(ARCH, &s.prog);
+    struct bare *b = snippets_build(&s, ARCH, text, 1);
     for (int repeat = 0; repeat < 20; repeat++) {
         rnd_seed((uint64_t)repeat);
         bare_randomize(b);
@@ -571,7 +560,6 @@ START_TEST(buffer_atomic)
             ck_assert_uint_eq(got, want);
         }
     }
-    free(b);
     snippets_free(&s);
 }
 END_TEST

@@ -265,8 +265,7 @@ START_TEST(lanes)
     int index[CASES], arch = _i, n = cases_of(arch, text, index);
     struct snippets s;
     static struct bare before;
-    snippets_build(&s, arch, text, n);
-    struct bare *b = bare_new(arch, &s.prog);
+    struct bare *b = snippets_build(&s, arch, text, n);
     int wrong = 0;
     for (int k = 0; k < n; k++) {
         bool ok = true;
@@ -285,7 +284,6 @@ START_TEST(lanes)
     }
     ck_assert_msg(!wrong, "%s: %d of %d forms are wrong", tested[arch].arch.name, wrong, n);
     printf("%s, wave%d: %d VALU forms\n", tested[arch].arch.name, tested[arch].wave_size, n);
-    free(b);
     snippets_free(&s);
 }
 END_TEST

@@ -220,15 +220,13 @@ START_TEST(mfma)
         ck_assert_msg(known[k] || !arch, "%s: unknown", text[k]);
         n += *(text[k] = known[k] ? text[k] : "") != 0;
     }
-    snippets_build(&s, arch, text, CASES);
-    struct bare *b = bare_new(arch, &s.prog);
+    struct bare *b = snippets_build(&s, arch, text, CASES);
     for (int k = 0; k < CASES; k++)
         for (int repeat = 0; *text[k] && repeat < 6; repeat++) {
             rnd_seed((uint64_t)(100 * k + repeat));
             check_matrix(&mine[k], arch, b, s.start[k]);
         }
     printf("%s: %d MFMA forms\n", tested[arch].arch.name, n);
-    free(b);
     snippets_free(&s);
 }
 END_TEST
@@ -240,8 +238,7 @@ START_TEST(aliases)
                            "s_mov_b64 exec, 0\nv_mfma_f32_16x16x16_bf16 v[16:19], v[0:1], v[8:9], v[16:19]" };
     struct snippets s;
     static struct bare first;
-    snippets_build(&s, 2, text, 2);
-    struct bare *b = bare_new(2, &s.prog);
+    struct bare *b = snippets_build(&s, 2, text, 2);
     for (int repeat = 0; repeat < 20; repeat++) {
         bare_randomize(b);
         memcpy(&first, b, sizeof(first));
@@ -252,7 +249,6 @@ START_TEST(aliases)
         for (int r = 0; r < 4; r++)
             ck_assert(!memcmp(first.v[64 + r], b->v[16 + r], 256));
     }
-    free(b);
     snippets_free(&s);
 }
 END_TEST
@@ -342,15 +338,13 @@ START_TEST(wmma)
         snprintf(buffer[k], sizeof(buffer[k]), wmmas[k].text, arch == 3 ? 71 : 67, arch == 3 ? 23 : 19);
         text[k] = buffer[k];
     }
-    snippets_build(&s, arch, text, WMMAS);
-    struct bare *b = bare_new(arch, &s.prog);
+    struct bare *b = snippets_build(&s, arch, text, WMMAS);
     for (int k = 0; k < WMMAS; k++)
         for (int repeat = 0; repeat < 8; repeat++) {
             rnd_seed((uint64_t)(100 * k + repeat));
             check_wmma(k, b, s.start[k]);
         }
     printf("%s, wave%d: %d WMMA forms\n", tested[arch].arch.name, tested[arch].wave_size, WMMAS);
-    free(b);
     snippets_free(&s);
 }
 END_TEST
@@ -461,15 +455,13 @@ START_TEST(sparse)
     int arch = _i ? 8 : 2, n = 0;
     for (int k = 0; k < SPARSES; k++)
         n += *(text[k] = sparses[k].archs & 1 << arch ? sparses[k].text : "") != 0;
-    snippets_build(&s, arch, text, SPARSES);
-    struct bare *b = bare_new(arch, &s.prog);
+    struct bare *b = snippets_build(&s, arch, text, SPARSES);
     for (int k = 0; k < SPARSES; k++)
         for (int repeat = 0; *text[k] && repeat < 8; repeat++) {
             rnd_seed((uint64_t)(100 * k + repeat));
             check_sparse(k, b, s.start[k]);
         }
     printf("%s: %d sparse MFMA forms\n", tested[arch].arch.name, n);
-    free(b);
     snippets_free(&s);
 }
 END_TEST
@@ -599,15 +591,13 @@ START_TEST(wmma12)
     struct snippets s;
     for (int k = 0; k < WMMA12S; k++)
         text[k] = wmma12s[k].text;
-    snippets_build(&s, 6, text, WMMA12S);
-    struct bare *b = bare_new(6, &s.prog);
+    struct bare *b = snippets_build(&s, 6, text, WMMA12S);
     for (int k = 0; k < WMMA12S; k++)
         for (int repeat = 0; repeat < 8; repeat++) {
             rnd_seed((uint64_t)(100 * k + repeat));
             check_wmma12(k, b, s.start[k]);
         }
     printf("gfx1201: %d WMMA forms\n", WMMA12S);
-    free(b);
     snippets_free(&s);
 }
 END_TEST

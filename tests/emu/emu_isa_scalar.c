@@ -216,13 +216,11 @@ START_TEST(scalar)
         ck_assert_msg(known[k] || !(cases[k].archs & 1 << arch), "%s: unknown", text[k]);
         n += *(text[k] = known[k] ? text[k] : "") != 0;
     }
-    snippets_build(&s, arch, text, CASES);
-    struct bare *b = bare_new(arch, &s.prog);
+    struct bare *b = snippets_build(&s, arch, text, CASES);
     for (int k = 0; k < CASES; k++)
         if (*text[k])
             check_case(arch, k, b, s.start[k]);
     printf("%s: %d SALU forms\n", tested[arch].arch.name, n);
-    free(b);
     snippets_free(&s);
 }
 END_TEST
@@ -384,14 +382,12 @@ START_TEST(program)
 {
     struct snippets s;
     const char *text = programs[_i].text;
-    snippets_build(&s, programs[_i].arch, &text, 1);
-    struct bare *b = bare_new(programs[_i].arch, &s.prog);
+    struct bare *b = snippets_build(&s, programs[_i].arch, &text, 1);
     b->w.exec = b->w.wave_size == 64 ? ~0ull : 0xffffffff;
     /* Snippets end at the first s_endpgm: these have one. */
     ck_assert_int_eq(bare_run(b, s.start[0]), EMU_END);
     ck_assert_msg(b->w.s[programs[_i].reg] == programs[_i].want, "%s: s%d is 0x%x, expected 0x%x", programs[_i].name,
                   programs[_i].reg, b->w.s[programs[_i].reg], programs[_i].want);
-    free(b);
     snippets_free(&s);
 }
 END_TEST
@@ -419,8 +415,7 @@ START_TEST(division)
     };
     struct snippets s;
     bool wide = _i;
-    snippets_build(&s, 2, &text[_i], 1);
-    struct bare *b = bare_new(2, &s.prog);
+    struct bare *b = snippets_build(&s, 2, &text[_i], 1);
     for (int repeat = 0; repeat < 200; repeat++) {
         rnd_seed((uint64_t)repeat);
         bare_randomize(b);
@@ -443,7 +438,6 @@ START_TEST(division)
                           got, want);
         }
     }
-    free(b);
     snippets_free(&s);
 }
 END_TEST

@@ -231,7 +231,7 @@ void snippets_known(int arch, const char *const *text, int n, bool *ok)
     assemble(arch, text, n, NULL, ok);
 }
 
-void snippets_build(struct snippets *s, int arch, const char *const *text, int n)
+struct bare *snippets_build(struct snippets *s, int arch, const char *const *text, int n)
 {
     size_t size;
     char error[512] = "";
@@ -247,6 +247,7 @@ void snippets_build(struct snippets *s, int arch, const char *const *text, int n
             s->start[s->n++] = &s->prog.inst[k + 1];
     need(s->n == n, "as many s_endpgm as snippets");
     covered_mark(&s->prog);
+    return s->bare = bare_new(arch, &s->prog);
 }
 
 void snippets_free(struct snippets *s)
@@ -254,6 +255,7 @@ void snippets_free(struct snippets *s)
     emu_program_free(&s->prog);
     free(s->text);
     free(s->start);
+    free(s->bare);
 }
 
 void decode_error(int arch, const char *text, char *error, size_t error_size)

@@ -242,8 +242,7 @@ START_TEST(load_tr)
     const char *text[] = { "global_load_tr_b128 v[4:7], v[0:1], off offset:16",
                            "global_load_tr_b64 v[4:5], v[0:1], off offset:16" };
     struct snippets s;
-    snippets_build(&s, 6, text, 2);
-    struct bare *b = bare_new(6, &s.prog);
+    struct bare *b = snippets_build(&s, 6, text, 2);
     for (int k = 0; k < 2; k++)
         for (int repeat = 0; repeat < 40; repeat++) {
             int bytes = k ? 1 : 2, stride = 16 * bytes * (1 + repeat % 5);
@@ -270,7 +269,6 @@ START_TEST(load_tr)
                 }
         }
     ck_assert_int_eq(stray, 0);
-    free(b);
     snippets_free(&s);
 }
 END_TEST
