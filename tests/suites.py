@@ -46,7 +46,7 @@ LESS = {"emu_random": ["RFG_TEST_ARCH=gfx942"], "gemm_random": ["RFG_TEST_RANDOM
         "emu_elf": ["MALLOC_PERTURB_=0"]}  # meson's would fill the gigabytes that damaged files ask for
 
 # Run under ThreadSanitizer: tests, and cases of tests of which the rest would run the same threads again.
-THREADED = {"ladder", "cache", "db_killed", "snapshot", "pool", "cpu_gemm", "act", "emu_front"}
+THREADED = {"ladder", "first_calls", "cache", "db_killed", "snapshot", "pool", "cpu_gemm", "act", "emu_front"}
 THREADED_CASES = [("gemm", "many_threads_one_context"), ("norm", "right_shapes"), ("mha", "right_prefill"), ("mha", "right_decode"), ("faulty", "threads")]
 
 # Not run under AddressSanitizer, and why.
@@ -308,7 +308,7 @@ def tests(build="build", ziglang="", releases=RELEASES):
 # ---- what a changed file can break
 
 # Tests that are scripts or programs of other folders: meson.build has them. Of default ones, but those of the second list.
-SCRIPTS = ["verified", "model", "arrows", "arrows_self", "duplicates", "duplicates_self", "suites", "faults", "faults_run", "equivalents", "emu_gfx950_words",
+SCRIPTS = ["verified", "model", "arrows", "arrows_self", "links", "links_self", "duplicates", "duplicates_self", "suites", "faults", "faults_run", "equivalents", "mutant", "emu_gfx950_words",
            "emu_gfx11_words", "hip_page", "hook", "fleet_scripts", "install", "python", "example-cpu", "example-emu", "tune-rocm-7.1"] + ["fuzz-" + f for f in ("problem", "shapes", "loads", "rows_csv", "database", "cache_file", "pack", "elf", "dlpack")]
 SWEPT_SCRIPTS = ["python_torch", "ggml", "emu_triton", "tune-rocm-5.7", "tune-rocm-6.1", "tune-rocm-6.4", "tune-rocm-7.0"]
 
@@ -346,18 +346,19 @@ SEEN_BY = [
     ("emu/hip/*", ["emu_hip", "emu_launch", "emu_front", "emu_elf", "emu_checks", "emu_programs", "rocm*", "*-rocm-*", "device", "example-emu", "gemm-gfx*", "decoder-gfx942*"]),
     ("emu/code/*", ["emu_elf", "emu_start", "fuzz-elf", "emu_programs", "emu_hip", "emu_launch", "emu_front", "gemm-gfx*", "cache", "text"]),
     ("emu/*", ["emu_*", "rocm*", "xcd", "*-gfx*"]),
-    ("tuner/case*", ["harness", "special_data", "outputs", "oracles", "ranks", "gemm*", "mha*", "norm*", "quantize*", "tune", "bench"]),
-    ("tuner/fenced*", ["harness", "gemm*"]), ("tuner/oracle*", ["harness", "oracles", "format", "conversions", "gemm*", "quantize*"]),
-    ("tuner/output*", ["outputs", "harness", "gemm*"]), ("tuner/harness*", ["harness", "outputs", "gemm*", "tune", "bench"]),
-    ("tuner/timing*", ["timing", "tune", "bench", "report"]), ("tuner/replay*", ["harness", "timing", "bench", "tune"]),
-    ("tuner/calibrate*", ["calibrate", "programs"]), ("tuner/loads*", ["loads", "tune"]),
-    ("tuner/db*", ["rfg_db", "rfg_pack", "fleet*", "programs", "python"]), ("tuner/tune*", ["tune*", "online", "report", "fleet*", "loads", "overlap", "programs"]),
-    ("tuner/stamp*", ["tune*", "rfg_db", "fleet*"]), ("tuner/emu*", ["emu_programs", "programs"]), ("tuner/*", ["programs", "tune", "rfg_db", "rfg_pack", "bench"]),
+    ("tuner/harness/case*", ["harness", "special_data", "outputs", "oracles", "ranks", "gemm*", "mha*", "norm*", "quantize*", "tune", "bench"]),
+    ("tuner/harness/fenced*", ["harness", "gemm*"]), ("tuner/harness/oracle*", ["harness", "oracles", "format", "conversions", "gemm*", "quantize*"]),
+    ("tuner/harness/output*", ["outputs", "harness", "gemm*"]), ("tuner/harness/harness*", ["harness", "outputs", "gemm*", "tune", "bench"]),
+    ("tuner/harness/timing*", ["timing", "tune", "bench", "report"]), ("tuner/harness/replay*", ["harness", "timing", "bench", "tune"]),
+    ("tuner/harness/loads*", ["loads", "tune"]), ("tuner/harness/stamp*", ["tune*", "rfg_db", "fleet*"]), ("tuner/tune/calibrate*", ["calibrate", "programs"]),
+    ("tuner/db/*", ["rfg_db", "rfg_pack", "fleet*", "programs", "python"]),
+    ("tuner/tune/*", ["tune*", "online", "report", "fleet*", "loads", "overlap", "programs"]), ("tuner/tools/emu*", ["emu_programs", "programs"]),
+    ("tuner/*", ["programs", "tune", "rfg_db", "rfg_pack", "bench"]),
     ("bench/*", ["bench", "overlap"]), ("tuned_configs/*", ["rfg_db", "install", "verified", "fleet*"]),
     ("bindings/ggml/*", ["ggml"]), ("bindings/*", ["python", "python_torch"]),
     ("examples/decoder/*", ["decoder*"]), ("examples/*", ["example-*", "tune", "shapes"]),
     ("include/*", ["*"]), ("packaging/*", ["install"]), ("docs/*", ["verified", "duplicates"]), ("*.md", ["verified"]),
-    ("tests/fuzz/*", ["fuzz-*"]), ("tests/op_cases*", ["gemm*", "norm*", "act*"]), ("tests/mutants/*", []), ("tests/*.py", ["suites", "faults*"]),
+    ("tests/fuzz/*", ["fuzz-*"]), ("tests/op_cases*", ["gemm*", "norm*", "act*"]), ("tests/mutants/*", []), ("tests/*.py", ["suites", "faults*", "mutant"]),
     ("*", ["*"]),
 ]
 
@@ -396,8 +397,8 @@ def changed_files(base):
 
 
 def mutants_for(files):
-    import mutate
-    return [m.name for m in mutate.all_mutants() if set(m.files) & set(files)]
+    import mutant
+    return [m.name for m in mutant.all_mutants() if set(m.files) & set(files)]
 
 
 def changed(a):

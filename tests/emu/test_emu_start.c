@@ -7,7 +7,7 @@
 #include "base/util.h"
 #include "emu/run/front.h"
 #include "emu/run/slot.h"
-#include "tuner/harness.h"
+#include "tuner/harness/harness.h"
 #include "emu_compile.h"
 #include "tests/suite.h"
 

@@ -5,7 +5,7 @@
 #define RFG_TESTS_HARNESS_CASE_H
 
 #include "ops/cpu/pool.h"
-#include "tuner/harness.h"
+#include "tuner/harness/harness.h"
 #include "rfg/rfg.h"
 #include "tests/suite.h"
 

@@ -51,9 +51,9 @@ START_TEST(refusals)
     g.tx.dtype = (rfg_dtype)77;
     refused(bad, NULL, WORDS("x has dtype 77", "must be one of f32, f16, bf16, e4m3"));
     g.tw.dtype = RFG_F16;
-    refused(bad, NULL, WORDS("x is bf16, w f16: must be of one dtype"));
+    refused(bad, NULL, WORDS("dtype of w is f16: must be x's, bf16"));
     g.tw.dtype = RFG_E4M3;
-    refused(bad, NULL, WORDS("x is bf16, w e4m3: must be of one dtype"));
+    refused(bad, NULL, WORDS("dtype of w is e4m3: must be bf16, f16 or f32"));
     g.tb.dtype = RFG_F16;
     refused(bad, &g.tb, WORDS("bias is f16", "must be x's dtype, bf16, or f32"));
     g.tb.dtype = RFG_I8;
@@ -103,7 +103,7 @@ START_TEST(refusals)
     static const char *const ends[] = { "residual is f32, 4 x 8: must be as y, bf16, 4 x 8",
                                         "w 8 x 32: must be [M,N/2] (gated), [M,K], [N,K]",
                                         "act is 6: must be silu, gelu, gelu_tanh, relu, relu2 or swigluoai",
-                                        "gated, with a residual: must be one of them" };
+                                        "act=silu: has no residual" };
     for (int i = 0; i < 4; i++) {
         p = (rfg_gemm_params){ .size = sizeof(p), .residual = i == 0 ? &other : i == 3 ? &half : NULL, .gated = i > 0 };
         p.act = i == 2 ? (rfg_act)6 : RFG_ACT_SILU;
@@ -136,7 +136,7 @@ START_TEST(refusals_4_bits)
         { "no scales", "w_scale=none: must be f32, f16 or bf16, w is i4", RFG_BF16, RFG_I4, 0, 0, 0, 0, 0, 0 },
         { "f32 with mxfp4", "w_scale=f32: must be e8m0, w is e2m1", RFG_F16, RFG_E2M1, RFG_F32, 0, 8, 2, 0, 2 },
         { "e8m0 with i4", "w_scale=e8m0: must be f32, f16 or bf16", RFG_F16, RFG_I4, RFG_E8M0, 0, 8, 2, 0, 2 },
-        { "x of fp32", "x is f32, w i4: must be of one dtype", RFG_F32, RFG_I4, RFG_F16, 0, 8, 2, 0, 2 },
+        { "x of fp32", "dtype of w is i4: must be bf16, f16 or f32", RFG_F32, RFG_I4, RFG_F16, 0, 8, 2, 0, 2 },
         { "a small group", "w_group=16: must be a multiple of 32", RFG_BF16, RFG_I4, RFG_F16, 0, 8, 4, 0, 4 },
         { "too few rows", "w_scale is 7 x 2, rows 2 apart: must be [N,K/group]", RFG_BF16, RFG_I4, RFG_F16, 0, 7, 2, 0,
           2 },

@@ -10,7 +10,7 @@
 #include "dispatch/context_impl.h"
 #include "rfg/rfg.h"
 #include "tests/op_cases.h"
-#include "tuner/harness.h"
+#include "tuner/harness/harness.h"
 
 #define STACK (1 << 20)
 #define MOST  (64 << 10)
@@ -117,9 +117,9 @@ START_TEST(each_variant)
     ck_assert_msg(rfg_context_create(&j.ctx, &params) == RFG_OK, "%s", rfg_last_error());
     ck_assert_msg(rfg_case_create(j.ctx, &j.prob, &defaults, &j.c) == RFG_OK, "%s", rfg_last_error());
     int ran = 0;
-    for (int v = 0; v < j.prob.op->n_variants; v++) {
+    for (int v = 0; v < rfg_op_variants(j.prob.op)->n; v++) {
         char what[300];
-        j.var = j.prob.op->variants[v];
+        j.var = rfg_op_variants(j.prob.op)->list[v];
         if (!rfg_variant_each(j.var, rfg_context_info(j.ctx), &j.prob, keep, &j))
             continue;
         snprintf(what, sizeof(what), "%s: %s", problems[_i], j.var->name);

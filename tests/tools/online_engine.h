@@ -9,7 +9,7 @@
 #include "dispatch/db/db_internal.h"
 #include "rfg/rfg.h"
 #include "tune_case.h"
-#include "tuner/tune_pace.h"
+#include "tuner/tune/pace.h"
 
 struct engine {
     rfg_context *ctx;
