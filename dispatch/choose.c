@@ -373,7 +373,8 @@ static rfg_status nothing_serves(const struct walk *w)
         else if (rfg_variant_supports(rfg_op_variants(op)->list[i], &w->ctx->dev, w->prob, &why) && w->ctx->pack)
             without_pack = !rfg_refuse(&why, "its code is not in the pack");
         size_t at = strlen(reasons);
-        snprintf(reasons + at, sizeof(reasons) - at, "%s%s: %s", at ? "; " : "", rfg_op_variants(op)->list[i]->name, why.text);
+        snprintf(reasons + at, sizeof(reasons) - at, "%s%s: %s", at ? "; " : "", rfg_op_variants(op)->list[i]->name,
+                 why.text);
     }
     if (without_pack)
         return rfg_fail(RFG_ERROR_COMPILE,

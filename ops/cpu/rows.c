@@ -108,9 +108,8 @@ void rfg_cpu_rows_run(const struct rfg_device *dev, struct rfg_cpu_pool *pool, i
 
 bool rfg_cpu_supports(const struct rfg_device *dev, const struct rfg_cpu_rows *isa, struct rfg_reason *why)
 {
-    return rfg_cpu_only(dev, NULL, why) &&
-           (!isa->feature || dev->features & isa->feature ||
-            rfg_refuse(why, "needs %s, which this cpu does not have", isa->needs));
+    return rfg_cpu_only(dev, NULL, why) && (!isa->feature || dev->features & isa->feature ||
+                                            rfg_refuse(why, "needs %s, which this cpu does not have", isa->needs));
 }
 
 double rfg_cpu_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const struct rfg_cpu_rows *isa,

@@ -4,7 +4,7 @@
 
   * arrows between rooms point one way (docs/architecture.md);
   * folders include each other in no circle, files of a folder in at most MOST_FILE_CYCLES;
-  * no file has over MOST_LINES lines;
+  * no file has over MOST_LINES lines, lists of words apart;
   * conditionals on an architecture stand in ops/device/, outside of it at most MOST_CONDITIONALS;
   * files that comments name exist.
 
@@ -20,7 +20,7 @@ import tempfile
 from circles import circles
 
 ROOMS = "include base ops dispatch emu tuner bench tests examples bindings".split()
-MOST_LINES = 800
+MOST_LINES = 700
 MOST_FILE_CYCLES = 1
 MOST_CONDITIONALS = 4  # each says why it is there
 
@@ -162,7 +162,7 @@ class Tree:
     def check_sizes(self):
         for f in self.files:
             n = self.text[f].count("\n")
-            if n > MOST_LINES:
+            if n > MOST_LINES and not f.endswith("_words.def"):  # a list that a program wrote
                 self.say(f, n, "%d lines" % n, "a file has at most %d" % MOST_LINES)
 
     def check_conditionals(self):
@@ -217,7 +217,7 @@ def self_test():
         ("bench/bad.c", '#include "tuner/tune/tune.c"\n', "of the tuner's rooms only the own and"),
         ("examples/bad.c", '#include "base/log.h"\n', "examples/ includes only include/"),
         ("dispatch/context.c", '#include "dispatch/hip/hip.h"\n', None),
-        ("tuner/long.c", "\n" * (MOST_LINES + 1), "tuner/long.c:801: 801 lines"),
+        ("tuner/long.c", "\n" * (MOST_LINES + 1), "tuner/long.c:701: 701 lines"),
         ("ops/a/bad.h", "#if FOO \\\n && RFG_WAVE == 64\n#endif\n" * (MOST_CONDITIONALS + 1), "conditionals on an architecture"),
         ("ops/a/bad.c", "x = RFG_NVIDIA ? 1 : 2;\n" * (MOST_CONDITIONALS + 1), "conditionals on an architecture"),
         ("base/bad.c", 'int a; /* see\n * there.c. */\n', "base/bad.c:2: 'there.c': a file that a comment names exists"),
