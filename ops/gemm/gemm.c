@@ -198,8 +198,8 @@ static bool experts_valid(const struct rfg_problem *prob, struct rfg_reason *why
         return rfg_refuse(why, "limit=%" PRId64 ", gates=%s: must be left out without an act", v[GEMM_LIMIT],
                           RFG_GATES_NAMES[v[GEMM_GATES]]);
     if (gemm_halves(prob) && v[GEMM_PREPACKED])
-        return rfg_refuse(why, "gates=halves: must be interleaved, w is prepacked (rfg_pack_gate_up(..., "
-                               "RFG_GATES_INTERLEAVED), before rfg_gemm_prepack())");
+        return rfg_refuse(why, "gates=halves: must be interleaved, w is prepacked: by rfg_pack_gate_up(..., "
+                               "RFG_GATES_INTERLEAVED), before rfg_gemm_prepack()");
     if (v[GEMM_X_ROWS] && (!v[GEMM_TOP] || v[GEMM_X_ROWS] < gemm_x_rows(prob)))
         return rfg_refuse(why, "x_rows=%" PRId64 ", top=%" PRId64 ": must be 0 without top, else at least M / top",
                           v[GEMM_X_ROWS], v[GEMM_TOP]);

@@ -82,7 +82,7 @@ bool gemm_vendor_supports(const struct rfg_device *dev, enum rfg_platform platfo
                           dev->name);
     if (gemm_vendor_off())
         return rfg_refuse(why, "switched off by RFG_VENDOR=0");
-    if (!gemm_reads_plain(prob, why) || !gemm_takes_ends(prob, 0, why))
+    if (!gemm_reads_plain(prob, why) || !gemm_y_is_float(prob, why) || !gemm_takes_ends(prob, 0, why))
         return false;
     if (prob->v[GEMM_PREPACKED])
         return rfg_refuse(why, "packed=1: must be 0, it reads W by rows");
