@@ -15,6 +15,9 @@ struct call {
     const struct rfg_op *op;
     const rfg_tensor *y, *residual_out, *x, *residual, *weight;
     rfg_norm_params p;
+    struct rfg_operand ox, in, out, ow, ob; /* in, out: the residuals. t NULL: it isn't there */
+    struct rfg_outputs o;
+    struct rfg_problem prob;
 };
 RFG_PARAMS_END(rfg_norm_params, bias);
 
@@ -76,103 +79,133 @@ static int64_t stride_key(const struct rfg_operand *o, int64_t heads)
     return ld == heads * o->cols ? 0 : ld;
 }
 
-static rfg_status run(rfg_context *ctx, struct call *c, const rfg_norm_params *params, rfg_stream stream)
+static rfg_status check_params(struct call *c, const rfg_norm_params *params)
 {
-    struct rfg_operand ox, or = { 0 }, oo = { 0 }, ow = { 0 }, ob = { 0 };
-    struct rfg_outputs o;
-    struct rfg_problem prob = { .op = c->op };
-    rfg_status st;
-    bool adds = norm_adds(&prob);
-    if (!ctx)
-        return BAD("%s: ctx is NULL: must be a context", c->fn);
-    c->p = (rfg_norm_params)RFG_NORM_PARAMS_INIT;
-    if ((st = RFG_TAKE_PARAMS(c->fn, rfg_norm_params, &c->p, params)))
+    rfg_norm_params *p = &c->p;
+    *p = (rfg_norm_params)RFG_NORM_PARAMS_INIT;
+    rfg_status st = RFG_TAKE_PARAMS(c->fn, rfg_norm_params, p, params);
+    if (st != RFG_OK)
         return st;
-    if ((st = rfg_check_float_operand(&ox, c->fn, "x", c->x, 1, 3)))
-        return st;
-    if (ox.cols > NORM_MAX_N)
-        return BAD("%s: x has %" PRId64 " columns: must be at most %d", c->fn, ox.cols, NORM_MAX_N);
-    if (!isfinite(c->p.eps) || (c->p.eps != 0 && c->p.eps < FLT_MIN)) /* GPUs' reciprocal roots take less for 0 */
-        return BAD("%s: eps is %g: must be finite and at least 2^-126, or 0: %g", c->fn, (double)c->p.eps,
+    if (!isfinite(p->eps) || (p->eps != 0 && p->eps < FLT_MIN)) /* GPUs' reciprocal roots take less for 0 */
+        return BAD("%s: eps is %g: must be finite and at least 2^-126, or 0: %g", c->fn, (double)p->eps,
                    (double)NORM_DEFAULT_EPS);
-    c->p.eps = c->p.eps > 0 ? c->p.eps : NORM_DEFAULT_EPS;
-    if (c->p.one_plus_weight && !c->weight)
-        return BAD("%s: one_plus_weight is %d: must be 0, weight is NULL", c->fn, c->p.one_plus_weight);
-    if (c->p.bias && !norm_is_layer(&prob))
+    p->eps = p->eps > 0 ? p->eps : NORM_DEFAULT_EPS;
+    if (p->one_plus_weight && !c->weight)
+        return BAD("%s: one_plus_weight is %d: must be 0, weight is NULL", c->fn, p->one_plus_weight);
+    if (p->bias && !norm_is_layer(&c->prob))
         return BAD("%s: bias is given: must be NULL, only layernorms have one", c->fn);
-    if ((adds && ((st = check_residual(& or, c, "residual", c->residual, &ox)) ||
-                  (st = check_residual(&oo, c, "residual_out", c->residual_out, &ox)))) ||
-        (c->weight && (st = check_vector(&ow, c, "weight", c->weight, ox.cols))) ||
-        (c->p.bias && (st = check_vector(&ob, c, "bias", c->p.bias, ox.cols))) ||
-        (st = rfg_check_outputs(&o, c->fn, c->y, c->p.quant, &ox, ox.cols)))
-        return st;
-    if (ox.rows == 0 || ox.cols == 0)
-        return RFG_OK;
-    /* Outputs against inputs, then against each other. */
-    if ((st = rfg_check_outputs_apart(&o, c->fn, &ox, true)) ||
-        (adds &&
-         ((st = rfg_check_outputs_apart(&o, c->fn, & or, false)) ||
-          (st = rfg_check_outputs_apart(&o, c->fn, &oo, false)) || (st = rfg_check_overlap(c->fn, &oo, &ox, false)) ||
-          (st = rfg_check_overlap(c->fn, &oo, & or, true)) ||
-          (c->weight && (st = rfg_check_overlap(c->fn, &oo, &ow, false))) ||
-          (c->p.bias && (st = rfg_check_overlap(c->fn, &oo, &ob, false))))) ||
-        (c->weight && (st = rfg_check_outputs_apart(&o, c->fn, &ow, false))) ||
-        (c->p.bias && (st = rfg_check_outputs_apart(&o, c->fn, &ob, false))) ||
-        (st = rfg_check_outputs_distinct(&o, c->fn)))
-        return st;
+    return RFG_OK;
+}
 
-    int64_t heads = 1;
-    const struct rfg_operand *all[] = { &ox, & or, &oo, &o.y, &o.q };
+static rfg_status check_tensors(struct call *c)
+{
+    rfg_status st;
+    if ((st = rfg_check_float_operand(&c->ox, c->fn, "x", c->x, 1, 3)))
+        return st;
+    if (c->ox.cols > NORM_MAX_N)
+        return BAD("%s: x has %" PRId64 " columns: must be at most %d", c->fn, c->ox.cols, NORM_MAX_N);
+    if (norm_adds(&c->prob) && ((st = check_residual(&c->in, c, "residual", c->residual, &c->ox)) ||
+                                (st = check_residual(&c->out, c, "residual_out", c->residual_out, &c->ox))))
+        return st;
+    if ((c->weight && (st = check_vector(&c->ow, c, "weight", c->weight, c->ox.cols))) ||
+        (c->p.bias && (st = check_vector(&c->ob, c, "bias", c->p.bias, c->ox.cols))))
+        return st;
+    return rfg_check_outputs(&c->o, c->fn, c->y, c->p.quant, &c->ox, c->ox.cols);
+}
+
+/* Outputs against inputs, then against each other. */
+static rfg_status check_apart(const struct call *c)
+{
+    const struct rfg_operand *in[] = { &c->ox, &c->in, &c->ow, &c->ob };
+    rfg_status st;
+    for (int i = 0; i < 4; i++)
+        if (in[i]->t && ((st = rfg_check_outputs_apart(&c->o, c->fn, in[i], in[i] == &c->ox)) ||
+                         (c->out.t && (st = rfg_check_overlap(c->fn, &c->out, in[i], in[i] == &c->in)))))
+            return st;
+    if (c->out.t && (st = rfg_check_outputs_apart(&c->o, c->fn, &c->out, false)))
+        return st;
+    return rfg_check_outputs_distinct(&c->o, c->fn);
+}
+
+/* H of tensors that don't fold into two dimensions, whose strides must do for all. */
+static rfg_status check_heads(const struct call *c, int64_t *heads)
+{
+    const struct rfg_operand *all[] = { &c->ox, &c->in, &c->out, &c->o.y, &c->o.q };
+    *heads = 1;
     for (int i = 0; i < 5; i++)
         if (all[i]->t && all[i]->inner > 1)
-            heads = all[i]->inner;
+            *heads = all[i]->inner;
     for (int i = 0; i < 5; i++)
-        if (all[i]->t && stride_key(all[i], heads) > RFG_MAX_STRIDE)
+        if (all[i]->t && stride_key(all[i], *heads) > RFG_MAX_STRIDE)
             return BAD("%s: %s has %" PRId64 " rows in each first dimension, %" PRId64
                        " apart: must be at most %d elements in all",
-                       c->fn, all[i]->name, heads, all[i]->ld, RFG_MAX_STRIDE);
-    prob.dtype[0] = (uint8_t)c->x->dtype;
-    prob.dtype[1] = (uint8_t)(o.quantised ? o.quant.q->dtype : c->x->dtype);
-    prob.v[NORM_M] = ox.rows;
-    prob.v[NORM_N] = ox.cols;
-    prob.v[NORM_WEIGHT] = !c->weight ? NORM_WEIGHT_NONE : c->p.one_plus_weight ? NORM_WEIGHT_1W : NORM_WEIGHT_W;
-    prob.v[NORM_BIAS] = c->p.bias != NULL;
-    prob.v[NORM_RESIDUAL] = adds && c->residual->dtype != c->x->dtype;
-    prob.v[NORM_WTYPE] =
-        (c->weight && c->weight->dtype != c->x->dtype) || (c->p.bias && c->p.bias->dtype != c->x->dtype);
-    prob.v[NORM_SCALE] = o.quantised ? o.quant.kind : 0;
-    prob.v[NORM_ROUNDING] = o.quant.rounding;
-    prob.v[NORM_PLAIN] = o.quantised && c->y;
-    prob.v[NORM_HEADS] = heads;
-    prob.v[NORM_LDX] = stride_key(&ox, heads);
-    prob.v[NORM_LDR] = !adds ? 0 : stride_key(& or, heads) ? stride_key(& or, heads) : stride_key(&oo, heads);
-    prob.v[NORM_LDY] = stride_key(o.plain ? &o.y : &o.q, heads);
-    prob.v[NORM_SCALE_COLUMNS] = o.scale_columns;
-    prob.v[NORM_INPLACE] = (o.plain && o.y.begin == ox.begin) | (adds && oo.begin == or.begin) << 1;
-    prob.v[NORM_ALIGN] = rfg_alignment(ox.bits | or.bits | ow.bits | ob.bits);
-    prob.v[NORM_ALIGN_Y] = rfg_alignment(o.y.bits | o.q.bits | oo.bits);
+                       c->fn, all[i]->name, *heads, all[i]->ld, RFG_MAX_STRIDE);
+    return RFG_OK;
+}
 
-    struct norm_args a = { .x = rows_of(&ox, heads),
+static void problem_of(struct call *c, int64_t heads)
+{
+    const struct rfg_outputs *o = &c->o;
+    struct rfg_problem *prob = &c->prob;
+    rfg_dtype x = c->x->dtype;
+    int64_t *v = prob->v, ldr = c->in.t ? stride_key(&c->in, heads) : 0;
+    prob->dtype[0] = (uint8_t)x;
+    prob->dtype[1] = (uint8_t)(o->quantised ? o->quant.q->dtype : x);
+    v[NORM_M] = c->ox.rows;
+    v[NORM_N] = c->ox.cols;
+    v[NORM_WEIGHT] = !c->weight ? NORM_WEIGHT_NONE : c->p.one_plus_weight ? NORM_WEIGHT_1W : NORM_WEIGHT_W;
+    v[NORM_BIAS] = c->p.bias != NULL;
+    v[NORM_RESIDUAL] = c->in.t && c->residual->dtype != x;
+    v[NORM_WTYPE] = (c->weight && c->weight->dtype != x) || (c->p.bias && c->p.bias->dtype != x);
+    v[NORM_SCALE] = o->quantised ? o->quant.kind : 0;
+    v[NORM_ROUNDING] = o->quant.rounding;
+    v[NORM_PLAIN] = o->quantised && c->y;
+    v[NORM_HEADS] = heads;
+    v[NORM_LDX] = stride_key(&c->ox, heads);
+    v[NORM_LDR] = ldr || !c->out.t ? ldr : stride_key(&c->out, heads);
+    v[NORM_LDY] = stride_key(o->plain ? &o->y : &o->q, heads);
+    v[NORM_SCALE_COLUMNS] = o->scale_columns;
+    v[NORM_INPLACE] = (o->plain && o->y.begin == c->ox.begin) | (c->out.t && c->out.begin == c->in.begin) << 1;
+    v[NORM_ALIGN] = rfg_alignment(c->ox.bits | c->in.bits | c->ow.bits | c->ob.bits);
+    v[NORM_ALIGN_Y] = rfg_alignment(o->y.bits | o->q.bits | c->out.bits);
+}
+
+static rfg_status run(rfg_context *ctx, struct call *c, const rfg_norm_params *params, rfg_stream stream)
+{
+    int64_t heads;
+    rfg_status st;
+    c->prob.op = c->op;
+    if (!ctx)
+        return BAD("%s: ctx is NULL: must be a context", c->fn);
+    if ((st = check_params(c, params)) || (st = check_tensors(c)))
+        return st;
+    if (c->ox.rows == 0 || c->ox.cols == 0)
+        return RFG_OK;
+    if ((st = check_apart(c)) || (st = check_heads(c, &heads)))
+        return st;
+    problem_of(c, heads);
+    const struct rfg_outputs *o = &c->o;
+    struct norm_args a = { .x = rows_of(&c->ox, heads),
                            .weight = c->weight ? c->weight->data : NULL,
                            .bias = c->p.bias ? c->p.bias->data : NULL,
-                           .scale = o.quantised ? o.quant.scale->data : NULL,
-                           .scale_row = o.scale_row,
-                           .scale_col = o.scale_col,
-                           .m = (int)ox.rows,
-                           .n = (int)ox.cols,
+                           .scale = o->quantised ? o->quant.scale->data : NULL,
+                           .scale_row = o->scale_row,
+                           .scale_col = o->scale_col,
+                           .m = (int)c->ox.rows,
+                           .n = (int)c->ox.cols,
                            .heads = (int)heads,
                            .eps = c->p.eps,
-                           .inverse_n = 1.0f / (float)ox.cols };
-    if (adds) {
-        a.residual = rows_of(& or, heads);
-        a.residual_out = rows_of(&oo, heads);
+                           .inverse_n = 1.0f / (float)c->ox.cols };
+    if (c->out.t) {
+        a.residual = rows_of(&c->in, heads);
+        a.residual_out = rows_of(&c->out, heads);
     }
-    if (o.plain)
-        a.y = rows_of(&o.y, heads);
-    if (o.quantised)
-        a.q = rows_of(&o.q, heads);
+    if (o->plain)
+        a.y = rows_of(&o->y, heads);
+    if (o->quantised)
+        a.q = rows_of(&o->q, heads);
     norm_fill_packed(&a);
-    return rfg_dispatch(ctx, &prob, &a, stream);
+    return rfg_dispatch(ctx, &c->prob, &a, stream);
 }
 
 rfg_status rfg_op_rmsnorm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x, const rfg_tensor *weight,
@@ -186,7 +219,13 @@ rfg_status rfg_op_add_rmsnorm(rfg_context *ctx, const rfg_tensor *y, const rfg_t
                               const rfg_tensor *x, const rfg_tensor *residual, const rfg_tensor *weight,
                               const rfg_norm_params *params, rfg_stream stream)
 {
-    struct call c = { "rfg_op_add_rmsnorm", &rfg_op_add_rmsnorm_desc, y, residual_out, x, residual, weight, { 0 } };
+    struct call c = { .fn = "rfg_op_add_rmsnorm",
+                      .op = &rfg_op_add_rmsnorm_desc,
+                      .y = y,
+                      .residual_out = residual_out,
+                      .x = x,
+                      .residual = residual,
+                      .weight = weight };
     return run(ctx, &c, params, stream);
 }
 
@@ -201,6 +240,12 @@ rfg_status rfg_op_add_layernorm(rfg_context *ctx, const rfg_tensor *y, const rfg
                                 const rfg_tensor *x, const rfg_tensor *residual, const rfg_tensor *weight,
                                 const rfg_norm_params *params, rfg_stream stream)
 {
-    struct call c = { "rfg_op_add_layernorm", &rfg_op_add_layernorm_desc, y, residual_out, x, residual, weight, { 0 } };
+    struct call c = { .fn = "rfg_op_add_layernorm",
+                      .op = &rfg_op_add_layernorm_desc,
+                      .y = y,
+                      .residual_out = residual_out,
+                      .x = x,
+                      .residual = residual,
+                      .weight = weight };
     return run(ctx, &c, params, stream);
 }
