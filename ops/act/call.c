@@ -11,6 +11,25 @@
 
 RFG_PARAMS_END(rfg_act_params, quant);
 
+static rfg_status check_params(const char *fn, const rfg_act_params *p, bool mul)
+{
+    if ((unsigned)p->act > RFG_ACT_NONE)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: act is %d: must be an rfg_act, from 0 to %d", fn, (int)p->act,
+                        (int)RFG_ACT_NONE);
+    if ((unsigned)p->gates > RFG_GATES_INTERLEAVED)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: gates is %d: " RFG_GATES_RULE, fn, (int)p->gates);
+    if (!mul && (p->act == RFG_ACT_SWIGLUOAI || p->gates))
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: %s: only rfg_op_act_and_mul has it", fn,
+                        p->gates ? "gates is RFG_GATES_INTERLEAVED" : "act is RFG_ACT_SWIGLUOAI");
+    if (!isfinite(p->alpha) || !isfinite(p->limit) || p->limit < 0)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: alpha is %g, limit %g: must be finite, limit 0 or above", fn,
+                        (double)p->alpha, (double)p->limit);
+    if (p->act != RFG_ACT_SWIGLUOAI && (p->alpha != 0 || p->limit != 0))
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: alpha is %g, limit %g: must be 0, act is not swigluoai", fn,
+                        (double)p->alpha, (double)p->limit);
+    return RFG_OK;
+}
+
 static rfg_status run(const char *fn, const struct rfg_op *op, rfg_context *ctx, const rfg_tensor *y,
                       const rfg_tensor *x, const rfg_act_params *given, rfg_stream stream)
 {
@@ -33,20 +52,8 @@ static rfg_status run(const char *fn, const struct rfg_op *op, rfg_context *ctx,
     if (mul && ox.cols % 2)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: x has %" PRId64 " columns: must be 2N, an even number", fn,
                         ox.cols);
-    if ((unsigned)params.act > RFG_ACT_NONE)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: act is %d: must be an rfg_act, from 0 to %d", fn,
-                        (int)params.act, (int)RFG_ACT_NONE);
-    if ((unsigned)params.gates > RFG_GATES_INTERLEAVED)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: gates is %d: " RFG_GATES_RULE, fn, (int)params.gates);
-    if (!mul && (params.act == RFG_ACT_SWIGLUOAI || params.gates))
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: %s: only rfg_op_act_and_mul has it", fn,
-                        params.gates ? "gates is RFG_GATES_INTERLEAVED" : "act is RFG_ACT_SWIGLUOAI");
-    if (!isfinite(params.alpha) || !isfinite(params.limit) || params.limit < 0)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: alpha is %g, limit %g: must be finite, limit 0 or above", fn,
-                        (double)params.alpha, (double)params.limit);
-    if (params.act != RFG_ACT_SWIGLUOAI && (params.alpha != 0 || params.limit != 0))
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: alpha is %g, limit %g: must be 0, act is not swigluoai", fn,
-                        (double)params.alpha, (double)params.limit);
+    if ((st = check_params(fn, &params, mul)))
+        return st;
     int64_t n = mul ? ox.cols / 2 : ox.cols;
     if (n > RFG_MAX_SIZE / 2)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: x has %" PRId64 " columns: must be at most %d", fn, ox.cols,
