@@ -321,9 +321,12 @@ static int bench(int argc, char **argv)
     for (size_t i = 0; i < o.shapes.n; i++)
         needed[context_of(&o, &o.shapes.v[i].problem)] = true;
     for (int i = 0; i < CONTEXTS; i++) {
-        rfg_context_params params = {
-            .device = o.device, .user_db = o.db, .no_misses = 1, .launch_overlap = i & 1, .batch_invariant = i & 2
-        };
+        rfg_context_params params = { .size = sizeof(params),
+                                      .device = o.device,
+                                      .user_db = o.db,
+                                      .misses = -1,
+                                      .launch_overlap = i & 1,
+                                      .batch_invariant = i & 2 };
         if (!needed[i])
             continue;
         if (rfg_context_create(&ctx[i], &params) != RFG_OK) {

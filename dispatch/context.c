@@ -7,6 +7,9 @@
 
 #include "context_impl.h"
 #include "base/util.h"
+#include "ops/params.h"
+
+RFG_PARAMS_END(rfg_context_params, batch_invariant);
 
 /* A parameter, else an environment variable, else NULL. */
 static const char *setting(const char *param, const char *env)
@@ -108,6 +111,8 @@ static rfg_status create(rfg_context **out, const rfg_context_params *p, const c
     if (p->threads < 0 || p->threads > RFG_MAX_THREADS)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_context_create: threads is %d: must be from 0 to %d",
                         p->threads, RFG_MAX_THREADS);
+    if (p->misses < -1 || p->misses > 1)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_context_create: misses is %d: must be -1, 0 or 1", p->misses);
     rfg_context *ctx = calloc(1, sizeof(*ctx));
     if (!ctx)
         return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "rfg_context_create: no memory for a context");
@@ -123,13 +128,13 @@ static rfg_status create(rfg_context **out, const rfg_context_params *p, const c
     pthread_mutex_init(&ctx->scratch_lock, NULL);
 
     const char *variants = setting(p->variants, "RFG_VARIANTS");
-    bool overlap = p->launch_overlap != 0, invariant = p->batch_invariant != 0, vendor = true;
+    bool overlap = p->launch_overlap != 0, invariant = p->batch_invariant != 0, vendor = true, misses = p->misses > 0;
     int tune_ms;
     rfg_status st;
     if ((st = check_variants(p, variants)) || (!overlap && (st = read_switch("RFG_LAUNCH_OVERLAP", &overlap))) ||
         (!invariant && (st = read_switch("RFG_BATCH_INVARIANT", &invariant))) ||
-        (st = read_switch("RFG_VENDOR", &vendor)) || (st = rfg_check_disabled()) ||
-        (st = rfg_online_read(p->tune, &tune_ms)) ||
+        (!p->misses && (st = read_switch("RFG_MISSES", &misses))) || (st = read_switch("RFG_VENDOR", &vendor)) ||
+        (st = rfg_check_disabled()) || (st = rfg_online_read(p->tune, &tune_ms)) ||
         (st = open(ctx, setting(p->device, "RFG_DEVICE"), threads_wanted(p))) || (st = check_sources(ctx))) {
         rfg_context_destroy(&ctx);
         return st;
@@ -144,7 +149,8 @@ static rfg_status create(rfg_context **out, const rfg_context_params *p, const c
     ctx->invariant = invariant;
     ctx->uncalibrated = ctx->dev;
     ctx->variants = variants ? strdup(variants) : NULL;
-    ctx->save_misses = !p->no_misses && ctx->user_db && *ctx->user_db;
+    bool online = tune_ms && p->misses >= 0 && !(pack && *pack);
+    ctx->save_misses = (misses || online) && ctx->user_db && *ctx->user_db;
     if (!pack || !*pack) {
         open_databases(ctx, p);
     } else if ((st = open_pack(ctx, pack))) {
@@ -169,11 +175,12 @@ static rfg_status create(rfg_context **out, const rfg_context_params *p, const c
 
 rfg_status rfg_context_create(rfg_context **out, const rfg_context_params *params)
 {
-    static const rfg_context_params defaults;
+    rfg_context_params p = RFG_CONTEXT_PARAMS_INIT;
     if (!out)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_context_create: ctx is NULL: must point to a context pointer");
     *out = NULL;
-    return create(out, params ? params : &defaults, NULL, rfg_open_device);
+    rfg_status st = RFG_TAKE_PARAMS("rfg_context_create", rfg_context_params, &p, params);
+    return st ? st : create(out, &p, NULL, rfg_open_device);
 }
 
 rfg_status rfg_context_imagine(rfg_context **out, const rfg_context_params *params, const char *product)

@@ -5,6 +5,9 @@
 
 #include "base/util.h"
 #include "context_impl.h"
+#include "ops/params.h"
+
+RFG_PARAMS_END(rfg_stats, tuned);
 
 #define SAVE_EVERY  5.0   /* seconds between attempts to write the misses down, */
 #define SAVE_SELDOM 300.0 /* and after many that failed */
@@ -43,20 +46,9 @@ bool rfg_misses_note(rfg_context *ctx)
     return !ctx->misses_failed;
 }
 
-void rfg_context_stats(rfg_context *ctx, rfg_stats *stats)
+static void count(rfg_context *ctx, rfg_stats *stats)
 {
     struct rfg_cache_stats cache;
-    if (stats)
-        memset(stats, 0, sizeof(*stats));
-    if (!ctx || !stats) {
-        (void)rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_context_stats: %s is NULL: must be %s", ctx ? "stats" : "ctx",
-                       ctx ? "where they go" : "a context");
-        return;
-    }
-    if (rfg_context_forked(ctx)) {
-        (void)rfg_fork_refuse(ctx);
-        return;
-    }
     pthread_mutex_lock(&ctx->lock);
     rfg_cache_get_stats(ctx->cache, &cache); /* under the lock, which fork() waits for */
     stats->compiles = cache.compiles;
@@ -72,4 +64,18 @@ void rfg_context_stats(rfg_context *ctx, rfg_stats *stats)
     }
     stats->tuned = ctx->tuned;
     pthread_mutex_unlock(&ctx->lock);
+}
+
+void rfg_context_stats(rfg_context *ctx, rfg_stats *stats)
+{
+    rfg_stats own = RFG_STATS_INIT;
+    if (ctx && stats && !rfg_context_forked(ctx))
+        count(ctx, &own);
+    if (stats && RFG_GIVE_STRUCT("rfg_context_stats", "stats", rfg_stats, stats, &own))
+        return;
+    if (!ctx || !stats)
+        (void)rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_context_stats: %s is NULL: must be %s", ctx ? "stats" : "ctx",
+                       ctx ? "where they go" : "a context");
+    else if (rfg_context_forked(ctx))
+        (void)rfg_fork_refuse(ctx);
 }

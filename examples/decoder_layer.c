@@ -439,7 +439,7 @@ int main(int argc, char **argv)
 {
     int right = 1;
     rfg_set_log_callback(say, NULL, 0);
-    rfg_context_params params = { .device = argc > 1 ? argv[1] : NULL };
+    rfg_context_params params = { .size = sizeof(params), .device = argc > 1 ? argv[1] : NULL };
     CHECK(rfg_context_create(&ctx, &params));
     CHECK(rfg_stream_create(ctx, &stream));
     void *workspace = alloc_device(rfg_workspace_size(ctx));

@@ -16,7 +16,7 @@ int main(void)
     float bias[N] = { 0.5f, 0.25f, 0 }, y[M * N];
 
     rfg_context *ctx;
-    rfg_context_params params = { .device = "cpu" };
+    rfg_context_params params = { .size = sizeof(params), .device = "cpu" };
     if (rfg_context_create(&ctx, &params) != RFG_OK) {
         fprintf(stderr, "rfg_context_create: %s\n", rfg_last_error());
         return 1;

@@ -59,7 +59,7 @@ static rfg_status check_scale(struct rfg_outputs *o, const char *fn, const rfg_t
     return RFG_OK;
 }
 
-RFG_PARAMS_END(rfg_quant, rounding);
+RFG_PARAMS_END(rfg_quant, scale);
 
 /* What a kind of scales asks of the codes and the rounding. */
 static bool kind_valid(int64_t kind, int64_t rounding, int codes, int64_t cols, struct rfg_reason *why)
@@ -104,7 +104,7 @@ rfg_status rfg_check_outputs(struct rfg_outputs *o, const char *fn, const rfg_te
         return BAD("%s: quant's kind is %d: must be RFG_SCALE_STATIC, _TOKEN, _GROUP or _MX", fn, (int)quant->kind);
     if ((st = check_output(&o->q, fn, "q", quant->q, like, cols)) != RFG_OK)
         return st;
-    if (!kind_valid(quant->kind, quant->rounding, quant->q->dtype, cols, &why))
+    if (!kind_valid(quant->kind, (int)quant->rounding, quant->q->dtype, cols, &why))
         return BAD("%s: %s", fn, why.text);
     return check_scale(o, fn, quant->scale, quant->kind, like->rows, cols);
 }

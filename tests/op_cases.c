@@ -143,7 +143,7 @@ rfg_context *op_context_of_rows(const char *device, const char *db)
 {
     rfg_context *ctx;
     const char *cache = getenv("RFG_TEST_CACHE"); /* all suites share it, from one run to the next */
-    rfg_context_params p = { .device = device, .user_db = db, .system_db = "", .cache_dir = cache, .no_misses = 1 };
+    rfg_context_params p = { .size = sizeof(p), .device = device, .user_db = db, .system_db = "", .cache_dir = cache };
     ck_assert_msg(rfg_context_create(&ctx, &p) == RFG_OK, "%s: %s", device, rfg_last_error());
     return ctx;
 }

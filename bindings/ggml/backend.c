@@ -28,7 +28,8 @@ static void say(const char *what)
 
 static rfg_status open_context(rfg_context **ctx, int threads)
 {
-    return rfg_context_create(ctx, &(rfg_context_params){ .device = "cpu", .threads = threads });
+    return rfg_context_create(
+        ctx, &(rfg_context_params){ .size = sizeof(rfg_context_params), .device = "cpu", .threads = threads });
 }
 
 static const char *backend_name(ggml_backend_t backend)

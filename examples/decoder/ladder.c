@@ -276,7 +276,8 @@ static bool run_rung(struct state *s, int rung)
 {
     const struct rung *r = &rungs[rung];
     rfg_context *ctx;
-    CHECK(rfg_context_create(&ctx, &(rfg_context_params){ .device = rfg_context_device(s->ctx),
+    CHECK(rfg_context_create(&ctx, &(rfg_context_params){ .size = sizeof(rfg_context_params),
+                                                          .device = rfg_context_device(s->ctx),
                                                           .variants = r->variants,
                                                           .launch_overlap = r->overlap }));
     struct engine_params p = s->base->p;

@@ -155,7 +155,7 @@ int main(int argc, char **argv)
         die("there is no --prompt and no --ids");
     struct weights *w = o.random ? weights_random(o.sampling.seed) : weights_open(o.model);
     rfg_context *ctx;
-    CHECK(rfg_context_create(&ctx, &(rfg_context_params){ .device = o.device }));
+    CHECK(rfg_context_create(&ctx, &(rfg_context_params){ .size = sizeof(rfg_context_params), .device = o.device }));
     struct model *m = model_create(ctx, &c, w, context);
     weights_close(w);
     if (c.no_attention)

@@ -166,8 +166,9 @@ typedef struct rfg_context rfg_context;
  * stream; for the former pass a stream of the thread's own. */
 typedef void *rfg_stream;
 
-/* All fields may be zero: rfg_context_params p = {0} asks for the defaults. Strings are copied. */
+/* A struct that grows as operators' params do: see above. All members but size may be zero. Strings are copied. */
 typedef struct rfg_context_params {
+    size_t size; /* sizeof(rfg_context_params) */
     /* "cpu", "amd:0", "nvidia:0", "emu:gfx942:304". NULL: $RFG_DEVICE, else the first AMD device, else the first
      * NVIDIA device, else "cpu". */
     const char *device;
@@ -178,58 +179,69 @@ typedef struct rfg_context_params {
     /* The code-object cache. NULL: $RFG_CACHE_DIR, else $XDG_CACHE_HOME/rfg. "": memory only. */
     const char *cache_dir;
     /* Threads that CPU variants use, the caller's included; at most 1024. 0: $RFG_THREADS, else the online cores. */
-    int threads;
-    /* Nonzero: do not count calls that missed the tuned database. */
-    int no_misses;
-    /* If not NULL: of each operator of which this comma-separated list ($RFG_VARIANTS if NULL) names variants, those
-     * alone are considered, e.g. "gemm_portable"; other operators are as ever. For bisecting a wrong result. */
+    int32_t threads;
+    /* 1: calls without a tuned row are written to user_db, for rfg-tune --from-misses. 0: if $RFG_MISSES is 1, or with
+     * tune "online", which needs them. -1: never. rfg_stats counts them in any case. */
+    int32_t misses;
+    /* A comma-separated list of variants, e.g. "gemm_portable". NULL: $RFG_VARIANTS. An operator of which the list
+     * names variants uses only those; the other operators are as ever. For bisecting a wrong result. */
     const char *variants;
-    /* Nonzero ($RFG_LAUNCH_OVERLAP, 0 or 1, if 0): a kernel's launch may begin before the kernel before it in the
-     * stream has ended (NVIDIA's programmatic dependent launch, from sm_90 on; ignored elsewhere). It still waits for
-     * that end before it reads or writes anything that a kernel may write, except: the weights (w of rfg_op_gemm(),
-     * weight and bias of norms, q_norm and k_norm of rfg_op_rope_append()) may be fetched at once. The caller promises
-     * that nothing in the stream writes them, other than work which had ended before the stream's first overlapped
-     * call. What was tuned for it (rfg-tune
-     * --overlap) is preferred, and launched without where that is faster; other tuned rows serve where there is none.
-     */
-    int launch_overlap;
-    /* A file of rfg-db pack ($RFG_PACK if NULL, "": none). Nothing is compiled then, and neither the tuned databases
-     * (but that misses are written to user_db) nor the code cache is read: the pack's rows and code objects are all
-     * there is. A problem that it was not made for takes what of it fits best, by the same rules as ever; if nothing
-     * does, its call is COMPILE, with the problem in the message. Host variants and vendors' libraries need no code.
-     */
+    /* A file of rfg-db pack. NULL: $RFG_PACK. "": none.
+     *
+     * With a pack nothing is compiled, and neither the tuned databases nor the code cache is read: the pack's rows and
+     * code objects are all there is. (Misses still go to user_db.) A problem that the pack was not made for takes what
+     * fits best of it, by the same rules as ever. If nothing fits, the call is COMPILE, with the problem in the
+     * message. Host variants and vendors' libraries need no code. */
     const char *pack;
-    /* "online" ($RFG_TUNE if NULL; "" or "off": no): problems without a tuned row are tuned while the program goes on.
-     * A call that missed starts, in the background, the rfg-tune that lies beside the library or in its prefix, one for
-     * a user_db, which takes at most $RFG_TUNE_BUDGET_MS (500) of each minute of the device's time, verifies as ever
-     * and writes its rows, provisional ones, to user_db; a later call of the problem, outside of captures, takes them
-     * up: it loads the new kernel as a first call does. Graphs stay as they were captured. What goes wrong with it is a
-     * line of the log, never an error of a call. Not with a pack, no_misses or without a user_db. The tuner ends with
-     * the context or the process. docs/engine.md has more. */
+    /* "online": problems without a tuned row are tuned while the program goes on. NULL: $RFG_TUNE. "" or "off": no.
+     *
+     * A call that missed starts rfg-tune in the background: the one beside the library or in its prefix, one process
+     * for each user_db. It uses the device for at most $RFG_TUNE_BUDGET_MS (500) of each minute. It verifies as ever,
+     * and writes provisional rows to user_db. A later call of the problem, outside of captures, takes the row up: it
+     * loads the new kernel as a first call does. Captured graphs stay as they were. What goes wrong with the tuner is a
+     * line of the log, never an error of a call. The tuner ends with the context or the process. It doesn't start with
+     * a pack, with misses -1, or without a user_db. docs/engine.md has more. */
     const char *tune;
-    /* Nonzero ($RFG_BATCH_INVARIANT, 0 or 1, if 0): the bits of a row do not depend on how many rows a call has, where
-     * among them the row is, or what the others hold. A row is one of x of rfg_op_gemm() and the norms, and a query
-     * of rfg_op_mha() and rfg_op_mha_decode() (rfg/mha.h says what else must be equal). Embeddings, activations,
-     * rotary embeddings, rfg_op_argmax() and rfg_op_sample() are so anyway.
+    /* Not 0: launches overlap. 0: $RFG_LAUNCH_OVERLAP, 0 or 1.
      *
-     * How a row is summed is then a function of the device (its architecture, its number of CUs, what rfg's tables
-     * expect of it; on "cpu" its instruction set), this version of rfg, `variants`, and of the call all but what may
-     * vary: M; of attention the sequences, their lengths, and what tensors have room for. Row strides and alignments
-     * count: x with rows that are not aligned to 16 bytes takes another kernel. Tuned rows, misses, calibrations, packs
-     * and threads do not change the bits; neither does what is tuned meanwhile. Only tuned rows of invariant=1 problems
-     * are looked for (rfg-tune --invariant), and those that sum otherwise are passed over. A kernel that can't be
-     * compiled is an error of the call, where another order would serve it without batch_invariant.
+     * A kernel may begin before the kernel before it in the stream has ended (NVIDIA's programmatic dependent launch,
+     * from sm_90 on; ignored elsewhere). It still waits for that end before it reads or writes anything that a kernel
+     * may write. The exception are weights: w of rfg_op_gemm(), weight and bias of norms, q_norm and k_norm of
+     * rfg_op_rope_append(). They may be fetched at once. So the caller promises that nothing in the stream writes them,
+     * other than work that had ended before the stream's first overlapped call.
      *
-     * It costs speed: no vendor's library, no split of k across workgroups (but for clusters, on sm_90), and of
-     * kernels for few rows only those that take many, too: products with f32, or with w of another dtype, have the
-     * portable kernel on GPUs. rfg_explain() says what was decided. */
-    int batch_invariant;
+     * Rows tuned for it (rfg-tune --overlap) come first; such a row may also say that the launch is faster without.
+     * Other tuned rows serve where there is none. */
+    int32_t launch_overlap;
+    /* Not 0: the bits of a row do not depend on how many rows a call has, where among them the row is, or what the
+     * others hold. 0: $RFG_BATCH_INVARIANT, 0 or 1.
+     *
+     * A row is one of x of rfg_op_gemm() and the norms, and a query of rfg_op_mha() and rfg_op_mha_decode() (rfg/mha.h
+     * says what else must be equal). Embeddings, activations, rotary embeddings, rfg_op_argmax() and rfg_op_sample()
+     * are so anyway.
+     *
+     * How a row is summed then depends on the device (its architecture, its number of CUs, what rfg's tables expect of
+     * it; on "cpu" its instruction set), on this version of rfg, on `variants`, and on all of the call but what may
+     * vary. What may vary is M; of attention the sequences, their lengths, and what tensors have room for. Row strides
+     * and alignments count: x with rows that are not aligned to 16 bytes takes another kernel. Tuned rows, misses,
+     * calibrations, packs and threads do not change the bits, nor does what is tuned meanwhile. Only tuned rows of
+     * invariant=1 problems are looked for (rfg-tune --invariant), and those that sum otherwise are passed over. A
+     * kernel that can't be compiled is an error of the call, where another order would serve without batch_invariant.
+     *
+     * It costs speed. No vendor's library is used, and k is not split across workgroups (but for clusters, on sm_90).
+     * Of kernels for few rows only those that take many rows, too, are used: on GPUs products with f32, or with w of
+     * another dtype, have the portable kernel. rfg_explain() says what was decided. */
+    int32_t batch_invariant;
 } rfg_context_params;
+#define RFG_CONTEXT_PARAMS_INIT                                                                                        \
+    {                                                                                                                  \
+        sizeof(rfg_context_params), NULL, NULL, NULL, NULL, 0, 0, NULL, NULL, NULL, 0, 0                               \
+    }
 
 /* Opens a device: loads its platform, reads the databases into memory. Slow (milliseconds); once per process and
  * device. A missing or corrupt database is a warning (rfg_set_log_callback()), not an error.
- * Errors: INVALID_ARGUMENT (unknown device name; threads; a variant that there isn't; $RFG_LAUNCH_OVERLAP,
- * $RFG_BATCH_INVARIANT or $RFG_VENDOR other than 0 and 1; a platform in $RFG_HIP_DISABLE that there isn't;
+ * Errors: INVALID_ARGUMENT (size; unknown device name; threads; misses; a variant that there isn't;
+ * $RFG_MISSES, $RFG_LAUNCH_OVERLAP, $RFG_BATCH_INVARIANT or $RFG_VENDOR other than 0 and 1; a platform in $RFG_HIP_DISABLE that there isn't;
  * $RFG_KERNEL_DIR without kernel sources; tune, $RFG_TUNE or $RFG_TUNE_BUDGET_MS other than what they may be), DEVICE
  * (no such device; the platform's library is missing), DATABASE (a pack that is damaged, of another build of rfg, not
  * ours or root's alone, or without code for the device), OUT_OF_MEMORY. On error *ctx is NULL. params may be NULL. */
@@ -327,6 +339,7 @@ RFG_API void rfg_set_log_callback(rfg_log_fn fn, void *user, unsigned topics);
 
 /* What the context did so far. */
 typedef struct rfg_stats {
+    size_t size;         /* sizeof(rfg_stats), set by the caller */
     uint64_t calls;      /* op calls that were launched */
     uint64_t misses;     /* of them, not answered by an exact tuned row (rung 1) */
     uint64_t plans;      /* distinct problems seen */
@@ -334,7 +347,14 @@ typedef struct rfg_stats {
     uint64_t cache_hits; /* code objects found in the cache on disk or in memory */
     uint64_t tuned;      /* problems that took up a row which was tuned since the context was made (tune="online") */
 } rfg_stats;
-/* Zeroes if ctx is NULL; nothing at all if stats is. (Both say so in rfg_last_error().) */
+#define RFG_STATS_INIT                                                                                                 \
+    {                                                                                                                  \
+        sizeof(rfg_stats), 0, 0, 0, 0, 0, 0                                                                            \
+    }
+
+/* Fills the members that stats->size has room for; members that this library doesn't know become 0. So start from
+ * rfg_stats s = RFG_STATS_INIT. All are 0 if ctx is NULL. Nothing is written if stats is NULL or its size is wrong, by
+ * the rule for params above. Each of these is said in rfg_last_error(). */
 RFG_API void rfg_context_stats(rfg_context *ctx, rfg_stats *stats);
 
 #ifdef __cplusplus

@@ -21,13 +21,13 @@ typedef struct rfg_gemm_params {
     const rfg_tensor *bias;     /* or NULL: none */
     const rfg_tensor *w_scale;  /* of a w of 8 or 4 bits, or NULL: none */
     const rfg_tensor *residual; /* added to the product, or NULL: none */
-    int gated;                  /* not 0: rows of w are gate's and up's, and y is act(gate) * up */
+    int32_t gated;              /* not 0: rows of w are gate's and up's, and y is act(gate) * up */
     rfg_act act;                /* if gated: silu, gelu, gelu_tanh, relu, relu2 or swigluoai; else 0 */
     const rfg_tensor *x_scale;  /* of an x of codes, or NULL: none */
     const rfg_tensor *w_zero;   /* of a w of i4: its zero points, or NULL: they are 0 */
     rfg_gemm_scale x_per;       /* what of x shares one of x_scale, */
     rfg_gemm_scale w_per;       /* and of w, with an x of codes, one of w_scale */
-    int fast_accum;             /* not 0, with fp8 x and w only: sums may be less exact, see rfg_op_gemm() */
+    int32_t fast_accum;         /* not 0, with fp8 x and w only: sums may be less exact, see rfg_op_gemm() */
     rfg_gates gates;            /* if gated: how w's rows lie; else 0 */
     const rfg_tensor *offsets;  /* of a grouped product: see below; or NULL */
     const rfg_tensor *rows;     /* of it, or NULL */

@@ -29,7 +29,7 @@ typedef struct rfg_mha_params {
     size_t size;    /* sizeof(rfg_mha_params): see rfg/core.h. All other members may be zero */
     float scale;    /* 0: 1 / sqrt(D) */
     float soft_cap; /* 0: none; else > 0 */
-    int causal;
+    int32_t causal;
     /* 0: none. n > 0: a query sees n keys, its own the last of them, as models' configs count (sliding_window 128: from
      * at - 127 to at). It says nothing of later keys, so it must be with causal, or in rfg_op_mha_decode() with one
      * query a sequence. RFG_MHA_WINDOW_SIDES: as the next two say; without it they must be 0. */

@@ -20,12 +20,12 @@ typedef enum rfg_moe_scoring {
 } rfg_moe_scoring;
 
 typedef struct rfg_moe_route_params {
-    size_t size;              /* sizeof(rfg_moe_route_params): see rfg/core.h. All other members may be zero */
-    int64_t scoring;          /* enum rfg_moe_scoring */
+    size_t size; /* sizeof(rfg_moe_route_params): see rfg/core.h. All other members may be zero */
+    rfg_moe_scoring scoring;
+    int32_t renormalise;      /* 1: a row's weights are divided by their sum */
     const rfg_tensor *bias;   /* [E], f32 or x's dtype, unit stride: added where experts are chosen; NULL: none */
     int64_t groups;           /* G equal groups of neighbouring experts: 1, 2, 4, 8, 16 or 32, which divides E; 0: 1 */
     int64_t topk_groups;      /* only experts of so many groups may be chosen, from 1 to G; 0: G */
-    int64_t renormalise;      /* 1: a row's weights are divided by their sum */
     int64_t shared;           /* n: experts behind those of x that every token has, from 0 to 32 */
     const rfg_tensor *tokens; /* [1] i32, read by the device: only the first min(T, tokens) rows count; NULL: all */
     float scale;              /* what weights are multiplied by, after that; 0: 1 */
@@ -100,8 +100,8 @@ typedef enum rfg_moe_format {
 } rfg_moe_format;
 
 typedef struct rfg_moe_align_params {
-    size_t size;     /* sizeof(rfg_moe_align_params): see rfg/core.h */
-    int32_t format;  /* rfg_moe_format */
+    size_t size; /* sizeof(rfg_moe_align_params): see rfg/core.h */
+    rfg_moe_format format;
     int32_t block;   /* rows that an expert's segment is a multiple of, of the formats that pad; 0: 1 */
     int64_t experts; /* E, from 1 to 1024: of expert_map's values, else of the ids; 0: 1 */
     /* Outputs, as below. */
@@ -194,15 +194,15 @@ typedef struct rfg_moe_params {
     size_t size; /* sizeof(rfg_moe_params): see rfg/core.h. All other members may be zero */
     /* E; 0: w1 has three dimensions. From 1 to 1024; with an expert_map those of this rank. */
     int64_t experts;
-    rfg_act act;       /* silu, gelu, gelu_tanh, relu, relu2 or swigluoai */
-    rfg_gates gates;   /* how the rows of an expert's w1 lie: its first I are gate's, the others up's, or interleaved */
-    float limit;       /* of act, as of rfg_gemm_params */
-    float alpha;       /* the same */
-    int weights_first; /* not 0: weights multiply before the activation (Llama 4; AITER's doweight_stage1) */
-    int fast_accum;    /* as of rfg_gemm_params */
-    rfg_gemm_scale x_per; /* with w1 and w2 of 8 bits, or of mx formats: what shares a scale, of x and of what is
+    rfg_act act;     /* silu, gelu, gelu_tanh, relu, relu2 or swigluoai */
+    rfg_gates gates; /* how the rows of an expert's w1 lie: its first I are gate's, the others up's, or interleaved */
+    float limit;     /* of act, as of rfg_gemm_params */
+    float alpha;     /* the same */
+    int32_t weights_first; /* not 0: weights multiply before the activation (Llama 4; AITER's doweight_stage1) */
+    int32_t fast_accum;    /* as of rfg_gemm_params */
+    rfg_gemm_scale x_per;  /* with w1 and w2 of 8 bits, or of mx formats: what shares a scale, of x and of what is
                            * between, */
-    rfg_gemm_scale w_per; /* and of w1 and w2 */
+    rfg_gemm_scale w_per;  /* and of w1 and w2 */
     /* As bias, w_scale and w_zero of a grouped product, or NULL. */
     const rfg_tensor *w1_bias, *w2_bias, *w1_scale, *w2_scale, *w1_zero, *w2_zero;
     const rfg_tensor *x_scale;    /* of codes: below; or NULL */
@@ -213,9 +213,9 @@ typedef struct rfg_moe_params {
     void *workspace;              /* device memory, aligned to 256 bytes; contents undefined, before and after; or NULL:
                                    * the stream's, see rfg_op_moe() */
     size_t workspace_bytes;       /* at least what rfg_moe_workspace_bytes() says; of NULL 0 */
-    int32_t x_codes;  /* with x_per group: the rfg_dtype that an x of floats, and what is between the products, become:
+    rfg_dtype x_codes; /* with x_per group: the rfg_dtype that an x of floats, and what is between the products, become:
                        * e4m3, or e2m1 with w1 of e2m1; 0: of an x of codes x's, otherwise w1's */
-    int32_t rounding; /* rfg_scale_rounding of their e8m0 scales; 0: RFG_SCALE_UP */
+    rfg_scale_rounding rounding; /* rfg_scale_rounding of their e8m0 scales; 0: RFG_SCALE_UP */
 } rfg_moe_params;
 #define RFG_MOE_PARAMS_INIT                                                                                            \
     {                                                                                                                  \

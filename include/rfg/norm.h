@@ -11,11 +11,11 @@ extern "C" {
 /* epsilon is an argument of the call and no part of the problem: it changes neither speed nor code, so that models that
  * differ in it share tuned rows and code objects. */
 typedef struct rfg_norm_params {
-    size_t size;            /* sizeof(rfg_norm_params): see rfg/core.h */
-    float eps;              /* at least 2^-126, finite; 0: 1e-6. (Who wants none says 1e-30.) */
-    int one_plus_weight;    /* not 0: the weight is 1 + w (Gemma); there must be one */
-    const rfg_quant *quant; /* quantised output: see rfg/quant.h; or NULL */
-    const rfg_tensor *bias; /* layernorms only; or NULL: 0 */
+    size_t size;             /* sizeof(rfg_norm_params): see rfg/core.h */
+    float eps;               /* at least 2^-126, finite; 0: 1e-6. (Who wants none says 1e-30.) */
+    int32_t one_plus_weight; /* not 0: the weight is 1 + w (Gemma); there must be one */
+    const rfg_quant *quant;  /* quantised output: see rfg/quant.h; or NULL */
+    const rfg_tensor *bias;  /* layernorms only; or NULL: 0 */
 } rfg_norm_params;
 #define RFG_NORM_PARAMS_INIT                                                                                           \
     {                                                                                                                  \

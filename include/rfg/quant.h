@@ -54,8 +54,8 @@ typedef enum rfg_scale_rounding {
 typedef struct rfg_quant {
     size_t size; /* sizeof(rfg_quant): it grows as the params structs do, see rfg/core.h */
     rfg_scale_kind kind;
+    rfg_scale_rounding rounding; /* of mx UP, DOWN, EVEN or CEIL; else 0 */
     const rfg_tensor *q, *scale;
-    int64_t rounding; /* rfg_scale_rounding: of mx UP, DOWN, EVEN or CEIL; else 0 */
 } rfg_quant;
 
 #ifdef __cplusplus

@@ -20,9 +20,9 @@ typedef struct rfg_quantize_params {
      * it, G 32, 64 or 128 (the last group may be shorter). */
     int64_t group_rows, group_cols;
     int32_t scale_given; /* 1, with (0, 0): the scale is read, not written ("static") */
-    int32_t rounding;    /* rfg_scale_rounding */
-    int32_t reciprocal;  /* rfg_reciprocal, or both of them */
-    int32_t codes;       /* rfg_op_quantize_scale(): the rfg_dtype that codes will have; 0 for rfg_op_quantize() */
+    rfg_scale_rounding rounding;
+    int32_t reciprocal; /* flags: rfg_reciprocal, or both of them */
+    rfg_dtype codes;    /* rfg_op_quantize_scale(): the dtype that codes will have; 0 for rfg_op_quantize() */
     float max; /* from 1 to the dtype's largest value: see below; 0: that (i8: 127, i4: 7), and it doesn't clamp */
     float floor_amax;  /* the largest magnitude counts as this at least; 0: none */
     float floor_scale; /* and amax / max as this; 0: none */

@@ -44,11 +44,12 @@ typedef struct rfg_sample_params {
     const rfg_tensor *bias;   /* f32: added to the logits; -infinity forbids a token */
     const rfg_tensor *counts; /* i32: how often the token is in what the row has generated */
     const rfg_tensor *prompt; /* i8: not 0 where the token is in the row's prompt */
-    int64_t order;            /* enum rfg_sample_order */
+    rfg_sample_order order;
+    int32_t reserved; /* 0 */
 } rfg_sample_params;
 #define RFG_SAMPLE_PARAMS_INIT                                                                                         \
     {                                                                                                                  \
-        sizeof(rfg_sample_params), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                                     \
+        sizeof(rfg_sample_params), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, RFG_SAMPLE_TOP_K_FIRST, 0                             \
     }
 
 /* Y[b] = a token drawn from row b of the logits, in this order (vLLM's):

@@ -25,7 +25,8 @@ static int act_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec sp
 
 static rfg_status act_call(rfg_context *ctx, const struct rfg_problem *prob, const rfg_tensor *t, rfg_stream stream)
 {
-    rfg_quant quant = { sizeof(rfg_quant), (rfg_scale_kind)prob->v[ACT_SCALE], &t[1], &t[2], prob->v[ACT_ROUNDING] };
+    rfg_quant quant = { sizeof(rfg_quant), (rfg_scale_kind)prob->v[ACT_SCALE],
+                        (rfg_scale_rounding)prob->v[ACT_ROUNDING], &t[1], &t[2] };
     rfg_act_params params = { .size = sizeof(params),
                               .act = (rfg_act)prob->v[ACT_ACT],
                               .gates = (rfg_gates)prob->v[ACT_GATES],

@@ -62,8 +62,8 @@ static rfg_status check_of_format(struct rfg_view *view, const char *name, const
 
 static rfg_status check_scalars(const rfg_moe_align_params *p, struct rfg_problem *prob)
 {
-    if (p->format < 0 || p->format > ALIGN_MASKED)
-        return BAD("format is %" PRId32 ": must be one of enum rfg_moe_format, 0 to %d", p->format, ALIGN_MASKED);
+    if ((int)p->format < 0 || (int)p->format > ALIGN_MASKED)
+        return BAD("format is %d: must be one of enum rfg_moe_format, 0 to %d", (int)p->format, ALIGN_MASKED);
     if (p->block < 0 || p->block > ALIGN_MAX_BLOCK)
         return BAD("block is %" PRId32 ": must be from 0 to %d", p->block, ALIGN_MAX_BLOCK);
     if (p->experts < 0 || p->experts > ALIGN_MAX_EXPERTS)

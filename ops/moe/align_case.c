@@ -113,7 +113,7 @@ static const rfg_tensor *given(const rfg_tensor *t)
 static rfg_status align_call(rfg_context *ctx, const struct rfg_problem *prob, const rfg_tensor *t, rfg_stream stream)
 {
     rfg_moe_align_params p = { .size = sizeof(p),
-                               .format = (int32_t)prob->v[ALIGN_FORMAT],
+                               .format = (rfg_moe_format)prob->v[ALIGN_FORMAT],
                                .block = (int32_t)prob->v[ALIGN_BLOCK],
                                .experts = prob->v[ALIGN_E],
                                .offsets = given(&t[CASE_OFFSETS]),

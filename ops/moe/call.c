@@ -119,13 +119,13 @@ static rfg_status check_codes(struct moe *m)
     if (w != m->w2->dtype)
         return BAD("w1 is %s, w2 %s: must be of one dtype", rfg_dtype_name(w), rfg_dtype_name(m->w2->dtype));
     m->quantise_x = codes && rfg_dtype_is_float(m->x->dtype);
-    m->codes = p->x_codes ? (rfg_dtype)p->x_codes : m->quantise_x ? w : m->x->dtype;
+    m->codes = p->x_codes ? p->x_codes : m->quantise_x ? w : m->x->dtype;
     if (mx && ((w != RFG_E2M1 && w != RFG_E4M3) || (m->codes != w && m->codes != RFG_E4M3)))
         return BAD("w1 is %s, x %s, x_codes %s: must be of e2m1 or e4m3, codes of w1's or e4m3, with x_per group",
-                   rfg_dtype_name(w), rfg_dtype_name(m->x->dtype), rfg_dtype_name((rfg_dtype)p->x_codes));
+                   rfg_dtype_name(w), rfg_dtype_name(m->x->dtype), rfg_dtype_name(p->x_codes));
     if (!mx && p->x_codes)
-        return BAD("x_codes is %s: must be 0, x_per is not group", rfg_dtype_name((rfg_dtype)p->x_codes));
-    if (p->rounding < 0 || p->rounding > RFG_SCALE_CEIL)
+        return BAD("x_codes is %s: must be 0, x_per is not group", rfg_dtype_name(p->x_codes));
+    if ((int)p->rounding < 0 || (int)p->rounding > RFG_SCALE_CEIL)
         return BAD("rounding is %d: must be RFG_SCALE_UP, DOWN, EVEN or CEIL, or 0", (int)p->rounding);
     if (p->rounding && (!p->w1_scale || p->w1_scale->dtype != RFG_E8M0 || !codes))
         return BAD("rounding is %d: must be 0, nothing is quantised to scales of e8m0", (int)p->rounding);

@@ -30,14 +30,14 @@ static rfg_status check_output(struct rfg_operand *o, const char *name, const rf
 
 static rfg_status check_params(const rfg_moe_route_params *p)
 {
-    if (p->scoring < RFG_MOE_SOFTMAX || p->scoring > RFG_MOE_SQRT_SOFTPLUS)
-        return BAD("scoring is %" PRId64 ": must be one of enum rfg_moe_scoring", p->scoring);
+    if ((int)p->scoring < RFG_MOE_SOFTMAX || (int)p->scoring > RFG_MOE_SQRT_SOFTPLUS)
+        return BAD("scoring is %d: must be one of enum rfg_moe_scoring", (int)p->scoring);
     if (p->groups < 0 || p->groups > ROUTE_MAX_GROUPS)
         return BAD("groups is %" PRId64 ": must be from 0 to %d", p->groups, ROUTE_MAX_GROUPS);
     if (p->topk_groups < 0 || p->topk_groups > ROUTE_MAX_GROUPS)
         return BAD("topk_groups is %" PRId64 ": must be from 0 to groups", p->topk_groups);
     if (p->renormalise < 0 || p->renormalise > 1)
-        return BAD("renormalise is %" PRId64 ": must be 0 or 1", p->renormalise);
+        return BAD("renormalise is %" PRId32 ": must be 0 or 1", p->renormalise);
     if (p->shared < 0 || p->shared > ROUTE_MAX_SHARED)
         return BAD("shared is %" PRId64 ": must be from 0 to %d", p->shared, ROUTE_MAX_SHARED);
     if (!isfinite(p->scale))

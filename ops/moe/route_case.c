@@ -71,11 +71,11 @@ static rfg_status route_call(rfg_context *ctx, const struct rfg_problem *prob, c
 {
     const int64_t *v = prob->v;
     rfg_moe_route_params p = { .size = sizeof(p),
-                               .scoring = v[ROUTE_SCORE],
+                               .scoring = (rfg_moe_scoring)v[ROUTE_SCORE],
                                .bias = v[ROUTE_BIAS] ? &t[ROUTE_BIASES] : NULL,
                                .groups = v[ROUTE_GROUPS],
                                .topk_groups = v[ROUTE_TOP_GROUPS],
-                               .renormalise = v[ROUTE_RENORM],
+                               .renormalise = (int32_t)v[ROUTE_RENORM],
                                .shared = v[ROUTE_SHARED],
                                .tokens = v[ROUTE_TOKENS] ? &t[ROUTE_LIMIT] : NULL,
                                .scale = ROUTE_SCALE,

@@ -51,8 +51,8 @@ static int norm_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec s
 
 static rfg_status norm_call(rfg_context *ctx, const struct rfg_problem *prob, const rfg_tensor *t, rfg_stream stream)
 {
-    rfg_quant q = { sizeof(rfg_quant), (rfg_scale_kind)prob->v[NORM_SCALE], &t[T_Q], &t[T_SCALE],
-                    prob->v[NORM_ROUNDING] };
+    rfg_quant q = { sizeof(rfg_quant), (rfg_scale_kind)prob->v[NORM_SCALE], (rfg_scale_rounding)prob->v[NORM_ROUNDING],
+                    &t[T_Q], &t[T_SCALE] };
     rfg_norm_params p = { .size = sizeof(p),
                           .eps = NORM_DEFAULT_EPS,
                           .one_plus_weight = prob->v[NORM_WEIGHT] == NORM_WEIGHT_1W,

@@ -96,7 +96,7 @@ rfg_status rfg_op_quantize_scale(rfg_context *ctx, const rfg_tensor *scale, cons
     if (p.smooth)
         return BAD(FN_SCALE ": smooth is given: must be NULL, the scale of a tensor takes none");
     if (!quantize_dtypes_valid(x->dtype, p.codes, scale->dtype, &why) ||
-        !quantize_rule_valid(p.rounding, p.reciprocal, scale->dtype, &why))
+        !quantize_rule_valid((int)p.rounding, p.reciprocal, scale->dtype, &why))
         return BAD(FN_SCALE ": %s", why.text);
     if ((st = check_numbers(FN_SCALE, &p, p.codes)))
         return st;
@@ -139,7 +139,7 @@ rfg_status rfg_op_quantize(rfg_context *ctx, const rfg_tensor *q, const rfg_tens
         return BAD(FN ": scale_given is %d: must be 0, or 1 where group_rows is 0", (int)p.scale_given);
     if (p.codes)
         return BAD(FN ": codes is %d: must be 0, q says it", (int)p.codes);
-    if (!quantize_rule_valid(p.rounding, p.reciprocal, p.scale_given ? RFG_F32 : scale->dtype, &why))
+    if (!quantize_rule_valid((int)p.rounding, p.reciprocal, p.scale_given ? RFG_F32 : scale->dtype, &why))
         return BAD(FN ": %s", why.text);
     if ((st = check_numbers(FN, &p, q->dtype)))
         return st;

@@ -11,7 +11,7 @@
 #define FN       "rfg_op_sample"
 #define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": " __VA_ARGS__)
 
-RFG_PARAMS_END(rfg_sample_params, order);
+RFG_PARAMS_END(rfg_sample_params, reserved);
 
 /* An operand that is one value a row, or (cols >= 0) one a token; absent if it may be NULL. */
 static rfg_status take(const char *name, const rfg_tensor *t, rfg_dtype dtype, int64_t rows, int64_t cols,
@@ -54,7 +54,9 @@ rfg_status rfg_op_sample(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor
     if (ol.cols < 1 || ol.cols > SAMPLE_MAX_V)
         return BAD("logits are %" PRId64 " x %" PRId64 ": V must be from 1 to %d", ol.rows, ol.cols, SAMPLE_MAX_V);
     if (p.order != RFG_SAMPLE_TOP_K_FIRST && p.order != RFG_SAMPLE_JOINT)
-        return BAD("order is %" PRId64 ": must be RFG_SAMPLE_TOP_K_FIRST or RFG_SAMPLE_JOINT", p.order);
+        return BAD("order is %d: must be RFG_SAMPLE_TOP_K_FIRST or RFG_SAMPLE_JOINT", (int)p.order);
+    if (p.reserved)
+        return BAD("reserved is %" PRId32 ": must be 0", p.reserved);
     struct sample_args a = { .logits = logits->data,
                              .y = y->data,
                              .b = (int)ol.rows,

@@ -137,7 +137,7 @@ static rfg_status sample_call(rfg_context *ctx, const struct rfg_problem *prob, 
                             .bias = of[SAMPLE_BIAS],
                             .counts = of[SAMPLE_COUNTS],
                             .prompt = of[SAMPLE_PROMPT],
-                            .order = prob->v[SAMPLE_JOINT] };
+                            .order = prob->v[SAMPLE_JOINT] ? RFG_SAMPLE_JOINT : RFG_SAMPLE_TOP_K_FIRST };
     return rfg_op_sample(ctx, &t[Y], &t[LOGITS], &t[SEED], &t[OFFSET], &p, stream);
 }
 

@@ -192,7 +192,9 @@ static void describe_mixture(const struct mixture *m, char *text, size_t size)
 {
     enum { H = 256, I = 128, E = 8 };
     rfg_context *ctx;
-    rfg_context_params cp = { .device = "cpu", .user_db = "", .system_db = "", .cache_dir = "", .threads = 1 };
+    rfg_context_params cp = {
+        .size = sizeof(cp), .device = "cpu", .user_db = "", .system_db = "", .cache_dir = "", .threads = 1
+    };
     ck_assert_msg(rfg_context_create(&ctx, &cp) == RFG_OK, "%s", rfg_last_error());
     void *at[12]; /* tensors lie nowhere */
     for (int i = 0; i < 12; i++)

@@ -43,9 +43,12 @@ bool on_fake(void)
 void open_device(const char *device)
 {
     fake = !strcmp(device, FAKE);
-    rfg_context_params p = {
-        .device = fake ? "amd:0" : device, .user_db = "", .system_db = "", .cache_dir = "cache", .threads = 2
-    };
+    rfg_context_params p = { .size = sizeof(p),
+                             .device = fake ? "amd:0" : device,
+                             .user_db = "",
+                             .system_db = "",
+                             .cache_dir = "cache",
+                             .threads = 2 };
     if (strcmp(device, "cpu") != 0)
         p.variants = VARIANTS;
     rfg_hip_override(RFG_PLATFORM_AMD, fake ? fakehip() : NULL);

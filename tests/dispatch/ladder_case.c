@@ -34,9 +34,14 @@ void teardown(void)
 rfg_context *open_ctx(const char *variants)
 {
     rfg_context *ctx;
-    rfg_context_params p = {
-        .device = "cpu", .user_db = user_db, .system_db = system_db, .cache_dir = "", .threads = 2, .variants = variants
-    };
+    rfg_context_params p = { .size = sizeof(p),
+                             .device = "cpu",
+                             .user_db = user_db,
+                             .system_db = system_db,
+                             .cache_dir = "",
+                             .threads = 2,
+                             .misses = 1,
+                             .variants = variants };
     ck_assert_msg(rfg_context_create(&ctx, &p) == RFG_OK, "%s", rfg_last_error());
     return ctx;
 }

@@ -338,8 +338,9 @@ START_TEST(errors_are_per_thread)
     pthread_t thread;
     void *result;
     rfg_context *ctx;
-    ck_assert_int_eq(rfg_context_create(&ctx, &(rfg_context_params){ .device = "nonsense" }),
-                     RFG_ERROR_INVALID_ARGUMENT);
+    ck_assert_int_eq(
+        rfg_context_create(&ctx, &(rfg_context_params){ .size = sizeof(rfg_context_params), .device = "nonsense" }),
+        RFG_ERROR_INVALID_ARGUMENT);
     ck_assert_ptr_null(ctx);
     ck_assert_ptr_nonnull(strstr(rfg_last_error(), "'nonsense'"));
     ck_assert_int_eq(rfg_fail(RFG_ERROR_IO, "again: %s", rfg_last_error()), RFG_ERROR_IO);
@@ -356,12 +357,15 @@ START_TEST(context_refusals)
                                            "nvidia:1 ", "CPU", "amd.0", "emu",  "emu:",  "emu:gfx9" };
     rfg_context *ctx;
     for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++) {
-        rfg_status st = rfg_context_create(&ctx, &(rfg_context_params){ .device = devices[i] });
+        rfg_status st =
+            rfg_context_create(&ctx, &(rfg_context_params){ .size = sizeof(rfg_context_params), .device = devices[i] });
         ck_assert_msg(st == RFG_ERROR_INVALID_ARGUMENT, "'%s': %s", devices[i], rfg_status_name(st));
     }
     ck_assert_int_eq(rfg_context_create(NULL, NULL), RFG_ERROR_INVALID_ARGUMENT);
-    ck_assert_int_eq(rfg_context_create(&ctx, &(rfg_context_params){ .device = "cpu", .threads = -1 }),
-                     RFG_ERROR_INVALID_ARGUMENT);
+    ck_assert_int_eq(
+        rfg_context_create(&ctx,
+                           &(rfg_context_params){ .size = sizeof(rfg_context_params), .device = "cpu", .threads = -1 }),
+        RFG_ERROR_INVALID_ARGUMENT);
     rfg_context_destroy(NULL);
     ctx = NULL;
     rfg_context_destroy(&ctx);

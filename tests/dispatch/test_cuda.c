@@ -242,11 +242,11 @@ END_TEST
 START_TEST(streams_end)
 {
     rfg_context *ctx;
-    ck_assert_msg(
-        rfg_context_create(
-            &ctx, &(rfg_context_params){ .device = "nvidia:1", .user_db = "", .system_db = "", .no_misses = 1 }) ==
-            RFG_OK,
-        "%s", rfg_last_error());
+    ck_assert_msg(rfg_context_create(&ctx, &(rfg_context_params){ .size = sizeof(rfg_context_params),
+                                                                  .device = "nvidia:1",
+                                                                  .user_db = "",
+                                                                  .system_db = "" }) == RFG_OK,
+                  "%s", rfg_last_error());
     for (int bad = 0; bad < 2; bad++) {
         rfg_stream stream;
         ck_assert_msg(rfg_stream_create(ctx, &stream) == RFG_OK, "%s", rfg_last_error());

@@ -18,7 +18,9 @@ static void setup(void)
 {
     unsetenv("RFG_VARIANTS");
     unsetenv("RFG_LAUNCH_OVERLAP");
-    rfg_context_params p = { .device = "cpu", .user_db = "", .system_db = "", .cache_dir = "", .threads = 1 };
+    rfg_context_params p = {
+        .size = sizeof(p), .device = "cpu", .user_db = "", .system_db = "", .cache_dir = "", .threads = 1
+    };
     ck_assert_msg(rfg_context_create(&ctx, &p) == RFG_OK, "%s", rfg_last_error());
 }
 
@@ -180,7 +182,7 @@ static const struct {
 START_TEST(asked_prepared_called)
 {
     char text[RFG_PROBLEM_MAX] = "old";
-    rfg_stats stats;
+    rfg_stats stats = RFG_STATS_INIT;
     memset(m.out, 0x77, sizeof(m.out));
     ck_assert_int_eq(rfg_describe_begin(ctx, text, sizeof(text)), RFG_OK);
     ck_assert_str_eq(text, "");
@@ -222,7 +224,7 @@ START_TEST(only_this_thread_and_context)
     char text[RFG_PROBLEM_MAX] = "old";
     rfg_status st = RFG_ERROR_INTERNAL;
     pthread_t other;
-    rfg_stats stats;
+    rfg_stats stats = RFG_STATS_INIT;
     ck_assert_int_eq(rfg_describe_begin(ctx, text, sizeof(text)), RFG_OK);
     ck_assert_int_eq(pthread_create(&other, NULL, call_elsewhere, &st), 0);
     pthread_join(other, NULL);
@@ -295,7 +297,7 @@ static char *explained(const char *problem, size_t size)
 START_TEST(lists)
 {
     char text[RFG_DESCRIBE_MAX], small[RFG_PROBLEM_MAX], line[RFG_PROBLEM_MAX];
-    rfg_stats stats;
+    rfg_stats stats = RFG_STATS_INIT;
     ck_assert_int_eq(rfg_describe_begin(ctx, text, sizeof(text)), RFG_OK);
     for (int rows = 1; rows < 4; rows++)
         ck_assert_int_eq(act(rows), RFG_OK);
@@ -340,7 +342,7 @@ static const struct {
 
 START_TEST(lists_prepared)
 {
-    rfg_stats stats;
+    rfg_stats stats = RFG_STATS_INIT;
     rfg_status st = rfg_prepare(ctx, listed[_i].problems);
     ck_assert_msg(st == (listed[_i].says ? RFG_ERROR_INVALID_ARGUMENT : RFG_OK), "%s", rfg_last_error());
     if (listed[_i].says)

@@ -226,7 +226,7 @@ START_TEST(foreign_streams)
     rfg_stream theirs;
     open_device("cpu");
     first = ctx;
-    rfg_context_params p = { .device = "cpu", .user_db = "", .system_db = "", .cache_dir = "" };
+    rfg_context_params p = { .size = sizeof(p), .device = "cpu", .user_db = "", .system_db = "", .cache_dir = "" };
     OK(rfg_context_create(&second, &p));
     OK(rfg_stream_create(second, &theirs));
     REFUSED(rfg_stream_sync(ctx, theirs));

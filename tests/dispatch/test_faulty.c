@@ -162,7 +162,8 @@ static void make_tensors(struct scene *s)
 
 static void open_context(struct scene *s)
 {
-    rfg_context_params p = { .device = "amd:0",
+    rfg_context_params p = { .size = sizeof(p),
+                             .device = "amd:0",
                              .user_db = "",
                              .system_db = "",
                              .cache_dir = "cache",
@@ -513,7 +514,9 @@ START_TEST(threads_load_a_module_once)
     struct scene s[8];
     pthread_t threads[8];
     rfg_context *ctx;
-    rfg_context_params p = { .device = "amd:0", .user_db = "", .system_db = "", .cache_dir = "cache" };
+    rfg_context_params p = {
+        .size = sizeof(p), .device = "amd:0", .user_db = "", .system_db = "", .cache_dir = "cache"
+    };
     int failed = 0;
     ck_assert_msg(rfg_context_create(&ctx, &p) == RFG_OK, "%s", rfg_last_error());
     faulty_arm(FAULTY_hipModuleLoadData, _i, ERROR);
@@ -559,7 +562,7 @@ START_TEST(device_names)
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         rfg_context *ctx = (rfg_context *)&ctx;
-        rfg_context_params p = { .device = bad[i].name, .user_db = "", .system_db = "" };
+        rfg_context_params p = { .size = sizeof(p), .device = bad[i].name, .user_db = "", .system_db = "" };
         ck_assert_int_eq(rfg_context_create(&ctx, &p), bad[i].st);
         ck_assert_ptr_null(ctx);
         PRINTS(rfg_last_error(), bad[i].says);
@@ -567,7 +570,7 @@ START_TEST(device_names)
     for (int i = 0; i < 2; i++) {
         char name[] = { 'a', 'm', 'd', ':', (char)('0' + i), 0 };
         rfg_context *ctx;
-        rfg_context_params p = { .device = name, .user_db = "", .system_db = "", .cache_dir = "" };
+        rfg_context_params p = { .size = sizeof(p), .device = name, .user_db = "", .system_db = "", .cache_dir = "" };
         ck_assert_msg(rfg_context_create(&ctx, &p) == RFG_OK, "%s", rfg_last_error());
         ck_assert_str_eq(rfg_context_device(ctx), name);
         ck_assert_int_eq(rfg_context_ordinal(ctx), i);
@@ -587,7 +590,7 @@ START_TEST(cases_on_two_devices)
     ck_assert(rfg_problem_parse(&prob, PROBLEM, NULL));
     for (int i = 0; i < 2; i++) {
         rfg_context_params p = {
-            .device = i ? "amd:1" : "amd:0", .user_db = "", .system_db = "", .cache_dir = "cache"
+            .size = sizeof(p), .device = i ? "amd:1" : "amd:0", .user_db = "", .system_db = "", .cache_dir = "cache"
         };
         ck_assert_msg(rfg_context_create(&ctx[i], &p) == RFG_OK, "%s", rfg_last_error());
         ck_assert_msg(rfg_case_create(ctx[i], &prob, &params, &c[i]) == RFG_OK, "%s", rfg_last_error());

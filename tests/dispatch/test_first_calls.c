@@ -95,9 +95,12 @@ static void teardown(void)
 static rfg_context *open_ctx(void)
 {
     rfg_context *ctx;
-    rfg_context_params p = {
-        .device = "amd:0", .user_db = "", .system_db = "", .cache_dir = tmp.path, .variants = "gemm_portable"
-    };
+    rfg_context_params p = { .size = sizeof(p),
+                             .device = "amd:0",
+                             .user_db = "",
+                             .system_db = "",
+                             .cache_dir = tmp.path,
+                             .variants = "gemm_portable" };
     ck_assert_msg(rfg_context_create(&ctx, &p) == RFG_OK, "%s", rfg_last_error());
     return ctx;
 }
@@ -133,7 +136,7 @@ static bool ends_within(struct call *c, double seconds)
 
 static rfg_stats stats(rfg_context *ctx)
 {
-    rfg_stats s;
+    rfg_stats s = RFG_STATS_INIT;
     rfg_context_stats(ctx, &s);
     return s;
 }

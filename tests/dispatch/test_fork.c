@@ -19,7 +19,9 @@
 static rfg_context *open_context(const char *device)
 {
     rfg_context *ctx;
-    rfg_context_params p = { .device = device, .user_db = "", .system_db = "", .cache_dir = "", .threads = 4 };
+    rfg_context_params p = {
+        .size = sizeof(p), .device = device, .user_db = "", .system_db = "", .cache_dir = "", .threads = 4
+    };
     ck_assert_msg(rfg_context_create(&ctx, &p) == RFG_OK, "%s: %s", device, rfg_last_error());
     return ctx;
 }
@@ -97,7 +99,7 @@ static int use(rfg_context *ctx)
 
 static int use_and_destroy(rfg_context *ctx)
 {
-    rfg_stats stats;
+    rfg_stats stats = RFG_STATS_INIT;
     char text[2000];
     if (!works(ctx))
         return 1;
@@ -156,7 +158,7 @@ static void *keep_busy(void *arg)
     struct busy *b = arg;
     char problem[100];
     for (int i = 0; !atomic_load(&b->stop); i++) {
-        rfg_stats stats;
+        rfg_stats stats = RFG_STATS_INIT;
         snprintf(problem, sizeof(problem), "gemm f32,f32->f32 M=%d N=5 K=7", i % 1000);
         if (!works(b->ctx) || rfg_prepare(b->ctx, problem) != RFG_OK)
             atomic_store(&b->wrong, true);
@@ -168,7 +170,7 @@ static void *keep_busy(void *arg)
 
 static int use_plainly(rfg_context *ctx)
 {
-    rfg_stats stats;
+    rfg_stats stats = RFG_STATS_INIT;
     if (!works(ctx))
         return 1;
     if (rfg_prepare(ctx, "gemm f32,f32->f32 M=5000 N=5 K=7") != RFG_OK)
@@ -226,7 +228,9 @@ static void *keep_opening(void *arg)
 static int make_context(rfg_context *parents)
 {
     rfg_context *ctx;
-    rfg_context_params p = { .device = "cpu", .user_db = user_db, .cache_dir = "", .threads = 1 };
+    rfg_context_params p = {
+        .size = sizeof(p), .misses = 1, .device = "cpu", .user_db = user_db, .cache_dir = "", .threads = 1
+    };
     (void)parents;
     if (rfg_context_create(&ctx, &p) != RFG_OK)
         return 1;
@@ -318,7 +322,7 @@ END_TEST
 /* A device that the child has not: all that would need it is refused by name, the rest does nothing. */
 static int refused(rfg_context *ctx)
 {
-    rfg_stats stats = { .calls = 99 };
+    rfg_stats stats = { .size = sizeof(stats), .calls = 99 };
     char text[100];
     if (works(ctx) || !strstr(rfg_last_error(), "fork()"))
         return 1;

@@ -173,7 +173,7 @@ START_TEST(runtime_without_device)
         ck_assert_msg(strstr(r.advice, says[i]) != NULL, "advice: %s", r.advice);
     /* A context says the same. */
     rfg_context *ctx;
-    rfg_context_params p = { .device = "amd:0", .user_db = "", .system_db = "", .cache_dir = "" };
+    rfg_context_params p = { .size = sizeof(p), .device = "amd:0", .user_db = "", .system_db = "", .cache_dir = "" };
     ck_assert_int_eq(rfg_context_create(&ctx, &p), RFG_ERROR_DEVICE);
     ck_assert_msg(strstr(rfg_last_error(), "device 'amd:0': no AMD device") != NULL, "%s", rfg_last_error());
 }
@@ -183,7 +183,9 @@ END_TEST
 START_TEST(default_device)
 {
     rfg_context *emulated, *ctx;
-    rfg_context_params p = { .device = "emu:gfx942:4", .user_db = "", .system_db = "", .cache_dir = "" };
+    rfg_context_params p = {
+        .size = sizeof(p), .device = "emu:gfx942:4", .user_db = "", .system_db = "", .cache_dir = ""
+    };
     setenv("RFG_HIP_DISABLE", "amd,nvidia", 1);
     unsetenv("RFG_DEVICE");
     ck_assert_msg(rfg_context_create(&emulated, &p) == RFG_OK, "%s", rfg_last_error());

@@ -139,7 +139,9 @@ static enum rfg_rung rung_on(const char *device, const struct rfg_problem *prob)
 {
     rfg_context *ctx;
     struct rfg_choice c;
-    rfg_context_params p = { .device = device, .user_db = user_db, .system_db = "", .cache_dir = "", .no_misses = 1 };
+    rfg_context_params p = {
+        .size = sizeof(p), .device = device, .user_db = user_db, .system_db = "", .cache_dir = ""
+    };
     ck_assert_msg(rfg_context_create(&ctx, &p) == RFG_OK, "%s", rfg_last_error());
     ck_assert_msg(rfg_choose(ctx, prob, RFG_RUNG_EXACT, 0, &c, NULL, NULL) == RFG_OK, "%s", rfg_last_error());
     rfg_context_destroy(&ctx);
@@ -323,7 +325,9 @@ START_TEST(rows_that_dont_fit)
     snprintf(log, sizeof(log), "%s/stderr", dir);
     ck_assert_ptr_nonnull(freopen(log, "w", stderr));
     rfg_context *ctx;
-    rfg_context_params p = { .device = "emu:gfx942:4", .user_db = user_db, .system_db = "", .cache_dir = "" };
+    rfg_context_params p = {
+        .size = sizeof(p), .device = "emu:gfx942:4", .user_db = user_db, .system_db = "", .cache_dir = ""
+    };
     ck_assert_msg(rfg_context_create(&ctx, &p) == RFG_OK, "%s", rfg_last_error());
     struct rfg_choice c = choose(ctx, mismatched[_i].call);
     ck_assert_msg(c.rung == RFG_RUNG_MODEL, "taken by rung %d: %s", (int)c.rung, mismatched[_i].row);
@@ -418,7 +422,7 @@ START_TEST(misses_are_recorded)
     for (int i = 0; i < 3; i++)
         run(ctx, 3, 5, 7);
     run(ctx, 8, 32, 64); /* no miss */
-    rfg_stats stats;
+    rfg_stats stats = RFG_STATS_INIT;
     rfg_context_stats(ctx, &stats);
     ck_assert_uint_eq(stats.calls, 4);
     ck_assert_uint_eq(stats.misses, 3);
@@ -510,14 +514,33 @@ START_TEST(a_few_warnings_of_many_rows)
 }
 END_TEST
 
-START_TEST(no_misses_no_file)
+/* Nothing is written that nobody asked for. */
+static const struct {
+    const char *env;
+    int misses;
+    bool written;
+} asked[] = {
+    { NULL, 0, false }, { "0", 0, false }, { "1", 0, true }, { NULL, 1, true }, { "0", 1, true }, { "1", -1, false },
+};
+
+START_TEST(misses_only_if_asked)
 {
     rfg_context *ctx;
-    rfg_context_params p = { .device = "cpu", .user_db = user_db, .system_db = "", .cache_dir = "", .no_misses = 1 };
+    rfg_context_params p = { .size = sizeof(p),
+                             .device = "cpu",
+                             .user_db = user_db,
+                             .system_db = "",
+                             .cache_dir = "",
+                             .misses = asked[_i].misses };
+    if (asked[_i].env)
+        setenv("RFG_MISSES", asked[_i].env, 1);
     ck_assert_int_eq(rfg_context_create(&ctx, &p), RFG_OK);
     run(ctx, 3, 5, 7);
+    rfg_stats stats = RFG_STATS_INIT;
+    rfg_context_stats(ctx, &stats);
+    ck_assert_uint_eq(stats.misses, 1);
     rfg_context_destroy(&ctx);
-    ck_assert_int_ne(access(user_db, F_OK), 0);
+    ck_assert_int_eq(access(user_db, F_OK) == 0, asked[_i].written);
 }
 END_TEST
 
@@ -535,7 +558,7 @@ START_TEST(preparing)
     ck_assert_int_eq(rfg_prepare(NULL, P8), RFG_ERROR_INVALID_ARGUMENT);
     ck_assert_int_eq(rfg_prepare_stream(ctx, NULL), RFG_OK);
     ck_assert_int_eq(rfg_prepare_stream(ctx, &p), RFG_ERROR_INVALID_ARGUMENT);
-    rfg_stats stats;
+    rfg_stats stats = RFG_STATS_INIT;
     rfg_context_stats(ctx, &stats);
     ck_assert_uint_eq(stats.calls, 0);
     ck_assert_uint_eq(stats.plans, 1);
@@ -553,7 +576,7 @@ START_TEST(preparing_from_csv)
     rfg_context *ctx = open_ctx(NULL);
     ck_assert_int_eq(rfg_prepare_from_csv(ctx, path), RFG_ERROR_INVALID_ARGUMENT);
     ck_assert_msg(strstr(rfg_last_error(), "shapes.csv:3") && strstr(rfg_last_error(), "'x'"), "%s", rfg_last_error());
-    rfg_stats stats;
+    rfg_stats stats = RFG_STATS_INIT;
     rfg_context_stats(ctx, &stats);
     ck_assert_uint_eq(stats.plans, 2); /* the good lines */
     ck_assert_int_eq(rfg_prepare_from_csv(ctx, "/nonexistent.csv"), RFG_ERROR_IO);
@@ -600,7 +623,7 @@ START_TEST(many_threads_one_context)
         pthread_create(&t[i], NULL, caller, ctx);
     for (int i = 0; i < 8; i++)
         pthread_join(t[i], NULL);
-    rfg_stats stats;
+    rfg_stats stats = RFG_STATS_INIT;
     rfg_context_stats(ctx, &stats);
     ck_assert_uint_eq(stats.calls, 1600);
     rfg_context_destroy(&ctx);
@@ -614,10 +637,11 @@ int main(void)
     ADD_TESTS(tc, rung_1_exact, rung_2_nearest_m, rung_3_other_cu_count, rung_3_predicted, rung_4_model,
               ties_go_to_the_first, rung_5_portable, no_variant_allowed, rows_that_are_switched_off,
               user_wins_over_system, misses_are_recorded, locked_databases_cost_no_time,
-              locked_databases_are_waited_for_once, a_few_warnings_of_many_rows, no_misses_no_file, preparing,
-              preparing_from_csv, explaining, many_threads_one_context);
+              locked_databases_are_waited_for_once, a_few_warnings_of_many_rows, preparing, preparing_from_csv,
+              explaining, many_threads_one_context);
     ADD_LOOPS(tc, sizeof(broken) / sizeof(broken[0]), broken_rows_are_skipped);
     ADD_LOOPS(tc, sizeof(mismatched) / sizeof(mismatched[0]), rows_that_dont_fit);
+    ADD_LOOPS(tc, (int)(sizeof(asked) / sizeof(asked[0])), misses_only_if_asked);
     ADD_LOOPS(tc, 4, unreadable_databases_cost_only_speed);
     return run_suite(s);
 }

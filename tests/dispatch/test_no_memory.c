@@ -26,7 +26,7 @@ static bool wrong; /* a call that succeeded did something else than it should */
 
 static rfg_status opened(void)
 {
-    rfg_context_params p = { .device = "cpu", .user_db = "", .system_db = "", .cache_dir = "cache" };
+    rfg_context_params p = { .size = sizeof(p), .device = "cpu", .user_db = "", .system_db = "", .cache_dir = "cache" };
     return rfg_context_create(&ctx, &p);
 }
 

@@ -63,7 +63,9 @@ static int stored(void)
 static rfg_context *open_ctx(const char *pack)
 {
     rfg_context *ctx;
-    rfg_context_params p = { .device = "amd:0", .user_db = "", .system_db = "", .cache_dir = tmp.path, .pack = pack };
+    rfg_context_params p = {
+        .size = sizeof(p), .device = "amd:0", .user_db = "", .system_db = "", .cache_dir = tmp.path, .pack = pack
+    };
     ck_assert_msg(rfg_context_create(&ctx, &p) == RFG_OK, "%s", rfg_last_error());
     return ctx;
 }
@@ -102,7 +104,7 @@ START_TEST(once)
     loads = 0;
     ck_assert_msg(rfg_prepare(ctx, PROBLEM) == RFG_OK, "%s", rfg_last_error());
     ck_assert_str_eq(chosen(ctx), first);
-    rfg_stats s;
+    rfg_stats s = RFG_STATS_INIT;
     rfg_context_stats(ctx, &s);
     ck_assert_int_eq(s.compiles, 1);
     ck_assert_int_eq(s.cache_hits, 1);
@@ -126,7 +128,7 @@ START_TEST(twice)
     of_function = _i;
     ck_assert_msg(rfg_prepare(ctx, PROBLEM) == RFG_OK, "%s", rfg_last_error());
     ck_assert_str_ne(chosen(ctx), first);
-    rfg_stats s, t;
+    rfg_stats s = RFG_STATS_INIT, t = RFG_STATS_INIT;
     rfg_context_stats(ctx, &s);
     ck_assert_int_eq(s.compiles, 2);
     ck_assert_int_eq(stored(), 1);

@@ -90,7 +90,9 @@ START_TEST(ladder)
 {
     char text[4000];
     rfg_context *ctx;
-    rfg_context_params p = { .device = "amd:0", .user_db = "", .system_db = "sys.db", .cache_dir = "", .no_misses = 1 };
+    rfg_context_params p = {
+        .size = sizeof(p), .device = "amd:0", .user_db = "", .system_db = "sys.db", .cache_dir = ""
+    };
     ck_assert_int_eq(run_program("rfg-db", "import --system --db sys.db '%s/tuned_configs/gfx942_304/gemm.csv'",
                                  getenv("RFG_SOURCE_ROOT")),
                      0);

@@ -14,19 +14,19 @@
 static void setup(void)
 {
     static const char *const names[] = { "RFG_VARIANTS", "RFG_LAUNCH_OVERLAP", "RFG_KERNEL_DIR", "RFG_JIT",
-                                         "RFG_VENDOR",   "RFG_HIP_DISABLE",    "RFG_DEVICE" };
+                                         "RFG_VENDOR",   "RFG_HIP_DISABLE",    "RFG_DEVICE",     "RFG_MISSES" };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         unsetenv(names[i]);
 }
 
 static rfg_status create(const char *device, const char *variants, int overlap)
 {
-    rfg_context_params p = { .device = device,
+    rfg_context_params p = { .size = sizeof(p),
+                             .device = device,
                              .user_db = "",
                              .system_db = "",
                              .cache_dir = "",
                              .threads = 1,
-                             .no_misses = 1,
                              .variants = variants,
                              .launch_overlap = overlap };
     return rfg_context_create(&ctx, &p);
@@ -140,17 +140,19 @@ START_TEST(overlap_is_0_or_1)
 }
 END_TEST
 
-START_TEST(vendor_is_0_or_1)
+static const char *const switches[] = { "RFG_VENDOR", "RFG_MISSES" };
+
+START_TEST(switches_are_0_or_1)
 {
     static const char *const bad[] = { "no", "off", "false", "00" };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        setenv("RFG_VENDOR", bad[i], 1);
+        setenv(switches[_i], bad[i], 1);
         ck_assert_int_eq(create("cpu", NULL, 0), RFG_ERROR_INVALID_ARGUMENT);
-        PRINTS(rfg_last_error(), "RFG_VENDOR='");
+        PRINTS(rfg_last_error(), switches[_i]);
         PRINTS(rfg_last_error(), bad[i]);
     }
     for (int i = 0; i < 2; i++) {
-        setenv("RFG_VENDOR", i ? "1" : "0", 1);
+        setenv(switches[_i], i ? "1" : "0", 1);
         must_create("cpu", NULL);
         rfg_context_destroy(&ctx);
     }
@@ -347,7 +349,8 @@ int main(void)
     if (!emu_is_there())
         return 77;
     tcase_add_checked_fixture(tc, setup, NULL);
-    ADD_TESTS(tc, variants_restrict_their_operators, overlap_is_0_or_1, vendor_is_0_or_1);
+    ADD_TESTS(tc, variants_restrict_their_operators, overlap_is_0_or_1);
+    ADD_LOOPS(tc, 2, switches_are_0_or_1);
     ADD_LOOPS(tc, sizeof(unknown) / sizeof(unknown[0]), unknown_variants);
     ADD_LOOPS(tc, sizeof(disabled) / sizeof(disabled[0]), disabled_platforms);
     suite_add_tcase(s, tc);

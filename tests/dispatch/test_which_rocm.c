@@ -120,7 +120,7 @@ START_TEST(loaded_runtime_is_used)
     setenv("ROCM_PATH", in_root("opt"), 1);
     int *calls = dlsym(load(in_root("site-packages/torch/lib/libamdhip64.so")), "fake_rocm_calls");
     rfg_context *ctx;
-    rfg_context_params p = { .device = "amd:0", .user_db = "", .system_db = "", .cache_dir = "" };
+    rfg_context_params p = { .size = sizeof(p), .device = "amd:0", .user_db = "", .system_db = "", .cache_dir = "" };
     ck_assert_msg(rfg_context_create(&ctx, &p) == RFG_OK, "%s", rfg_last_error());
     ck_assert_int_gt(*calls, 0);
     struct rfg_platform_report r;
@@ -170,7 +170,7 @@ START_TEST(memory_and_stream_of_the_loaded_runtime)
         ck_assert_int_eq(THEIRS(hipMemcpyHtoD)(tensors[i], host[i], sizeof(host[i])), hipSuccess);
     }
     rfg_context *ctx;
-    rfg_context_params p = { .device = "amd:0", .user_db = "", .system_db = "", .cache_dir = "" };
+    rfg_context_params p = { .size = sizeof(p), .device = "amd:0", .user_db = "", .system_db = "", .cache_dir = "" };
     ck_assert_msg(rfg_context_create(&ctx, &p) == RFG_OK, "%s", rfg_last_error());
     rfg_tensor x = rfg_tensor_2d(tensors[0], RFG_F32, M, K, K), w = rfg_tensor_2d(tensors[1], RFG_F32, N, K, K);
     rfg_tensor y = rfg_tensor_2d(tensors[2], RFG_F32, M, N, N);

@@ -157,7 +157,7 @@ END_TEST
 
 static rfg_stats stats(void)
 {
-    rfg_stats st;
+    rfg_stats st = RFG_STATS_INIT;
     rfg_context_stats(ctx, &st);
     return st;
 }

@@ -65,7 +65,7 @@ START_TEST(contexts)
                 { "emu:", "''" },
                 { "emu", "emu:ARCH[:CUS]" } };
     rfg_context *ctx;
-    rfg_context_params p = { .user_db = "", .system_db = "", .cache_dir = "" };
+    rfg_context_params p = { .size = sizeof(p), .user_db = "", .system_db = "", .cache_dir = "" };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         p.device = bad[i].device;
         ck_assert_int_eq(rfg_context_create(&ctx, &p), RFG_ERROR_INVALID_ARGUMENT);

@@ -25,7 +25,9 @@ static bool served(int i)
 static rfg_context *context(const char *gpu, const char *variant)
 {
     rfg_context *ctx = NULL;
-    rfg_context_params p = { .device = "amd:0", .variants = variant, .user_db = "", .system_db = "", .no_misses = 1 };
+    rfg_context_params p = {
+        .size = sizeof(p), .device = "amd:0", .variants = variant, .user_db = "", .system_db = ""
+    };
     rocm_open(gpu);
     OK(rfg_context_create(&ctx, &p));
     return ctx;

@@ -34,7 +34,7 @@ static struct rig open_rig(const char *name, const char *folder, int64_t context
     struct config c;
     config_read(&c, folder);
     struct weights *w = weights_open(folder);
-    rfg_context_params p = { .device = name };
+    rfg_context_params p = { .size = sizeof(p), .device = name };
     ck_assert_msg(rfg_context_create(&r.ctx, &p) == RFG_OK, "%s: %s", name, rfg_last_error());
     r.m = model_create(r.ctx, &c, w, context);
     weights_close(w);

@@ -27,7 +27,7 @@ struct call {
     rfg_context *ctx;
     const rfg_tensor *t[MAX_ARGS]; /* in the order of the form's `args` */
     rfg_scale_kind kind;
-    int64_t rounding; /* of mx */
+    int rounding; /* of mx */
     rfg_norm_params norm;
     rfg_act_params act;
     rfg_mha_params mha;

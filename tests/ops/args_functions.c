@@ -14,7 +14,9 @@
 rfg_context *open_cpu(void)
 {
     rfg_context *ctx;
-    rfg_context_params p = { .device = "cpu", .user_db = "", .system_db = "", .cache_dir = "", .threads = 2 };
+    rfg_context_params p = {
+        .size = sizeof(p), .device = "cpu", .user_db = "", .system_db = "", .cache_dir = "", .threads = 2
+    };
     ck_assert_msg(rfg_context_create(&ctx, &p) == RFG_OK, "%s", rfg_last_error());
     return ctx;
 }
@@ -85,18 +87,37 @@ static void context_create(void)
                                            "emu:gfx942:0",
                                            "emu:gfx942:99999999999",
                                            "nvidia:99999999999999999999" };
-    static const int threads[] = { INT_MIN, -1, 1025, 65536, INT_MAX };
+    static const int threads[] = { INT_MIN, -1, 1025, 65536, INT_MAX }, misses[] = { -2, 2, INT_MIN, INT_MAX };
+    static const size_t sizes[] = { 0, 4, 20, sizeof(rfg_context_params) + 32, 4104, SIZE_MAX };
     rfg_context *ctx = (rfg_context *)&ctx;
     refused(rfg_context_create(NULL, NULL), INVALID, "rfg_context_create", "ctx");
     for (int i = 0; i < COUNT(devices); i++) {
         ctx = (rfg_context *)&ctx;
-        refused(rfg_context_create(&ctx, &(rfg_context_params){ .device = devices[i] }), INVALID, "device", devices[i]);
+        refused(
+            rfg_context_create(&ctx, &(rfg_context_params){ .size = sizeof(rfg_context_params), .device = devices[i] }),
+            INVALID, "device", devices[i]);
         ck_assert_ptr_null(ctx);
     }
+    for (int i = 0; i < COUNT(sizes); i++) {
+        struct {
+            rfg_context_params p;
+            size_t newer[4];
+        } s = { { .size = sizes[i], .device = "cpu" }, { [3] = 1 } };
+        ctx = (rfg_context *)&ctx;
+        refused(rfg_context_create(&ctx, &s.p), INVALID, "rfg_context_create", "params has size ");
+        ck_assert_ptr_null(ctx);
+    }
+    for (int i = 0; i < COUNT(misses); i++)
+        refused(rfg_context_create(
+                    &ctx,
+                    &(rfg_context_params){ .size = sizeof(rfg_context_params), .device = "cpu", .misses = misses[i] }),
+                INVALID, "rfg_context_create", "misses is ");
     for (int i = 0; i < COUNT(threads); i++) {
         ctx = (rfg_context *)&ctx;
-        refused(rfg_context_create(&ctx, &(rfg_context_params){ .device = "cpu", .threads = threads[i] }), INVALID,
-                "rfg_context_create", "threads is ");
+        refused(rfg_context_create(&ctx, &(rfg_context_params){ .size = sizeof(rfg_context_params),
+                                                                .device = "cpu",
+                                                                .threads = threads[i] }),
+                INVALID, "rfg_context_create", "threads is ");
         ck_assert_ptr_null(ctx);
     }
 }
@@ -145,7 +166,7 @@ static void prepare(void)
     refused(rfg_prepare(ctx, NULL), INVALID, "rfg_prepare", "problem");
     for (int i = 0; i < COUNT(bad_problems); i++)
         refused(rfg_prepare(ctx, bad_problems[i]), INVALID, "rfg_prepare", "");
-    rfg_stats stats;
+    rfg_stats stats = RFG_STATS_INIT;
     rfg_context_stats(ctx, &stats);
     ck_assert_uint_eq(stats.plans, 0);
     rfg_context_destroy(&ctx);
@@ -272,17 +293,38 @@ static void device(void)
     rfg_context_destroy(&ctx);
 }
 
+/* Older callers get what they have room for, newer ones zeroes in what the library doesn't know. */
+static void stats_of_sizes(rfg_context *ctx)
+{
+    const size_t wrong[] = { 0, 4, 12, 4104, SIZE_MAX }, right[] = { 8, 16, sizeof(rfg_stats), sizeof(rfg_stats) + 24 };
+    unsigned char buf[sizeof(rfg_stats) + 64];
+    for (int i = 0; i < COUNT(wrong) + COUNT(right); i++) {
+        bool is_right = i >= COUNT(wrong);
+        size_t size = is_right ? right[i - COUNT(wrong)] : wrong[i];
+        memset(buf, 0xff, sizeof(buf));
+        memcpy(buf, &size, sizeof(size));
+        rfg_context_stats(ctx, (rfg_stats *)(void *)buf);
+        if (!is_right)
+            refused(INVALID, INVALID, "rfg_context_stats", "stats has size ");
+        for (size_t b = sizeof(size); b < sizeof(buf); b++)
+            ck_assert_int_eq(buf[b], is_right && b < size ? 0 : 0xff);
+        ck_assert(!memcmp(buf, &size, sizeof(size)));
+    }
+}
+
 static void context_stats(void)
 {
     rfg_context *ctx = open_cpu();
-    rfg_stats stats;
+    rfg_stats stats = RFG_STATS_INIT;
     memset(&stats, 0xff, sizeof(stats));
+    stats.size = sizeof(stats);
     rfg_context_stats(NULL, &stats);
     refused(INVALID, INVALID, "rfg_context_stats", "ctx");
     ck_assert(!stats.calls && !stats.misses && !stats.plans && !stats.compiles && !stats.cache_hits);
     rfg_context_stats(ctx, NULL);
     refused(INVALID, INVALID, "rfg_context_stats", "stats");
     rfg_context_stats(NULL, NULL);
+    stats_of_sizes(ctx);
     rfg_context_destroy(&ctx);
 }
 

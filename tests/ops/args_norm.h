@@ -11,7 +11,7 @@ static rfg_status rmsnorm(const struct call *c)
 
 static rfg_status rmsnorm_quant(const struct call *c)
 {
-    rfg_quant q = { 0, c->kind, c->t[2], c->t[3], c->rounding };
+    rfg_quant q = { 0, c->kind, c->rounding, c->t[2], c->t[3] };
     rfg_norm_params p = c->norm;
     p.quant = QUANT(q);
     return rfg_op_rmsnorm(c->ctx, c->t[0], c->t[1], c->t[4], PARAMS(p), c->stream);
@@ -26,7 +26,7 @@ static rfg_status layernorm(const struct call *c)
 
 static rfg_status add_rmsnorm(const struct call *c)
 {
-    rfg_quant q = { 0, c->kind, c->t[4], c->t[5], c->rounding };
+    rfg_quant q = { 0, c->kind, c->rounding, c->t[4], c->t[5] };
     rfg_norm_params p = c->norm;
     p.quant = QUANT(q);
     return rfg_op_add_rmsnorm(c->ctx, c->t[0], c->t[2], c->t[1], c->t[3], c->t[6], PARAMS(p), c->stream);
@@ -110,7 +110,7 @@ static rfg_status act(const struct call *c)
 
 static rfg_status act_quant(const struct call *c)
 {
-    rfg_quant q = { 0, c->kind, c->t[2], c->t[3], c->rounding };
+    rfg_quant q = { 0, c->kind, c->rounding, c->t[2], c->t[3] };
     rfg_act_params p = c->act;
     p.quant = QUANT(q);
     return rfg_op_act(c->ctx, c->t[0], c->t[1], PARAMS(p), c->stream);
@@ -118,7 +118,7 @@ static rfg_status act_quant(const struct call *c)
 
 static rfg_status act_and_mul(const struct call *c)
 {
-    rfg_quant q = { 0, c->kind, c->t[2], c->t[3], c->rounding };
+    rfg_quant q = { 0, c->kind, c->rounding, c->t[2], c->t[3] };
     rfg_act_params p = c->act;
     p.quant = QUANT(q);
     return rfg_op_act_and_mul(c->ctx, c->t[0], c->t[1], PARAMS(p), c->stream);

@@ -17,7 +17,9 @@ void begin_with(const char *text, struct rfg_case_params params)
 {
     struct rfg_problem p;
     struct rfg_reason why;
-    rfg_context_params cp = { .device = "cpu", .user_db = "", .system_db = "", .cache_dir = "", .threads = 1 };
+    rfg_context_params cp = {
+        .size = sizeof(cp), .device = "cpu", .user_db = "", .system_db = "", .cache_dir = "", .threads = 1
+    };
     ck_assert_msg(rfg_context_create(&ctx, &cp) == RFG_OK, "%s", rfg_last_error());
     ck_assert_msg(rfg_problem_parse(&p, text, &why), "%s: %s", text, why.text);
     ck_assert_msg(rfg_case_create(ctx, &p, &params, &c) == RFG_OK, "%s", rfg_last_error());

@@ -162,7 +162,7 @@ static void check_codes(rfg_context *ctx, rfg_dtype dtype, const char *device)
     mem = dev;
     rfg_tensor tx = rfg_tensor_2d(mem, RFG_F32, 1, n, n), tq = rfg_tensor_2d(mem + 6144, dtype, 1, n, n);
     rfg_tensor ts = rfg_tensor_1d(mem + 4800, RFG_F32, 1);
-    rfg_quant quant = { sizeof(rfg_quant), RFG_SCALE_STATIC, &tq, &ts, 0 };
+    rfg_quant quant = { sizeof(rfg_quant), RFG_SCALE_STATIC, 0, &tq, &ts };
     rfg_act_params params = { .size = sizeof(params), .act = RFG_ACT_NONE, .quant = &quant };
     ck_assert_msg(rfg_op_act(ctx, NULL, &tx, &params, NULL) == RFG_OK, "%s", rfg_last_error());
     if (hip) {
@@ -188,7 +188,7 @@ START_TEST(every_code)
     for (int k = 0; k < (cpu ? 3 : 1); k++) {
         char list[100];
         snprintf(list, sizeof(list), "act_cpu_%s", isa[k]);
-        rfg_context_params p = { .device = op_device(_i), .user_db = "", .system_db = "", .no_misses = 1 };
+        rfg_context_params p = { .size = sizeof(p), .device = op_device(_i), .user_db = "", .system_db = "" };
         p.variants = cpu ? list : NULL;
         rfg_context *ctx;
         ck_assert_msg(rfg_context_create(&ctx, &p) == RFG_OK, "%s", rfg_last_error());
@@ -227,7 +227,7 @@ static void fresh(void)
 /* The call must say each of the words and write nothing. kind 0: no quant. */
 static void refused(bool mul, bool plain, int kind, const char *const *words)
 {
-    rfg_quant quant = { sizeof(rfg_quant), (rfg_scale_kind)kind, &g.tq, &g.ts, 0 };
+    rfg_quant quant = { sizeof(rfg_quant), (rfg_scale_kind)kind, 0, &g.tq, &g.ts };
     g.p.quant = kind ? &quant : NULL;
     rfg_status got = (mul ? rfg_op_act_and_mul : rfg_op_act)(g.ctx, plain ? &g.ty : NULL, &g.tx, &g.p, NULL);
     ck_assert_msg(got == RFG_ERROR_INVALID_ARGUMENT, "%s: %s", rfg_status_name(got), rfg_last_error());
@@ -243,7 +243,7 @@ START_TEST(refusals)
 {
     g.ctx = op_context("cpu");
     fresh();
-    rfg_quant quant = { sizeof(rfg_quant), RFG_SCALE_GROUP, &g.tq, &g.ts, 0 };
+    rfg_quant quant = { sizeof(rfg_quant), RFG_SCALE_GROUP, 0, &g.tq, &g.ts };
     rfg_act_params p = { .size = sizeof(p), .quant = &quant };
     ck_assert_msg(rfg_op_act_and_mul(g.ctx, &g.ty, &g.tx, &p, NULL) == RFG_OK, "%s", rfg_last_error());
     ck_assert(g.y[0] != 0x7777 && g.q[0] != 0x77);

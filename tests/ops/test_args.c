@@ -79,7 +79,7 @@ static void finish(struct trial *r)
 /* The call as it stands must be refused by name of the argument; all is laid anew. */
 static void expect_refusal(struct trial *r, rfg_context *ctx, const char *named, const char *how)
 {
-    rfg_stats a, b;
+    rfg_stats a = RFG_STATS_INIT, b = RFG_STATS_INIT;
     if (ctx)
         rfg_context_stats(ctx, &a);
     r->call.ctx = ctx;

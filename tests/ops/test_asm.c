@@ -545,7 +545,7 @@ static rfg_context *context(const char *arch)
     rfg_context *ctx;
     char *dir = rfg_asprintf("%s/code", root), name[40];
     snprintf(name, sizeof(name), "emu:%s:4", arch);
-    rfg_context_params p = { .device = name, .user_db = "", .system_db = "", .cache_dir = dir, .no_misses = 1 };
+    rfg_context_params p = { .size = sizeof(p), .device = name, .user_db = "", .system_db = "", .cache_dir = dir };
     ck_assert_msg(rfg_context_create(&ctx, &p) == RFG_OK, "%s: %s", name, rfg_last_error());
     free(dir);
     return ctx;

@@ -541,7 +541,7 @@ START_TEST(many_threads_one_context)
         if (hip)
             ck_assert_int_eq(hip->hipStreamDestroy((hipStream_t)callers[i].stream), hipSuccess);
     }
-    rfg_stats stats;
+    rfg_stats stats = RFG_STATS_INIT;
     rfg_context_stats(ctx, &stats);
     ck_assert_uint_eq(stats.calls, 8 * calls);
     ck_assert_uint_eq(stats.plans, 4);

@@ -224,7 +224,9 @@ START_TEST(quick_checks)
     struct rfg_reason why;
     struct rfg_check got;
     struct rfg_case_params params = { .seed = 5, .check_rows = 1 };
-    rfg_context_params cp = { .device = "cpu", .user_db = "", .system_db = "", .cache_dir = "", .threads = 2 };
+    rfg_context_params cp = {
+        .size = sizeof(cp), .device = "cpu", .user_db = "", .system_db = "", .cache_dir = "", .threads = 2
+    };
     ck_assert_int_eq(rfg_context_create(&ctx, &cp), RFG_OK);
     ck_assert(rfg_problem_parse(&prob, "gemm bf16,bf16->bf16 M=2 N=4096 K=1024", &why));
     ck_assert_int_eq(rfg_case_create(ctx, &prob, &params, &c), RFG_OK);

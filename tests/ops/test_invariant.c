@@ -130,7 +130,7 @@ static char *run(const struct memory *m, int64_t first, int64_t n)
         p.gates = p.gated ? RFG_GATES_INTERLEAVED : RFG_GATES_HALVES;
         MUST(rfg_op_gemm(m->ctx, &y, &x, &w, &p, NULL));
     } else {
-        rfg_quant q = { sizeof(q), c->kind == GROUP ? RFG_SCALE_GROUP : RFG_SCALE_TOKEN, &y, &scale, 0 };
+        rfg_quant q = { sizeof(q), c->kind == GROUP ? RFG_SCALE_GROUP : RFG_SCALE_TOKEN, 0, &y, &scale };
         rfg_norm_params p = RFG_NORM_PARAMS_INIT;
         p.quant = scales ? &q : NULL;
         w = rfg_tensor_1d(m->w, c->x, c->k);
@@ -342,11 +342,11 @@ END_TEST
 static rfg_context *imagine(const char *device, const char *db, const char *variants)
 {
     rfg_context *ctx;
-    rfg_context_params p = { .device = device,
+    rfg_context_params p = { .size = sizeof(p),
+                             .device = device,
                              .user_db = db,
                              .system_db = "",
                              .cache_dir = "",
-                             .no_misses = 1,
                              .variants = variants,
                              .batch_invariant = 1 };
     MUST(rfg_context_imagine(&ctx, &p, NULL));
@@ -514,7 +514,7 @@ START_TEST(asked_for_or_refused)
     MUST(rfg_prepare(ctx, "act f32->f32 M=2 N=4 act=relu")); /* has no such key */
     rfg_context_destroy(&ctx);
     setenv("RFG_BATCH_INVARIANT", "yes", 1);
-    op_refused(rfg_context_create(&ctx, &(rfg_context_params){ .device = "cpu" }),
+    op_refused(rfg_context_create(&ctx, &(rfg_context_params){ .size = sizeof(rfg_context_params), .device = "cpu" }),
                "RFG_BATCH_INVARIANT='yes': must be 0 or 1");
     unsetenv("RFG_BATCH_INVARIANT");
 }

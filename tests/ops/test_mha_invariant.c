@@ -272,7 +272,9 @@ START_TEST(one_order_serves_all_sizes)
     };
     for (size_t d = 0; d < sizeof(devices) / sizeof(devices[0]); d++) {
         rfg_context *ctx;
-        rfg_context_params params = { .device = devices[d], .user_db = "", .system_db = "", .cache_dir = "" };
+        rfg_context_params params = {
+            .size = sizeof(params), .device = devices[d], .user_db = "", .system_db = "", .cache_dir = ""
+        };
         MUST(rfg_context_imagine(&ctx, &params, NULL));
         for (size_t n = 0; n < sizeof(problems) / sizeof(problems[0]); n++) {
             struct rfg_order first = { "" }, o;

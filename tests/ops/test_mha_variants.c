@@ -21,7 +21,7 @@ static rfg_context *context_of(const char *device, int isa, int threads)
     else
         snprintf(list, sizeof(list), "mha_cpu_%s,mha_decode_cpu_%s", cpu_variants[isa], cpu_variants[isa]);
     setenv("RFG_VARIANTS", list, 1);
-    rfg_context_params p = { .device = device, .user_db = "", .system_db = "", .no_misses = 1, .threads = threads };
+    rfg_context_params p = { .size = sizeof(p), .device = device, .user_db = "", .system_db = "", .threads = threads };
     ck_assert_msg(rfg_context_create(&ctx, &p) == RFG_OK, "%s: %s", device, rfg_last_error());
     return ctx;
 }

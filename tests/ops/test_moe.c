@@ -88,7 +88,7 @@ END_TEST
 static rfg_context *stream_context(const char *device, bool invariant)
 {
     rfg_context *ctx;
-    rfg_context_params p = { .device = device, .user_db = "", .system_db = "", .no_misses = 1 };
+    rfg_context_params p = { .size = sizeof(p), .device = device, .user_db = "", .system_db = "" };
     p.batch_invariant = invariant;
     p.variants = strncmp(device, "emu:", 4) == 0 ? "gemm_stream_mma" : NULL;
     ck_assert_msg(rfg_context_create(&ctx, &p) == RFG_OK, "%s: %s", device, rfg_last_error());
@@ -305,7 +305,7 @@ START_TEST(prepared_whole)
 {
     for (int i = 0; i < n_forms; i++) {
         rfg_context *ctx = op_context(op_device(_i));
-        rfg_stats before, after;
+        rfg_stats before = RFG_STATS_INIT, after = RFG_STATS_INIT;
         char problems[RFG_DESCRIBE_MAX];
         struct call c;
         new_call(&c, &forms[i], ctx, 3);

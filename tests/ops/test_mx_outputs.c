@@ -171,10 +171,12 @@ static void check_bits(rfg_context *ctx, const char *what, int op, rfg_dtype cod
         q[k] = rfg_tensor_2d(m->q[k], codes, rows, COLS, COLS);
         s[k] = rfg_tensor_2d(m->scale[k], RFG_E8M0, rows, GROUPS, GROUPS);
     }
-    rfg_quant quant = { sizeof(quant), RFG_SCALE_MX, &q[0], &s[0], rounding };
+    rfg_quant quant = { sizeof(quant), RFG_SCALE_MX, rounding, &q[0], &s[0] };
     rfg_act_params a = { .size = sizeof(a), .act = op ? RFG_ACT_SILU : RFG_ACT_NONE, .quant = &quant };
     rfg_norm_params n = { .size = sizeof(n), .eps = 1e-6f, .quant = &quant };
-    rfg_quantize_params p = { .size = sizeof(p), .group_rows = 1, .group_cols = 32, .rounding = (int32_t)rounding };
+    rfg_quantize_params p = {
+        .size = sizeof(p), .group_rows = 1, .group_cols = 32, .rounding = (rfg_scale_rounding)rounding
+    };
     rfg_status st = op < 2    ? rfg_op_act(ctx, &y, &x, &a, NULL)
                     : op == 2 ? rfg_op_act_and_mul(ctx, &y, &x, &a, NULL)
                     : op == 3 ? rfg_op_rmsnorm(ctx, &y, &x, NULL, &n, NULL)
@@ -214,7 +216,7 @@ START_TEST(as_quantize)
     bool cpu = !strcmp(op_device(_i), "cpu");
     int missing = 0;
     for (int k = 0; k < (cpu ? 3 : 1); k++) {
-        rfg_context_params p = { .device = op_device(_i), .user_db = "", .system_db = "", .no_misses = 1 };
+        rfg_context_params p = { .size = sizeof(p), .device = op_device(_i), .user_db = "", .system_db = "" };
         p.variants = cpu ? lists[k] : NULL;
         rfg_context *ctx;
         ck_assert_msg(rfg_context_create(&ctx, &p) == RFG_OK, "%s", rfg_last_error());
@@ -277,7 +279,7 @@ START_TEST(calls_refused)
         const struct refusal *c = &calls[i];
         rfg_tensor tx = rfg_tensor_2d(x, RFG_BF16, 4, 2 * c->n, 2 * c->n), tq = rfg_tensor_2d(q, c->q, 4, c->n, c->n);
         rfg_tensor ts = rfg_tensor_2d(scale, c->scale, 4, c->groups, c->groups);
-        rfg_quant quant = { sizeof(quant), RFG_SCALE_MX, &tq, &ts, c->rounding };
+        rfg_quant quant = { sizeof(quant), RFG_SCALE_MX, c->rounding, &tq, &ts };
         rfg_act_params a = { .size = sizeof(a), .quant = &quant };
         rfg_norm_params n = { .size = sizeof(n), .quant = &quant };
         for (int norm = 0; norm < 2; norm++) {

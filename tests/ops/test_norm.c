@@ -327,7 +327,7 @@ START_TEST(scale_of_few_columns)
     int8_t q[3];
     rfg_tensor tx = rfg_tensor_2d(x, RFG_F32, 1, 3, 3), tq = rfg_tensor_2d(q, RFG_I8, 1, 3, 3);
     rfg_tensor ts = rfg_tensor_1d(&scale, RFG_F32, 1);
-    rfg_quant quant = { sizeof(rfg_quant), RFG_SCALE_TOKEN, &tq, &ts, 0 };
+    rfg_quant quant = { sizeof(rfg_quant), RFG_SCALE_TOKEN, 0, &tq, &ts };
     rfg_norm_params p = { .size = sizeof(p), .quant = &quant };
     ck_assert_msg(rfg_op_layernorm(ctx, NULL, &tx, NULL, &p, NULL) == RFG_OK, "%s", rfg_last_error());
     ck_assert_msg(fabs((double)scale - sqrt(1.5) / 127) < 1e-6, "scale is %g", (double)scale);

@@ -187,7 +187,9 @@ START_TEST(codes_under_an_infinite_scale)
         struct rfg_case *c;
         struct rfg_check check;
         struct rfg_case_params params = { .seed = 7, .data = RFG_DATA_SPECIAL };
-        rfg_context_params cp = { .device = "cpu", .user_db = "", .system_db = "", .cache_dir = "", .threads = 1 };
+        rfg_context_params cp = {
+            .size = sizeof(cp), .device = "cpu", .user_db = "", .system_db = "", .cache_dir = "", .threads = 1
+        };
         int codes = 0, nans = 0;
         ck_assert_int_eq(rfg_context_create(&ctx, &cp), RFG_OK);
         ck_assert(rfg_problem_parse(&p, cases[n].problem, NULL));

@@ -162,7 +162,9 @@ static struct rfg_check check;
 static void begin(int64_t m, int64_t n, int64_t k, struct rfg_case_params params)
 {
     struct rfg_problem p;
-    rfg_context_params cp = { .device = "cpu", .user_db = "", .system_db = "", .cache_dir = "", .threads = 1 };
+    rfg_context_params cp = {
+        .size = sizeof(cp), .device = "cpu", .user_db = "", .system_db = "", .cache_dir = "", .threads = 1
+    };
     ck_assert_msg(rfg_context_create(&ctx, &cp) == RFG_OK, "%s", rfg_last_error());
     rfg_problem_init(&p, &op);
     p.v[M] = m;
@@ -352,7 +354,9 @@ START_TEST(operators_of_nobody)
 {
     struct rfg_problem p;
     struct rfg_case_params params = { .seed = 1 };
-    rfg_context_params cp = { .device = "cpu", .user_db = "", .system_db = "", .cache_dir = "", .threads = 1 };
+    rfg_context_params cp = {
+        .size = sizeof(cp), .device = "cpu", .user_db = "", .system_db = "", .cache_dir = "", .threads = 1
+    };
     ck_assert_int_eq(rfg_context_create(&ctx, &cp), RFG_OK);
     rfg_problem_init(&p, &op);
     ck_assert_int_eq(rfg_case_create(ctx, &p, &params, &c), RFG_ERROR_UNSUPPORTED);

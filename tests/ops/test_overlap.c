@@ -36,10 +36,12 @@ static void setup(void)
 static rfg_context *open_on(const char *device, int overlap)
 {
     rfg_context *ctx;
-    rfg_context_params p = { .device = device,
+    rfg_context_params p = { .size = sizeof(p),
+                             .device = device,
                              .user_db = "t.db",
                              .system_db = "",
                              .cache_dir = cache,
+                             .misses = 1,
                              .variants = strcmp(device, "cpu") ? "gemm_skinny,gemm_portable" : NULL,
                              .launch_overlap = overlap };
     ck_assert_msg(rfg_context_create(&ctx, &p) == RFG_OK, "%s", rfg_last_error());
@@ -210,7 +212,7 @@ START_TEST(explains_and_prepares)
     PRINTS(buf, "} launched plainly, 30.00 us");
     PRINTS(buf, "CUs), launched plainly");
     /* One problem, however it is written. */
-    rfg_stats stats;
+    rfg_stats stats = RFG_STATS_INIT;
     ck_assert_int_eq(rfg_prepare(ctx, P8), RFG_OK);
     ck_assert_int_eq(rfg_prepare(ctx, P8 OV), RFG_OK);
     rfg_context_stats(ctx, &stats);

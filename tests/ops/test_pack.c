@@ -16,7 +16,7 @@ static uint16_t *device, *host;
 
 static void open_device(const char *name)
 {
-    rfg_context_params p = { .device = name, .user_db = "", .system_db = "", .cache_dir = "" };
+    rfg_context_params p = { .size = sizeof(p), .device = name, .user_db = "", .system_db = "", .cache_dir = "" };
     ck_assert_msg(rfg_context_create(&ctx, &p) == RFG_OK, "%s: %s", name, rfg_last_error());
     ck_assert_int_eq(rfg_device_alloc(ctx, (void **)&device, 3 * MOST * sizeof(*device)), RFG_OK);
     host = calloc(3 * MOST, sizeof(*host));
@@ -207,7 +207,9 @@ START_TEST(to_fnuz_large)
 {
     enum { BYTES = (5 << 19) + 3 };
     uint8_t *codes = malloc(BYTES), *memory;
-    rfg_context_params p = { .device = devices[_i], .user_db = "", .system_db = "", .cache_dir = "" };
+    rfg_context_params p = {
+        .size = sizeof(p), .device = devices[_i], .user_db = "", .system_db = "", .cache_dir = ""
+    };
     ck_assert_int_eq(rfg_context_create(&ctx, &p), RFG_OK);
     ck_assert_int_eq(rfg_device_alloc(ctx, (void **)&memory, BYTES), RFG_OK);
     for (int i = 0; i < BYTES; i++)

@@ -26,7 +26,9 @@ static const rfg_rope_params odd_rope = { .size = 0 };
 
 static void setup(void)
 {
-    rfg_context_params p = { .device = "cpu", .user_db = "", .system_db = "", .cache_dir = "", .threads = 1 };
+    rfg_context_params p = {
+        .size = sizeof(p), .device = "cpu", .user_db = "", .system_db = "", .cache_dir = "", .threads = 1
+    };
     ck_assert_msg(rfg_context_create(&ctx, &p) == RFG_OK, "%s", rfg_last_error());
 }
 
@@ -264,11 +266,11 @@ static const struct member {
     M(rfg_mha_params, mean_seqlen_k, HINT, 3, mha),
     M(rfg_mha_params, block_table, TENSOR, 0, mha),
     M(rfg_mha_params, kv_lens, TENSOR, 0, mha),
-    M(rfg_moe_route_params, scoring, LONG, RFG_MOE_SIGMOID, moe_route),
+    M(rfg_moe_route_params, scoring, INT, RFG_MOE_SIGMOID, moe_route),
     M(rfg_moe_route_params, bias, TENSOR, 0, moe_route),
     M(rfg_moe_route_params, groups, LONG, 3, moe_route),
     M(rfg_moe_route_params, topk_groups, LONG, 2, moe_route),
-    M(rfg_moe_route_params, renormalise, LONG, 1, moe_route),
+    M(rfg_moe_route_params, renormalise, INT, 1, moe_route),
     M(rfg_moe_route_params, shared, LONG, 1, moe_route),
     M(rfg_moe_route_params, tokens, TENSOR, 0, moe_route),
     M(rfg_moe_route_params, scale, REAL, 2, moe_route),
@@ -367,6 +369,7 @@ static const struct member {
     M(rfg_sample_params, counts, TENSOR, 0, sample),
     M(rfg_sample_params, prompt, TENSOR, 0, sample),
     M(rfg_sample_params, order, HINT, RFG_SAMPLE_JOINT, sample), /* of filters that there aren't */
+    M(rfg_sample_params, reserved, INT, 1, sample),
 #undef M
 };
 

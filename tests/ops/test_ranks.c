@@ -98,7 +98,9 @@ static const char *const devices[][MOST] = { { "cpu", "cpu" }, { "emu:gfx942:4",
 static void open_ranks(const char *const *names, rfg_context *ctx[MOST])
 {
     for (int r = 0; r < MOST; r++) {
-        rfg_context_params p = { .device = names[r], .user_db = "", .system_db = "", .cache_dir = "", .threads = 1 };
+        rfg_context_params p = {
+            .size = sizeof(p), .device = names[r], .user_db = "", .system_db = "", .cache_dir = "", .threads = 1
+        };
         ck_assert_msg(rfg_context_create(&ctx[r], &p) == RFG_OK, "%s", rfg_last_error());
     }
 }

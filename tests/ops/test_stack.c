@@ -112,7 +112,9 @@ static bool keep(void *arg, const int *p)
 
 START_TEST(each_variant)
 {
-    rfg_context_params params = { .device = "cpu", .user_db = "", .system_db = "", .cache_dir = "", .threads = 1 };
+    rfg_context_params params = {
+        .size = sizeof(params), .device = "cpu", .user_db = "", .system_db = "", .cache_dir = "", .threads = 1
+    };
     struct job j = { .prob = op_problem(problems[_i]) };
     ck_assert_msg(rfg_context_create(&j.ctx, &params) == RFG_OK, "%s", rfg_last_error());
     ck_assert_msg(rfg_case_create(j.ctx, &j.prob, &defaults, &j.c) == RFG_OK, "%s", rfg_last_error());
@@ -138,7 +140,9 @@ END_TEST
 static void *live(void *arg)
 {
     struct job *j = arg;
-    rfg_context_params params = { .device = "cpu", .user_db = j->db, .cache_dir = "", .threads = 1 };
+    rfg_context_params params = {
+        .size = sizeof(params), .device = "cpu", .user_db = j->db, .cache_dir = "", .threads = 1, .misses = 1
+    };
     j->st = rfg_context_create(&j->ctx, &params);
     for (int i = 0; j->st == RFG_OK && i < N_PROBLEMS; i++)
         j->st = rfg_prepare(j->ctx, problems[i]);

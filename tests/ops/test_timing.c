@@ -20,7 +20,9 @@ START_TEST(too_large_for_any_memory)
         "gemm f32,f32->f32 M=2147483647 N=1 K=1 ldx=2147483647 ldy=2147483647",
         "rmsnorm f32->f32 M=2147483647 N=1073741823",
     };
-    rfg_context_params cp = { .device = "cpu", .user_db = "", .system_db = "", .cache_dir = "", .threads = 1 };
+    rfg_context_params cp = {
+        .size = sizeof(cp), .device = "cpu", .user_db = "", .system_db = "", .cache_dir = "", .threads = 1
+    };
     ck_assert_int_eq(rfg_context_create(&ctx, &cp), RFG_OK);
     for (size_t i = 0; i < sizeof(problems) / sizeof(problems[0]); i++) {
         struct rfg_problem p;

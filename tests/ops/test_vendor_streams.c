@@ -77,7 +77,7 @@ static void setup(void)
 static rfg_context *context(const char *db)
 {
     rfg_context *ctx = NULL;
-    rfg_context_params p = { .device = "amd:0", .user_db = db, .system_db = "", .no_misses = 1 };
+    rfg_context_params p = { .size = sizeof(p), .device = "amd:0", .user_db = db, .system_db = "" };
     OK(rfg_context_create(&ctx, &p));
     return ctx;
 }

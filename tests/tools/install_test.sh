@@ -18,7 +18,7 @@ flags=$(pkg-config --cflags --libs rfg)
 # The example, outside the tree, in C and in C++, against the shared library.
 cp "$source/examples/linear.c" "$tmp/linear.c"
 cp "$source/examples/linear.c" "$tmp/linear.cc"
-sed -i 's/rfg_context_params params = { .device = "cpu" }/rfg_context_params params = {}; params.device = "cpu"/' "$tmp/linear.cc"
+sed -i 's/rfg_context_params params = { .size = sizeof(params), .device = "cpu" }/rfg_context_params params = RFG_CONTEXT_PARAMS_INIT; params.device = "cpu"/' "$tmp/linear.cc"
 # shellcheck disable=SC2086
 gcc -std=c17 -Wall -Wextra -Werror "$tmp/linear.c" -o "$tmp/linear_c" $flags
 # shellcheck disable=SC2086
@@ -171,7 +171,8 @@ cat >"$tmp/prepare.c" <<'END'
 int main(int argc, char **argv)
 {
     rfg_context *ctx;
-    if (argc != 2 || rfg_context_create(&ctx, &(rfg_context_params){ .device = "emu:gfx90a:4" }) != RFG_OK ||
+    rfg_context_params params = { .size = sizeof(params), .device = "emu:gfx90a:4" };
+    if (argc != 2 || rfg_context_create(&ctx, &params) != RFG_OK ||
         rfg_prepare_from_csv(ctx, argv[1]) != RFG_OK)
         return fprintf(stderr, "%s\n", rfg_last_error()), 1;
     rfg_context_destroy(&ctx);

@@ -15,7 +15,9 @@ enum { N = 8, K = 64, MOST = 5 };
 int main(int argc, char **argv)
 {
     static float x[MOST * K], w[N * K], y[MOST * N];
-    rfg_context_params params = { .device = argc > 1 ? argv[1] : "cpu", .threads = 1 };
+    rfg_context_params params = {
+        .size = sizeof(params), .device = argc > 1 ? argv[1] : "cpu", .threads = 1, .misses = 1
+    };
     bool cpu = !strcmp(params.device, "cpu");
     long calls = 0;
     for (int i = 0; i < (argc > 2 ? atoi(argv[2]) : 1); i++) {

@@ -62,7 +62,7 @@ static void check_result(struct engine *e, rfg_stream stream)
 
 static rfg_stats stats(struct engine *e)
 {
-    rfg_stats s;
+    rfg_stats s = RFG_STATS_INIT;
     rfg_context_stats(e->ctx, &s);
     return s;
 }
@@ -231,8 +231,8 @@ int engine_main(char **argv)
     struct engine e = { 0 };
     const char *db = argv[2], *what = argv[3];
     char log[400];
-    rfg_context_params p = { .device = argv[1], .user_db = db, .system_db = "", .tune = "online" };
-    p.no_misses = !strcmp(what, "no-misses");
+    rfg_context_params p = { .size = sizeof(p), .device = argv[1], .user_db = db, .system_db = "", .tune = "online" };
+    p.misses = strcmp(what, "no-misses") ? 0 : -1;
     p.pack = !strcmp(what, "pack") ? argv[5] : NULL;
     if (!strcmp(what, "off"))
         p.tune = "off";

@@ -36,7 +36,7 @@ static void teardown(void)
 static rfg_context *open_context(const char *device)
 {
     rfg_context *ctx;
-    rfg_context_params p = { .device = device, .user_db = db_path, .system_db = "", .no_misses = 1 };
+    rfg_context_params p = { .size = sizeof(p), .device = device, .user_db = db_path, .system_db = "" };
     ck_assert_msg(rfg_context_create(&ctx, &p) == RFG_OK, "%s", rfg_last_error());
     return ctx;
 }

@@ -218,7 +218,9 @@ static void put_row(const char *path, const char *device, double gbps, double us
 static char *explain(const char *product, char text[4000])
 {
     rfg_context *ctx;
-    rfg_context_params p = { .device = "gfx942", .user_db = "a.db", .system_db = "", .cache_dir = "", .no_misses = 1 };
+    rfg_context_params p = {
+        .size = sizeof(p), .device = "gfx942", .user_db = "a.db", .system_db = "", .cache_dir = ""
+    };
     ck_assert_msg(rfg_context_imagine(&ctx, &p, product) == RFG_OK, "%s", rfg_last_error());
     ck_assert_int_eq(rfg_explain(ctx, P, text, 4000), RFG_OK);
     rfg_context_destroy(&ctx);
@@ -276,7 +278,7 @@ START_TEST(packs_have_siblings_rows)
     setenv("RFG_SYSTEM_DB", "none.db", 1);
     ck_assert_msg(run_program("rfg-db", "pack --arch gfx942 --shapes p.csv --db a.db -o p.rfgpack") == 0, "%s", err);
     PRINTS(out, "p.rfgpack: 1 problems on 1 arch: 2 rows, ");
-    rfg_context_params p = { .device = "gfx942", .user_db = "", .no_misses = 1, .pack = "p.rfgpack" };
+    rfg_context_params p = { .size = sizeof(p), .device = "gfx942", .user_db = "", .pack = "p.rfgpack" };
     static const char *const products[][2] = { { X300, "tile_m=16" }, { X325, "tile_m=64" } };
     for (int i = 0; i < 2; i++) {
         ck_assert_msg(rfg_context_imagine(&ctx, &p, products[i][0]) == RFG_OK, "%s", rfg_last_error());

@@ -211,7 +211,7 @@ static void explained(const char *text, const char *says, const char * not )
 {
     char buf[4000];
     rfg_context *ctx;
-    rfg_context_params p = { .device = "cpu", .user_db = db_path, .no_misses = 1 };
+    rfg_context_params p = { .size = sizeof(p), .device = "cpu", .user_db = db_path };
     ck_assert_msg(rfg_context_create(&ctx, &p) == RFG_OK, "%s", rfg_last_error());
     ck_assert_msg(rfg_explain(ctx, text, buf, sizeof(buf)) == RFG_OK, "%s", rfg_last_error());
     assert_in(buf, says);
@@ -248,7 +248,7 @@ END_TEST
 START_TEST(prepares_calls)
 {
     rfg_context *ctx;
-    rfg_context_params p = { .device = "cpu", .user_db = "", .no_misses = 1 };
+    rfg_context_params p = { .size = sizeof(p), .device = "cpu", .user_db = "" };
     struct rfg_problem call = problem(SMALL);
     for (int file = 0; file < 2; file++) {
         ck_assert_msg(rfg_context_create(&ctx, &p) == RFG_OK, "%s", rfg_last_error());

@@ -324,7 +324,7 @@ START_TEST(what_is_written_must_be_right)
                                             { "RFG_TUNE_BUDGET_MS", "0" },
                                             { "RFG_TUNE_BUDGET_MS", "60001" },
                                             { "RFG_TUNE_BUDGET_MS", "5x" } };
-    rfg_context_params p = { .device = "cpu", .user_db = "", .system_db = "", .cache_dir = "" };
+    rfg_context_params p = { .size = sizeof(p), .device = "cpu", .user_db = "", .system_db = "", .cache_dir = "" };
     rfg_context *ctx;
     for (int i = 0; i < 4; i++) {
         setenv("RFG_TUNE", "online", 1);

@@ -94,7 +94,7 @@ static void lose_compilers(void)
 
 static rfg_status open_engine(const char *device, const char *pack)
 {
-    rfg_context_params p = { .device = device, .user_db = "", .cache_dir = "", .no_misses = 1, .pack = pack };
+    rfg_context_params p = { .size = sizeof(p), .device = device, .user_db = "", .cache_dir = "", .pack = pack };
     return rfg_context_create(&ctx, &p);
 }
 
@@ -150,7 +150,7 @@ static void explains(const char *problem, const char *says)
 
 START_TEST(an_engine_never_compiles)
 {
-    rfg_stats stats;
+    rfg_stats stats = RFG_STATS_INIT;
     make_pack();
     lose_compilers();
     ck_assert_msg(open_engine(DEVICE, "m.rfgpack") == RFG_OK, "%s", rfg_last_error());

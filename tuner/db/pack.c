@@ -92,7 +92,7 @@ static int open_archs(struct packing *p)
     for (char *save, *name = p->arch_names ? strtok_r(p->arch_names, ",", &save) : NULL; name;
          name = strtok_r(NULL, ",", &save)) {
         rfg_context_params params = {
-            .device = name, .user_db = p->o->db, .no_misses = 1, .cache_dir = "", .pack = ""
+            .size = sizeof(params), .device = name, .user_db = p->o->db, .misses = -1, .cache_dir = "", .pack = ""
         };
         if (p->n_archs == MAX_ARCHS) {
             fprintf(stderr, "rfg-db: --arch: must name at most %d\n", MAX_ARCHS);
@@ -393,7 +393,9 @@ static int by_row(const void *pa, const void *pb)
 static bool try_out(const struct packing *p, size_t *other)
 {
     for (int a = 0; a < p->n_archs; a++) {
-        rfg_context_params params = { .device = p->archs[a], .user_db = "", .no_misses = 1, .pack = p->o->out };
+        rfg_context_params params = {
+            .size = sizeof(params), .device = p->archs[a], .user_db = "", .misses = -1, .pack = p->o->out
+        };
         rfg_context *ctx;
         if (rfg_context_imagine(&ctx, &params, p->products[a]) != RFG_OK)
             return false;

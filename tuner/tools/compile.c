@@ -146,9 +146,13 @@ static int first_run(const char *variant, const char *device, char *const *setti
 {
     struct rlimit none = { 0 };
     rfg_context *ctx = NULL;
-    rfg_context_params p = {
-        .device = device, .variants = variant, .user_db = "", .system_db = "", .no_misses = 1, .pack = ""
-    };
+    rfg_context_params p = { .size = sizeof(p),
+                             .device = device,
+                             .variants = variant,
+                             .user_db = "",
+                             .system_db = "",
+                             .misses = -1,
+                             .pack = "" };
     alarm(FIRST_RUN_SECONDS);
     (void)setrlimit(RLIMIT_CORE, &none);
     for (; *settings; settings++)

@@ -58,12 +58,13 @@ static bool open_device(struct tune *t)
     if ((t->opt.dry_run || t->opt.predict) && t->opt.device && rfg_device_imagine(&t->dev, t->opt.device))
         return true;
     private_cache(&t->cache_dir);
-    rfg_context_params p = { .device = t->opt.device,
+    rfg_context_params p = { .size = sizeof(p),
+                             .device = t->opt.device,
                              .user_db = "",
                              .system_db = "",
                              .cache_dir = t->cache_dir.path,
                              .variants = t->opt.variants,
-                             .no_misses = 1,
+                             .misses = -1,
                              .pack = "" };
     if (rfg_context_create(&t->ctx, &p) != RFG_OK) {
         fprintf(stderr, "rfg-tune: %s\n", rfg_last_error());

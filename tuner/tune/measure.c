@@ -272,11 +272,12 @@ static rfg_status take_loads(const json_t *loads)
 
 static void do_open(struct measure *m, const json_t *cmd)
 {
-    rfg_context_params p = { .device = text_of(cmd, "device"),
+    rfg_context_params p = { .size = sizeof(p),
+                             .device = text_of(cmd, "device"),
                              .user_db = "",
                              .system_db = "",
                              .cache_dir = text_of(cmd, "cache"),
-                             .no_misses = 1,
+                             .misses = -1,
                              .pack = "" };
     rfg_status st = take_loads(json_object_get(cmd, "loads"));
     if (st == RFG_OK)

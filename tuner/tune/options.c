@@ -76,7 +76,7 @@ static const struct rfg_option table[] = {
       "first measure what the device's launches, memory and caches take (2 s), for the models that\nrank candidates; "
       "nothing else needs to be given",
       RFG_FLAG(calibrate) },
-    { "from-misses", NULL, "what was run on this device without a tuned row, most-called first",
+    { "from-misses", NULL, "what was run on this device without a tuned row and with\nRFG_MISSES=1, most-called first",
       RFG_FLAG(from_misses) },
     { .help = "where:" },
     { "device", "D",

@@ -126,7 +126,8 @@ int tune_read_misses(struct tune *t)
         return TUNE_EXIT_FAILED;
     }
     if (!m.n && !t->n_shapes)
-        fprintf(stderr, "rfg-tune: no misses recorded for %s with %d %s in %s\n", t->dev.arch, t->dev.cu_count,
-                t->dev.platform == RFG_PLATFORM_CPU ? "threads" : "CUs", rfg_db_path(t->db));
+        fprintf(stderr, "rfg-tune: no misses recorded for %s with %d %s in %s (engines write them with RFG_MISSES=1)\n",
+                t->dev.arch, t->dev.cu_count, t->dev.platform == RFG_PLATFORM_CPU ? "threads" : "CUs",
+                rfg_db_path(t->db));
     return -1;
 }

@@ -19,7 +19,7 @@ int main(int argc, char **argv)
     enum { M = 1, N = 16, K = 16, CALLS = 500 };
     static float x[M * K], w[N * K], y[M * N];
     rfg_context *ctx;
-    if (rfg_context_create(&ctx, &(rfg_context_params){ .device = "cpu" })) {
+    if (rfg_context_create(&ctx, &(rfg_context_params){ .size = sizeof(rfg_context_params), .device = "cpu" })) {
         fprintf(stderr, "%s\n", rfg_last_error());
         return 1;
     }

@@ -163,11 +163,11 @@ static struct device device_of(const char *name)
 static int context_init(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     struct context *c = (struct context *)self;
-    static char *names[] = { "device",   "user_db",        "system_db", "cache_dir", "threads",         "no_misses",
+    static char *names[] = { "device",   "user_db",        "system_db", "cache_dir", "threads",         "misses",
                              "variants", "launch_overlap", "pack",      "tune",      "batch_invariant", NULL };
-    rfg_context_params p = { 0 };
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|z$zzzipzpzzp:Context", names, &p.device, &p.user_db, &p.system_db,
-                                     &p.cache_dir, &p.threads, &p.no_misses, &p.variants, &p.launch_overlap, &p.pack,
+    rfg_context_params p = RFG_CONTEXT_PARAMS_INIT;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|z$zzziizpzzp:Context", names, &p.device, &p.user_db, &p.system_db,
+                                     &p.cache_dir, &p.threads, &p.misses, &p.variants, &p.launch_overlap, &p.pack,
                                      &p.tune, &p.batch_invariant) ||
         !rfgpy_need_library())
         return -1;
@@ -315,7 +315,7 @@ static PyObject *context_stats(PyObject *self, PyObject *none)
     struct context *c = (struct context *)self;
     if (!rfgpy_context_enter(c))
         return NULL;
-    rfg_stats s;
+    rfg_stats s = RFG_STATS_INIT;
     api.rfg_context_stats(c->ctx, &s);
     rfgpy_context_leave(c);
     return Py_BuildValue("(KKKKKK)", s.calls, s.misses, s.plans, s.compiles, s.cache_hits, s.tuned);

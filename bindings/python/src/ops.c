@@ -220,9 +220,9 @@ static rfg_status call_rfg_moe_workspace_bytes(function fn, rfg_context *ctx, co
 }
 
 static const rfg_moe_route_params moe_route_init = RFG_MOE_ROUTE_PARAMS_INIT;
-PARAMS(moe_route, MEMBER(rfg_moe_route_params, scoring, INT64), MEMBER(rfg_moe_route_params, bias, INPUT),
+PARAMS(moe_route, MEMBER(rfg_moe_route_params, scoring, INT32), MEMBER(rfg_moe_route_params, bias, INPUT),
        MEMBER(rfg_moe_route_params, groups, INT64), MEMBER(rfg_moe_route_params, topk_groups, INT64),
-       MEMBER(rfg_moe_route_params, renormalise, INT64), MEMBER(rfg_moe_route_params, shared, INT64),
+       MEMBER(rfg_moe_route_params, renormalise, INT32), MEMBER(rfg_moe_route_params, shared, INT64),
        MEMBER(rfg_moe_route_params, tokens, INPUT), MEMBER(rfg_moe_route_params, scale, FLOAT),
        MEMBER(rfg_moe_route_params, shared_weight, FLOAT));
 CALLER(rfg_op_moe_route, rfg_moe_route_params, t[0], t[1], t[2])
@@ -235,7 +235,7 @@ PARAMS(sample, MEMBER(rfg_sample_params, temperature, INPUT), MEMBER(rfg_sample_
        MEMBER(rfg_sample_params, repetition, INPUT), MEMBER(rfg_sample_params, frequency, INPUT),
        MEMBER(rfg_sample_params, presence, INPUT), MEMBER(rfg_sample_params, bias, INPUT),
        MEMBER(rfg_sample_params, counts, INPUT), MEMBER(rfg_sample_params, prompt, INPUT),
-       MEMBER(rfg_sample_params, order, INT64));
+       MEMBER(rfg_sample_params, order, INT32));
 CALLER(rfg_op_sample, rfg_sample_params, t[0], t[1], t[2], t[3])
 
 static const struct op ops[] = {
@@ -324,7 +324,9 @@ static bool set_quant(struct scratch *s, PyObject *value, const rfg_quant **to)
     if (!words(kind, "quant.kind", kinds, RFG_SCALE_STATIC, &number) ||
         (size == 4 && !words(PyTuple_GET_ITEM(value, 3), "quant.rounding", roundings, RFG_SCALE_EXACT, &rounding)))
         return false;
-    s->quant = (rfg_quant){ .size = sizeof(s->quant), .kind = (rfg_scale_kind)number, .rounding = rounding };
+    s->quant = (rfg_quant){ .size = sizeof(s->quant),
+                            .kind = (rfg_scale_kind)number,
+                            .rounding = (rfg_scale_rounding)rounding };
     if (!(s->quant.q = rfgpy_view(&s->views, q, "quant.q", true)) ||
         !(s->quant.scale = rfgpy_view(&s->views, scale, "quant.scale", number != RFG_SCALE_STATIC)))
         return false;

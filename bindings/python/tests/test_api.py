@@ -85,7 +85,7 @@ def test_prepare_from_csv(tmp_path):
 
 
 def test_stats_count():
-    with rfg.Context("cpu", no_misses=True, threads=1) as ctx:
+    with rfg.Context("cpu", misses=-1, threads=1) as ctx:
         assert ctx.stats() == rfg.Stats(0, 0, 0, 0, 0, 0)
         for _ in range(3):
             rfg.gemm(X, W, ctx=ctx)
