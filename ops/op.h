@@ -371,6 +371,8 @@ static inline void rfg_divisor(unsigned d, unsigned *mul, unsigned *shift)
 extern const struct rfg_op *const rfg_ops[];
 const struct rfg_op *rfg_op_find(const char *name, size_t len);
 
+#define RFG_MAX_VARIANTS 32 /* bits of a mask of them */
+
 /* An operator's variants, in order of preference where the model ties; the portable ones come last. They stand apart
  * from its descriptor, so that what only reads problems links without kernels. */
 struct rfg_variants {
@@ -380,7 +382,8 @@ struct rfg_variants {
 #define RFG_VARIANTS(op_name, ...)                                                                                     \
     static const struct rfg_variant *const op_name##_list[] = { __VA_ARGS__ };                                         \
     const struct rfg_variants rfg_op_##op_name##_variants = { sizeof(op_name##_list) / sizeof(op_name##_list[0]),      \
-                                                              op_name##_list }
+                                                              op_name##_list };                                        \
+    _Static_assert(sizeof(op_name##_list) / sizeof(op_name##_list[0]) <= RFG_MAX_VARIANTS, "rfg_choose()'s skip")
 const struct rfg_variants *rfg_op_variants(const struct rfg_op *op);
 const struct rfg_variant *rfg_variant_find(const struct rfg_op *op, const char *name);
 

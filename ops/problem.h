@@ -16,6 +16,9 @@
 #define RFG_DTYPES_STRLEN  96 /* of them as text */
 #define RFG_PROBLEM_STRLEN RFG_PROBLEM_MAX
 
+_Static_assert(RFG_DTYPE_COUNT <= 32, "a mask of formats has 32 bits");
+_Static_assert(RFG_MAX_KEYS <= 64, "a mask of keys has 64 bits");
+
 struct rfg_op;
 
 enum rfg_key_kind {

@@ -142,7 +142,8 @@ int rfg_jit_prefetch(struct rfg_cache *cache, struct rfg_jit_pool *pool, int wor
                      const struct rfg_jit_request *reqs, int n,
                      void (*done)(void *ctx, int i, rfg_status st, const char *error), void *ctx);
 
-/* The worker's main loop; fd 0 is a socket for requests and replies (jit_worker.c has the protocol). */
-int rfg_jit_worker_main(void);
+/* The worker's main loop; fd 0 is a socket for requests and replies (jit_worker.c has the protocol). before, or NULL, is
+ * told the name of each request before it is compiled. */
+int rfg_jit_worker_main(void (*before)(const char *name));
 
 #endif

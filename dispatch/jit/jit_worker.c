@@ -471,13 +471,7 @@ static void *watch(void *arg)
     return arg;
 }
 
-static bool matches(const char *env, const char *name)
-{
-    const char *s = rfg_env(env);
-    return s && strstr(name, s);
-}
-
-static enum io serve(int fd, char *fields[MAX_FIELDS])
+static enum io serve(int fd, char *fields[MAX_FIELDS], void (*before)(const char *name))
 {
     struct rfg_jit_request req = {
         .name = fields[REQ_NAME],
@@ -486,10 +480,8 @@ static enum io serve(int fd, char *fields[MAX_FIELDS])
         .source = fields[REQ_SOURCE],
         .assembly = !strcmp(fields[REQ_LANGUAGE], "asm"),
     };
-    if (matches("RFG_TEST_WORKER_CRASH", req.name))
-        abort();
-    while (matches("RFG_TEST_WORKER_HANG", req.name))
-        pause();
+    if (before)
+        before(req.name);
     const struct rfg_jit_provider *prov = rfg_jit_provider_find(fields[REQ_PROVIDER]);
     struct rfg_blob code = { 0 };
     char *log = NULL;
@@ -504,7 +496,7 @@ static enum io serve(int fd, char *fields[MAX_FIELDS])
     return io;
 }
 
-int rfg_jit_worker_main(void)
+int rfg_jit_worker_main(void (*before)(const char *name))
 {
     /* Compilers print what they like: from here on, fd 1 is stderr and the socket is ours alone. */
     worker_fd = fcntl(0, F_DUPFD_CLOEXEC, 3);
@@ -529,7 +521,7 @@ int rfg_jit_worker_main(void)
         char *fields[MAX_FIELDS];
         io = get_frame(worker_fd, &f, fields, 0);
         if (io == IO_OK)
-            io = serve(worker_fd, fields);
+            io = serve(worker_fd, fields, before);
         free_fields(fields);
     }
     shutdown(worker_fd, SHUT_RDWR);

@@ -59,6 +59,7 @@ struct emu_rules {
     double node_seconds;  /* of submitting a graph's node */
     double tail_seconds;  /* of what ends a graph */
     enum emu_on_fault on_fault;
+    void (*abort)(const char *why); /* EMU_FAULT_ABORTS: does not return; the library has none */
     /* errors of: a handle that is no stream's, the same in a launch, empty grids and blocks, blocks of over 1024 */
     hipError_t bad_stream, bad_launch_stream, no_grid, no_block, large_block;
 };

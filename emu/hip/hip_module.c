@@ -22,13 +22,8 @@ static hipError_t failed(const struct emu_launch *l)
     hipError_t e = address ? hipErrorIllegalAddress : hipErrorLaunchFailure;
     if (!l->stop || emu_rules.on_fault == EMU_FAULT_CONTINUES)
         return e;
-    if (emu_rules.on_fault == EMU_FAULT_ABORTS) {
-        fprintf(stderr,
-                "emulated HIP: %s: the process ends, as on hardware (EMULATED_ROCM_ON_FAULT=sticky: every later "
-                "call fails; =continue: nothing stays)\n",
-                why);
-        abort();
-    }
+    if (emu_rules.on_fault == EMU_FAULT_ABORTS)
+        emu_rules.abort(why);
     return emu_fault = e;
 }
 

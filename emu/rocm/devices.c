@@ -118,6 +118,15 @@ static enum emu_on_fault on_fault(void)
     return EMU_FAULT_ABORTS;
 }
 
+static void end_process(const char *why)
+{
+    fprintf(stderr,
+            "emulated HIP: %s: the process ends, as on hardware (EMULATED_ROCM_ON_FAULT=sticky: every later "
+            "call fails; =continue: nothing stays)\n",
+            why);
+    abort();
+}
+
 static void start(void)
 {
     const struct rocm_product *p[EMU_MAX_DEVICES];
@@ -126,6 +135,7 @@ static void start(void)
     emu_rules = rocm_version->rules;
     emu_rules.version = rocm_version->hip_version;
     emu_rules.on_fault = on_fault();
+    emu_rules.abort = end_process;
     for (const char *at = list ? list : "MI300X"; *at && strcmp(at, "none") != 0 && n < EMU_MAX_DEVICES;) {
         size_t len = strcspn(at, ",");
         which[n] = n;

@@ -14,6 +14,16 @@
 #include "tuner/harness/options.h"
 #include "tuner/harness/output.h"
 
+/* What tests have a worker do. */
+static void crash_or_hang(const char *name)
+{
+    const char *crash = rfg_env("RFG_TEST_WORKER_CRASH"), *hang = rfg_env("RFG_TEST_WORKER_HANG");
+    if (crash && strstr(name, crash))
+        abort();
+    while (hang && strstr(name, hang))
+        pause();
+}
+
 struct job {
     struct rfg_device dev;
     struct rfg_problem prob;
@@ -228,7 +238,7 @@ static int run(int argc, char **argv)
     if (o.list_targets)
         return list_targets();
     if (o.worker)
-        return rfg_jit_worker_main();
+        return rfg_jit_worker_main(crash_or_hang);
     struct job job = { .output = o.output, .source = o.source };
     if (o.first_run)
         return o.device ? first_run(o.first_run, o.device, argv + first)
