@@ -12,8 +12,8 @@
 /* RFG_LOG=dispatch|calls|jit|all (comma-separated), to stderr or to whom rfg_set_log_callback() named. */
 bool rfg_log_on(rfg_log_topic topic);
 __attribute__((format(printf, 2, 3))) void rfg_log(rfg_log_topic topic, const char *fmt, ...);
-/* "rfg: warning: ...". Of one kind (one place in the source) the first few, then the 10th, 100th, 1000th ..., counted.
- */
+/* "rfg: warning: ...". Of one kind (one place in the source) the first few, then the 10th, 100th, 1000th
+ * ..., counted. */
 #define RFG_WARNINGS_OF_A_KIND 5
 __attribute__((format(printf, 1, 2))) void rfg_warn(const char *fmt, ...);
 /* The same, always: what the emulator was asked to find. */

@@ -48,8 +48,8 @@ struct loaded {
     int n, max;
 };
 
-/* "libamdhip64.so", "libamdhip64.so.6", and with a hash as wheels' repair tools put one, "libamdhip64-1a2b3c4d.so.6".
- */
+/* "libamdhip64.so", "libamdhip64.so.6", and with a hash as wheels' repair tools put one,
+ * "libamdhip64-1a2b3c4d.so.6". */
 static bool is_called(const char *path, const char *stem)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;

@@ -39,8 +39,8 @@ bool rfg_library_trusted(const char *path, const char *beside, struct rfg_reason
  * the system's own where the environment isn't to be believed. False: there is none. */
 bool rfg_find_program(const char *name, char *path, size_t size);
 
-/* The executable file of that name beside this library or program, or in PREFIX/bin. malloc'ed; NULL if there is none.
- */
+/* The executable file of that name beside this library or program, or in PREFIX/bin. malloc'ed; NULL if
+ * there is none. */
 char *rfg_program_path(const char *program);
 
 /* The environment of a program that we start: ours, with `set` ("NAME=value", NULL-terminated) in place of what had

@@ -17,8 +17,8 @@ __attribute__((format(printf, 1, 2))) char *rfg_asprintf(const char *fmt, ...);
 /* mkdir -p; what is made is the user's alone (0700). */
 bool rfg_mkdirs(const char *path);
 
-/* access(2) for the user whose rights we have, who need not be the one who started the program; or false, with errno.
- */
+/* access(2) for the user whose rights we have, who need not be the one who started the program; or
+ * false, with errno. */
 bool rfg_access(const char *path, int mode);
 
 /* The path from the root on, links and all; malloc'ed. */
@@ -44,8 +44,8 @@ uint64_t rfg_random(uint64_t *state);
 /* "2026-11-21T03:40:00Z" */
 void rfg_date(char buf[24]);
 
-/* Hex SHA-256 over n parts, each preceded by its length, so that no two lists of parts look alike. "" without memory.
- */
+/* Hex SHA-256 over n parts, each preceded by its length, so that no two lists of parts look alike. ""
+ * without memory. */
 void rfg_sha256_hex(char hex[65], const char *const *parts, const size_t *sizes, int n);
 
 #endif

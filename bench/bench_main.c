@@ -11,8 +11,7 @@
 #include "tuner/harness/output.h"
 #include "bench.h"
 
-/* ---- timing one problem --------------------------------------------------------------------------------------------
- */
+/* ---- timing one problem ------------------------------------------------------------------------------------------ */
 
 struct result {
     char config[RFG_CONFIG_STRLEN];

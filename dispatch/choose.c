@@ -25,8 +25,8 @@ static bool has_code(const rfg_context *ctx, const struct rfg_problem *prob, con
     return rfg_pack_find(ctx->pack, ctx->dev.target, &kernel) != NULL;
 }
 
-/* A row whose M is more than NEAR times another is left when the model expects its own pick to be FASTER times as fast.
- */
+/* A row whose M is more than NEAR times another is left when the model expects its own pick to be FASTER
+ * times as fast. */
 #define NEAR   2
 #define FASTER 1.5
 /* A row whose M is more than FAR times another tells little, and a predicted row of another CU count is what the model

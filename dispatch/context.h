@@ -33,8 +33,8 @@ const char *rfg_context_driver(const rfg_context *ctx);
 const char *rfg_context_product(const rfg_context *ctx);
 /* The same; "" where the runtime has none. */
 const char *rfg_context_named(const rfg_context *ctx);
-/* Whose rows for as many CUs its databases have, besides those whose device isn't known: the i-th name; NULL: no more.
- */
+/* Whose rows for as many CUs its databases have, besides those whose device isn't known: the i-th name;
+ * NULL: no more. */
 const char *rfg_context_measured_on(const rfg_context *ctx, int i);
 
 /* A variant with fixed parameters, made ready for a problem on a context. */

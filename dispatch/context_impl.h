@@ -223,11 +223,11 @@ void rfg_scratch_free_all(rfg_context *ctx);
 
 /* Handles of the libraries that can be used at once, when the context is made. */
 void rfg_vendor_begin(rfg_context *ctx);
-/* A stream that begins to be used gets a handle of each library in use, so far as that can be. The device is current.
- */
+/* A stream that begins to be used gets a handle of each library in use, so far as that can be. The
+ * device is current. */
 void rfg_vendor_stream(rfg_context *ctx, rfg_stream stream);
-/* The stream's; NULL: the variant has none. The device is current. NOT_READY: there is none, and none can be made now.
- */
+/* The stream's; NULL: the variant has none. The device is current. NOT_READY: there is none, and none can
+ * be made now. */
 rfg_status rfg_vendor_handle(rfg_context *ctx, const struct rfg_variant *var, rfg_stream stream, void **handle);
 /* The stream is idle, and gone: its handles are closed. They are no other stream's: kernels that it left would share
  * them. */

@@ -232,8 +232,7 @@ bool rfg_device_imagine(struct rfg_device *dev, const char *arch)
     return true;
 }
 
-/* ---- cpu ----------------------------------------------------------------------------------------------------------
- */
+/* ---- cpu --------------------------------------------------------------------------------------------------------- */
 
 /* Each level includes those before it. */
 static const struct level {

@@ -49,8 +49,7 @@ void rfg_online_override_pace(double seconds)
     test_every = seconds;
 }
 
-/* ---- settings ------------------------------------------------------------------------------------------------------
- */
+/* ---- settings ---------------------------------------------------------------------------------------------------- */
 
 static rfg_status read_budget(int *ms)
 {
@@ -114,8 +113,7 @@ void rfg_online_begin(rfg_context *ctx, int budget_ms, const char *cache_dir)
     ctx->online = o;
 }
 
-/* ---- the tuner -----------------------------------------------------------------------------------------------------
- */
+/* ---- the tuner --------------------------------------------------------------------------------------------------- */
 
 /* Did it end since it was last asked? Only our own child is waited for; if another part of the program has reaped it
  * (waitpid(-1), SIGCHLD ignored) it has ended all the same. */
@@ -216,8 +214,7 @@ static bool start(rfg_context *ctx)
     return mine;
 }
 
-/* ---- its rows ------------------------------------------------------------------------------------------------------
- */
+/* ---- its rows ---------------------------------------------------------------------------------------------------- */
 
 /* Has a tuner, this process' or another's, said something since rows were last looked for? */
 static bool log_changed(struct rfg_online *o)
@@ -284,8 +281,7 @@ static bool take_up_row(rfg_context *ctx)
     return found;
 }
 
-/* ---- between calls -------------------------------------------------------------------------------------------------
- */
+/* ---- between calls ----------------------------------------------------------------------------------------------- */
 
 /* Problems that no tuner was started for; *saved: they are all in the database. */
 static int not_asked_for(const rfg_context *ctx, bool *saved)

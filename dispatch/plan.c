@@ -70,8 +70,8 @@ void rfg_variant_provenance(rfg_context *ctx, const struct rfg_problem *prob, co
 
 /* ---- modules ------------------------------------------------------------------------------------------------- */
 
-/* Is the code object the reason? (NVIDIA's own words for it have no number of HIP's.) Else the device or the machine.
- */
+/* Is the code object the reason? (NVIDIA's own words for it have no number of HIP's.) Else the device or
+ * the machine. */
 static bool is_refusal(hipError_t e)
 {
     return e == hipErrorInvalidImage || e == hipErrorNoBinaryForGpu || e == hipErrorNotFound ||

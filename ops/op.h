@@ -121,8 +121,8 @@ struct rfg_kargs_head {
 #define RFG_COUNTERS        65536
 #define RFG_WORKSPACE_BYTES ((size_t)32 << 20) /* what kernels may use of a stream's */
 /* What a stream of the device has: more on large AMD GPUs, where hipBLASLt's Stream-K keeps a tile of 256 x 256 fp32
- * sums a CU. A multiple of RFG_WORKSPACE_BYTES: 96 MiB on an MI300X, 64 on an MI300A (AMD advises 64 to 128 on gfx942).
- */
+ * sums a CU. A multiple of RFG_WORKSPACE_BYTES: 96 MiB on an MI300X, 64 on an MI300A (AMD advises 64 to
+ * 128 on gfx942). */
 size_t rfg_workspace_bytes(const struct rfg_device *dev);
 
 /* What a vendor variant may use while it prepares and runs. */
@@ -183,8 +183,8 @@ struct rfg_variant {
      * version is the library's, for the tuned row ("" if it isn't there).
      * Libraries of which a handle serves one stream at a time have one for each stream, and one for prepare: opens says
      * whether there are handles on a device, open makes one, bind (may be NULL) tells it its stream. That is done while
-     * nothing is captured: libraries allocate then, and end the process if they can't. open NULL: there are no handles.
-     */
+     * nothing is captured: libraries allocate then, and end the process if they can't. open NULL: there
+     * are no handles. */
     bool (*vendor_opens)(const struct rfg_device *dev);
     rfg_status (*vendor_open)(const struct rfg_device *dev, const struct rfg_vendor_env *env, void **handle);
     rfg_status (*vendor_bind)(void *handle, const struct rfg_vendor_env *env);
@@ -245,11 +245,10 @@ bool rfg_config_parse(const struct rfg_op *op, const char *text, const struct rf
 
 /* Where the format of an operand stands in a problem. */
 enum rfg_format_at {
-    RFG_FORMAT_LISTED, /* at position `of` of the list of dtypes: inputs, then outputs */
-    RFG_FORMAT_KEYED,  /* in key `of` (struct rfg_key, formats); while that is 0 as operand `same - 1`, or it is absent
-                        */
-    RFG_FORMAT_AS,     /* as operand `of`'s */
-    RFG_FORMAT_ALWAYS, /* `of` is the rfg_dtype */
+    RFG_FORMAT_LISTED,   /* at position `of` of the list of dtypes: inputs, then outputs */
+    RFG_FORMAT_KEYED,    /* in key `of`, one with formats; while it is 0 as operand `same - 1`, or absent */
+    RFG_FORMAT_AS,       /* as operand `of`'s */
+    RFG_FORMAT_ALWAYS,   /* `of` is the rfg_dtype */
     RFG_FORMAT_OF_SCALE, /* of scales whose rfg_scale_kind is in key `of`: e8m0 of mx, else f32 */
 };
 

@@ -40,8 +40,8 @@ struct rfg_tensor_spec {
     bool few_special; /* RFG_DATA_SPECIAL has few of its values here: each spoils many rows of the outputs */
 
     /* Outputs. */
-    int same_as; /* 1 + an input: this output lies where that input lies, and holds what that holds until it is written
-                  */
+    int same_as; /* 1 + an input: this output lies where that input lies, and holds what that holds until
+                  * it is written */
     /* A quantised output: element (row, column) times element (row, column / scale_group) of that tensor is what it
      * stands for. A scale tensor of one row serves all rows. */
     int scaled_by; /* 1 + the tensor of scales; 0: not quantised */

@@ -42,8 +42,8 @@ bool rfg_operand_same(const struct rfg_operand *a, const struct rfg_operand *b);
 /* RFG_OK, or a refusal in the words of the operator's rules (struct rfg_op, valid). */
 rfg_status rfg_check_problem(const char *fn, const struct rfg_problem *prob);
 
-/* For a message about sizes that don't fit: those of lists which were given (o NULL: it wasn't), and what they must be.
- */
+/* For a message about sizes that don't fit: those of lists which were given (o NULL: it wasn't), and what
+ * they must be. */
 struct rfg_sizes_said {
     char sizes[120], rules[60];
 };

@@ -33,8 +33,8 @@ static inline rfg_status rfg_take_struct(const char *fn, const char *name, const
 #define RFG_TAKE_STRUCT(fn, name, type, own, theirs)                                                                   \
     rfg_take_struct(fn, name, #type, (type *){ own }, sizeof(type), (const type *){ theirs })
 
-/* Fills a caller's *theirs, of the size that it says, from *own: what own has and they don't is left out, what they have
- * and own doesn't is 0. An error leaves it as it was. */
+/* Fills a caller's *theirs, of the size that it says, from *own: what own has and they don't is left out, what they
+ * have and own doesn't is 0. An error leaves it as it was. */
 rfg_status rfg_give_struct(const char *fn, const char *name, const char *type, void *theirs, const void *own,
                            size_t own_size);
 #define RFG_GIVE_STRUCT(fn, name, type, theirs, own)                                                                   \

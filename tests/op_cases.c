@@ -12,8 +12,7 @@
 static const char *const data_names[] = { "random", "ints", "cancel", "special", "exact", "wild" };
 #define N_DATA (int)(sizeof(data_names) / sizeof(data_names[0]))
 
-/* ---- what the environment says ------------------------------------------------------------------------------------
- */
+/* ---- what the environment says ----------------------------------------------------------------------------------- */
 
 void op_say(char *text, const char *format, ...)
 {
@@ -148,8 +147,7 @@ rfg_context *op_context_of_rows(const char *device, const char *db)
     return ctx;
 }
 
-/* ---- choosing parameter sets --------------------------------------------------------------------------------------
- */
+/* ---- choosing parameter sets ------------------------------------------------------------------------------------- */
 
 static void take(struct configs *c, const int *p)
 {
@@ -288,8 +286,7 @@ static void named(struct configs *c, const struct rfg_device *dev, const struct 
     take(c, p);
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------
- */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 struct tally {
     int cases, launches, vendor_refused;

@@ -27,8 +27,7 @@ int op_main_gpus(const char *name, const TTest *const *each, const TTest *const 
  * $RFG_TEST_DATA, $RFG_TEST_UNALIGNED=1) is run in place of the table. Appends one JSON line with the counts to
  * $RFG_VERIFIED_FILE. With $RFG_TEST_FEW only cases that say an option, a format or a kind of data for the first time
  * in the table are run, by one parameter set each, of another variant from case to case, as a database's row for the
- * public function. `group` names the table in it.
- */
+ * public function. `group` names the table in it. */
 void op_cases_run(const char *device, const char *group, const struct op_case *cases, int n);
 
 /* Launches a kernel in fewer workgroups than the problem has tiles or rows: the limit of a launch (MAX_GROUPS) is far

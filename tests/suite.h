@@ -27,8 +27,8 @@ static inline void add_tests(TCase *tc, int n, const TTest *const *tests)
         tcase_add_loop_test(tc, *tests, 0, n);
 }
 
-/* A test case for tests that take long: tests/suites.py names its tag in SLOW, and `./dev test` leaves it to a sweep.
- */
+/* A test case for tests that take long: tests/suites.py names its tag in SLOW, and `./dev test` leaves
+ * it to a sweep. */
 static inline TCase *slow_case(Suite *s, const char *name, const char *tag, void (*setup)(void), void (*teardown)(void))
 {
     TCase *tc = test_case(s, name, setup, teardown);

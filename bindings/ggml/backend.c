@@ -23,8 +23,7 @@ static void say(const char *what)
     fprintf(stderr, "ggml-rfg: %s: %s\n", what, rfg_last_error());
 }
 
-/* ---- a backend: one worker ----------------------------------------------------------------------------------------
- */
+/* ---- a backend: one worker --------------------------------------------------------------------------------------- */
 
 static rfg_status open_context(rfg_context **ctx, int threads)
 {
@@ -120,8 +119,7 @@ static void set_threads(ggml_backend_t backend, int threads)
     w->threads = threads;
 }
 
-/* ---- the device ---------------------------------------------------------------------------------------------------
- */
+/* ---- the device -------------------------------------------------------------------------------------------------- */
 
 static const char *device_name(ggml_backend_dev_t dev)
 {
@@ -180,8 +178,7 @@ static bool device_reads(ggml_backend_dev_t dev, ggml_backend_buffer_type_t type
     return ggml_backend_buft_is_host(type);
 }
 
-/* ---- the registry -------------------------------------------------------------------------------------------------
- */
+/* ---- the registry ------------------------------------------------------------------------------------------------ */
 
 static const char *reg_name(ggml_backend_reg_t reg)
 {

@@ -348,8 +348,7 @@ static bool find_range(const struct reader *r, char *const *field, struct range 
 }
 
 /* AITER's tuned rows of a GPU with that many CUs, which there isn't, match no GPU there; the problem is one all the
- * same.
- */
+ * same. */
 static void look_at_gpu(struct reader *r, char *const *field, int line)
 {
     struct rfg_aiter_row row = aiter_row(r, field);

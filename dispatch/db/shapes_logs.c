@@ -36,8 +36,7 @@ const char *rfg_shapes_dtype(const char *text)
     return text;
 }
 
-/* ---- a gemm as the BLAS interface has it ---------------------------------------------------------------------------
- */
+/* ---- a gemm as the BLAS interface has it ------------------------------------------------------------------------- */
 
 struct blas {
     const char *dtype, *out;        /* "bf16" */
@@ -81,8 +80,7 @@ static bool number(const char **s, int64_t *n)
     return true;
 }
 
-/* ---- RFG_LOG=calls --------------------------------------------------------------------------------------------------
- */
+/* ---- RFG_LOG=calls ----------------------------------------------------------------------------------------------- */
 
 /* Whatever stands before it (a container's time stamp), and other lines, are the engine's. */
 static int read_call(const char *line, struct rfg_problem *p, struct rfg_reason *why)
@@ -94,8 +92,7 @@ static int read_call(const char *line, struct rfg_problem *p, struct rfg_reason 
     return rfg_problem_parse(p, call, why) && p->op->valid(p, why) ? 1 : -1;
 }
 
-/* ---- TunableOp ------------------------------------------------------------------------------------------------------
- */
+/* ---- TunableOp --------------------------------------------------------------------------------------------------- */
 
 static const char *const torch_types[][2] = { { "BFloat16", "bf16" }, { "Half", "f16" }, { "float", "f32" } };
 
@@ -146,8 +143,7 @@ static int read_tunable(const char *line, struct rfg_problem *p, struct rfg_reas
     return from_blas(&b, p, why) ? 1 : -1;
 }
 
-/* ---- hipBLASLt ------------------------------------------------------------------------------------------------------
- */
+/* ---- hipBLASLt --------------------------------------------------------------------------------------------------- */
 
 /* The word after `option` in a command line; "" if there is none. */
 static void option(const char *line, const char *name, char *buf, size_t size)
@@ -223,8 +219,7 @@ static int read_bench(const char *line, struct rfg_problem *p, struct rfg_reason
     return ok ? 1 : -1;
 }
 
-/* ---- which is it ----------------------------------------------------------------------------------------------------
- */
+/* ---- which is it ------------------------------------------------------------------------------------------------- */
 
 /* Is it in a line that is no comment? */
 static bool has_word(const char *text, const char *word)

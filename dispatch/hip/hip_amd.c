@@ -65,8 +65,8 @@ static hipError_t arch_of(int device, char arch[32])
 }
 
 /* HIP calls two CUs, a WGP, one processor where it is in that mode (clr 5.7 to 7.0, rocdevice.cpp and rocsettings.cpp:
- * enableWgpMode_, for gfx10 and later; since 7.0 not for gfx1250): hipDeviceAttributePhysicalMultiProcessorCount too.
- */
+ * enableWgpMode_, for gfx10 and later; since 7.0 not for gfx1250):
+ * hipDeviceAttributePhysicalMultiProcessorCount too. */
 bool rfg_has_wgps(const char *arch)
 {
     return strlen(arch) == 7 &&

@@ -163,8 +163,7 @@ static const char *nv_error_name(hipError_t e)
     return rfg_hip_error_name(e);
 }
 
-/* ---- adapters -------------------------------------------------------------------------------------------------------
- */
+/* ---- adapters ---------------------------------------------------------------------------------------------------- */
 
 static hipError_t nv_Init(unsigned flags)
 {
@@ -520,8 +519,7 @@ static const struct rfg_hip table = {
     .platform = RFG_PLATFORM_NVIDIA,
 };
 
-/* ---- loading
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- loading ----------------------------------------------------------------------------------------------------- */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct rfg_platform_report loaded;

@@ -34,8 +34,7 @@ static const struct {
     { "gfx1201", 0x4e },
 };
 
-/* ---- the file ------------------------------------------------------------------------------------------------------
- */
+/* ---- the file ---------------------------------------------------------------------------------------------------- */
 
 /* [offset, offset + size) of the file, or NULL. */
 static const char *at(const struct file *f, uint64_t offset, uint64_t size)
@@ -93,8 +92,7 @@ static bool no_kernel(const struct rfg_jit_request *req, struct rfg_reason *why)
     return rfg_refuse(why, "there is no kernel %.60s in it", req->entry);
 }
 
-/* ---- AMD -----------------------------------------------------------------------------------------------------------
- */
+/* ---- AMD --------------------------------------------------------------------------------------------------------- */
 
 static bool is(const msgpack_object *o, const char *text)
 {
@@ -184,8 +182,7 @@ static bool check_amd(const struct rfg_jit_request *req, struct file *f, struct 
     return found || no_kernel(req, why);
 }
 
-/* ---- NVIDIA --------------------------------------------------------------------------------------------------------
- */
+/* ---- NVIDIA ------------------------------------------------------------------------------------------------------ */
 
 /* The number in sm_N: in the flags' second byte as of the ABI's version 8, before it in the first. */
 static unsigned sm_of(const struct file *f)

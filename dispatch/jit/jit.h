@@ -20,8 +20,8 @@ void rfg_blob_free(struct rfg_blob *blob);
 
 /* The whole translation unit as one text: the macros, then the kernel file with its #include "rfg_device.h" and
  * the like (embedded files only) put in place, with #line directives; in assembly (a name that ends with .s) macros
- * are symbols. From $RFG_KERNEL_DIR/<file> if set, else
- * the embedded copy. malloc'ed; NULL with rfg_last_error() set. */
+ * are symbols. From $RFG_KERNEL_DIR/<file> if set, else the embedded copy. malloc'ed; NULL
+ * with rfg_last_error() set. */
 char *rfg_jit_expand(const struct rfg_kernel *k);
 /* Is there a file in $RFG_KERNEL_DIR, if that is set, that could be meant? */
 bool rfg_jit_sources_there(struct rfg_reason *why);
@@ -142,8 +142,8 @@ int rfg_jit_prefetch(struct rfg_cache *cache, struct rfg_jit_pool *pool, int wor
                      const struct rfg_jit_request *reqs, int n,
                      void (*done)(void *ctx, int i, rfg_status st, const char *error), void *ctx);
 
-/* The worker's main loop; fd 0 is a socket for requests and replies (jit_worker.c has the protocol). before, or NULL, is
- * told the name of each request before it is compiled. */
+/* The worker's main loop; fd 0 is a socket for requests and replies (jit_worker.c has the protocol). before, or NULL,
+ * is told the name of each request before it is compiled. */
 int rfg_jit_worker_main(void (*before)(const char *name));
 
 #endif

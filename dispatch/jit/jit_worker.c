@@ -445,8 +445,7 @@ int rfg_jit_prefetch(struct rfg_cache *cache, struct rfg_jit_pool *pool, int wor
     return p.failed;
 }
 
-/* ---- the worker's side ---------------------------------------------------------------------------------------------
- */
+/* ---- the worker's side ------------------------------------------------------------------------------------------- */
 
 static int worker_fd;
 static struct rfg_tempdir worker_tmpdir;

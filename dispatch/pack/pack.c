@@ -18,8 +18,8 @@
 #include "dispatch/db/db_internal.h"
 #include "ops/embed.h"
 
-/* Also another when the host comes to expect of code what its text doesn't tell: a compiler's option (wave size, ABI).
- */
+/* Also another when the host comes to expect of code what its text doesn't tell: a compiler's option
+ * (wave size, ABI). */
 #define FORMAT        1
 #define OLDEST_SCHEMA 4 /* of rows that are still understood */
 #define MAX_INDEX     (64u << 20)
@@ -49,8 +49,7 @@ struct rfg_pack {
     struct rfg_blob *blobs;
 };
 
-/* ---- the table of code objects ------------------------------------------------------------------------------------
- */
+/* ---- the table of code objects ----------------------------------------------------------------------------------- */
 
 static const struct {
     const char *name;
@@ -154,8 +153,7 @@ static void checksum(const struct header *h, const char *index, char hex[65])
                    (const size_t[]){ offsetof(struct header, checksum), h->codes_size + h->rows_size }, 2);
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------------------
- */
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 static bool fill_index(struct header *h, char **index, const struct rfg_pack_code *codes, size_t n_codes,
                        const struct rfg_row *rows, size_t n_rows)
@@ -234,8 +232,7 @@ rfg_status rfg_pack_write(const char *path, const struct rfg_pack_code *codes, c
     return st;
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------------
- */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 static bool read_at(int fd, void *data, size_t size, uint64_t at)
 {
@@ -406,8 +403,7 @@ const struct rfg_row *rfg_pack_rows(const struct rfg_pack *p, size_t *n)
     return p->rows;
 }
 
-/* ---- what a context asks -------------------------------------------------------------------------------------------
- */
+/* ---- what a context asks ----------------------------------------------------------------------------------------- */
 
 static bool is_embedded(const char *source)
 {

@@ -8,8 +8,7 @@
 
 #include "watch.h"
 
-/* ---- gfx90a, gfx942, gfx950: the rules
- * -------------------------------------------------------------------------------- */
+/* ---- gfx90a, gfx942, gfx950: the rules --------------------------------------------------------------------------- */
 
 /* emu_effect.makes on gfx9: what it does that a later instruction may come too soon after. */
 enum {

@@ -17,8 +17,7 @@
 enum { BY_STORE, BY_LOAD, BY_ATOMIC };
 
 /* Who wrote last and who read since, which of its bytes, in which epoch (barriers so far). Two of them are a cache
- * line.
- */
+ * line. */
 struct cell {
     uint32_t write_epoch, read_epoch;
     uint32_t seq;              /* of the writer's operation: lgkm, or vm if by a load to LDS */

@@ -29,8 +29,7 @@
 #define MAX_WAVE ((1u << 22) - 2)
 #define FEW      4 /* lanes of an atomic or a store that may be for synchronisation, where nothing else says it */
 
-/* ---- a launch's ----------------------------------------------------------------------------------------------------
- */
+/* ---- a launch's -------------------------------------------------------------------------------------------------- */
 
 /* A plain load and another wave's atomic: right if the loading wave's compare-and-swap follows. */
 struct maybe {

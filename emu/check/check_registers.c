@@ -307,8 +307,7 @@ void emu_regs_before(struct emu_wave *w, const struct emu_inst *i, const struct 
     }
 }
 
-/* ---- memory's part ------------------------------------------------------------------------------------------------
- */
+/* ---- memory's part ----------------------------------------------------------------------------------------------- */
 
 void emu_regs_undefined(struct emu_wave *w, unsigned reg, uint64_t lanes, const uint32_t *known,
                         const struct emu_inst *load, enum emu_origin origin)

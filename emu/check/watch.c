@@ -187,8 +187,7 @@ static void group_free(struct emu_workgroup *wg)
     }
 }
 
-/* ---- barriers -----------------------------------------------------------------------------------------------------
- */
+/* ---- barriers ---------------------------------------------------------------------------------------------------- */
 
 /* All waves that are left have arrived: is nobody gone who was at the ones before? (To leave before the first, as a
  * whole wave, is usual.) The hardware only counts who arrives: specialised waves may have instructions of their own. */
@@ -229,8 +228,7 @@ static void barrier(struct emu_workgroup *wg)
         emu_clocks_barrier(wg);
 }
 
-/* ---- instructions and memory --------------------------------------------------------------------------------------
- */
+/* ---- instructions and memory ------------------------------------------------------------------------------------- */
 
 static void before(struct emu_wave *w, const struct emu_inst *i)
 {

@@ -72,8 +72,7 @@ static uint8_t *loaded(const struct emu_code *c, uint64_t vaddr, uint64_t size, 
     return NULL;
 }
 
-/* ---- headers --------------------------------------------------------------------------------------------------------
- */
+/* ---- headers ----------------------------------------------------------------------------------------------------- */
 
 /* Code objects for all of a family: what they run on. */
 static bool generic_covers(unsigned mach, const struct emu_arch *arch)
@@ -118,8 +117,7 @@ static bool check_header(struct loader *l, const struct emu_arch *want)
     return true;
 }
 
-/* ---- segments -------------------------------------------------------------------------------------------------------
- */
+/* ---- segments ---------------------------------------------------------------------------------------------------- */
 
 static bool add_segment(struct loader *l, const Elf64_Phdr *p)
 {
@@ -197,8 +195,7 @@ static bool find_text(struct loader *l)
     return true;
 }
 
-/* ---- symbols and relocations ----------------------------------------------------------------------------------------
- */
+/* ---- symbols and relocations ------------------------------------------------------------------------------------- */
 
 /* A string of a string table; NULL if it isn't inside. */
 static const char *string_at(const struct loader *l, const Elf64_Shdr *strings, uint64_t offset)
@@ -320,8 +317,7 @@ static bool read_sections(struct loader *l)
     return true;
 }
 
-/* ---- notes and descriptors ------------------------------------------------------------------------------------------
- */
+/* ---- notes and descriptors --------------------------------------------------------------------------------------- */
 
 static bool read_notes(struct loader *l, const Elf64_Phdr *p, bool *found)
 {
@@ -445,8 +441,7 @@ static bool read_descriptor(struct loader *l, struct emu_kernel *k)
     return true;
 }
 
-/* ---- whole ----------------------------------------------------------------------------------------------------------
- */
+/* ---- whole ------------------------------------------------------------------------------------------------------- */
 
 bool emu_code_load(struct emu_code **out, const void *data, size_t size, const struct emu_arch *arch, char *error,
                    size_t error_size)

@@ -55,8 +55,7 @@ __attribute__((format(printf, 2, 3))) static bool fail(struct parser *p, const c
     return false;
 }
 
-/* ---- reading --------------------------------------------------------------------------------------------------------
- */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 static bool get_u32(struct parser *p, const msgpack_object *map, const char *key, uint32_t *out)
 {

@@ -183,8 +183,7 @@ static void take_notes(struct note *note, const struct emu_program *p, const str
     }
 }
 
-/* ---- launches -----------------------------------------------------------------------------------------------------
- */
+/* ---- launches ---------------------------------------------------------------------------------------------------- */
 
 /* Under lock. */
 static void add_kernel(const struct emu_launch *l)
@@ -319,8 +318,7 @@ void emu_counts_end(struct emu_count_launch *c, const struct emu_launch *l)
     launch_free(c);
 }
 
-/* ---- waves --------------------------------------------------------------------------------------------------------
- */
+/* ---- waves ------------------------------------------------------------------------------------------------------- */
 
 struct emu_counts *emu_counts_create(struct emu_count_launch *launch)
 {
@@ -417,8 +415,7 @@ void emu_counts_before(struct emu_wave *w, const struct emu_inst *i)
                                              .matrix_cycles = cycles });
 }
 
-/* ---- memory -------------------------------------------------------------------------------------------------------
- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 /* Lines of 64 bytes, ascending, each once. Lanes mostly ascend themselves. */
 static int lines_of(const struct emu_access *a, uint64_t line[128])

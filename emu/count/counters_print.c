@@ -52,8 +52,7 @@ static double waves_per_simd(const struct emu_residency *r)
     return (double)r->waves / r->simds;
 }
 
-/* ---- JSON ---------------------------------------------------------------------------------------------------------
- */
+/* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
 static void put(json_t *to, const char *key, uint64_t n)
 {
@@ -163,8 +162,7 @@ json_t *emu_counters_json(const struct emu_counters *n, const struct emu_kernel_
     return j;
 }
 
-/* ---- text ---------------------------------------------------------------------------------------------------------
- */
+/* ---- text -------------------------------------------------------------------------------------------------------- */
 
 static void print_kernel(FILE *f, const struct emu_kernel_use *k)
 {

@@ -8,8 +8,7 @@
  * AMD GPU LDS and Bank Conflicts" reads on gfx9: 8 that are not neighbours, see read_groups: CK's page too, and
  * measured on MI300 and MI355 (HipKittens); those of gfx11 in order: a guess A group with no lane on costs nothing,
  * stores of two lanes to one word cost no more than one, and atomics on one word take a cycle each: guesses all three.
- * gfx950: loads of 8 and 16 bytes are done two groups at a time, of 64 banks (HipKittens' measurement on MI355X).
- */
+ * gfx950: loads of 8 and 16 bytes are done two groups at a time, of 64 banks (HipKittens' measurement on MI355X). */
 #include "counters.h"
 
 #define BANKS 32

@@ -17,8 +17,7 @@
 
 #define MAX_CUS 65535
 
-/* ---- devices --------------------------------------------------------------------------------------------------------
- */
+/* ---- devices ----------------------------------------------------------------------------------------------------- */
 
 int rfg_emu_open(const char *name, char *error, size_t size)
 {
@@ -176,8 +175,7 @@ static hipError_t describe(int device, struct rfg_device *out)
     return hipSuccess;
 }
 
-/* ---- the table ------------------------------------------------------------------------------------------------------
- */
+/* ---- the table --------------------------------------------------------------------------------------------------- */
 static const struct rfg_hip table = {
 #define X(ret, name, params, args) .name = emu_##name,
     RFG_HIP_ENTRIES(X)

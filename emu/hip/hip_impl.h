@@ -168,8 +168,7 @@ hipError_t emu_hipLaunchHostFunc(hipStream_t stream, void (*fn)(void *data), voi
 /* hip_memory.c: the block that [p, p + size) is in; NULL, and a report, if it isn't in one. */
 struct emu_block *emu_find_range(const void *p, size_t size, bool write, const char *call);
 /* May a copy touch it, the host's or a device's? False, and a report, if it is a device's that was freed or ends
- * before.
- */
+ * before. */
 bool emu_copy_fits(const void *p, size_t size, bool write, const char *call);
 /* Without waiting for anybody. */
 hipError_t emu_free(void *p);
@@ -186,8 +185,8 @@ bool emu_order_wanted(void);
 
 /* An operation of the stream begins: it comes after what the stream, an event that it waited for or the host knows. */
 void emu_order_begin(hipStream_t stream, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* What it touches. Reported if an operation that it isn't ordered with touched it in a way that doesn't go with this.
- */
+/* What it touches. Reported if an operation that it isn't ordered with touched it in a way that doesn't
+ * go with this. */
 void emu_order_touch(const void *p, size_t size, enum emu_touch how);
 void emu_order_touched(const struct emu_touched *t);
 /* It is done; a copy reads or writes host memory that the host should leave alone until it waited. False: there was a

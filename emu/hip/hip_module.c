@@ -11,8 +11,7 @@
 
 #define MAX_GRID 0xFFFFFFFFull
 
-/* ---- launches -------------------------------------------------------------------------------------------------------
- */
+/* ---- launches ---------------------------------------------------------------------------------------------------- */
 /* The error of a launch that was reported. A fault that ended it may stay. */
 static hipError_t failed(const struct emu_launch *l)
 {
@@ -201,8 +200,7 @@ hipError_t emu_launch_cooperative(hipFunction_t fn, dim3 grid, dim3 block, unsig
                   params, NULL, true);
 }
 
-/* ---- modules --------------------------------------------------------------------------------------------------------
- */
+/* ---- modules ----------------------------------------------------------------------------------------------------- */
 
 static void unload(struct module *m)
 {

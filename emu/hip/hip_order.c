@@ -59,8 +59,7 @@ bool emu_order_wanted(void)
     return emu_checks_wanted() & EMU_CHECK_STREAMS;
 }
 
-/* ---- clocks ---------------------------------------------------------------------------------------------------------
- */
+/* ---- clocks ------------------------------------------------------------------------------------------------------ */
 
 static void join(struct emu_order *to, const struct emu_order *from)
 {
@@ -103,8 +102,7 @@ static void clock_of(hipStream_t stream, struct emu_order *clock)
     }
 }
 
-/* ---- reports --------------------------------------------------------------------------------------------------------
- */
+/* ---- reports ----------------------------------------------------------------------------------------------------- */
 
 static const char *name_of(int name)
 {
@@ -129,8 +127,7 @@ static void report_race(const struct record *a, const struct record *b)
     op.told = true;
 }
 
-/* ---- who touched what -----------------------------------------------------------------------------------------------
- */
+/* ---- who touched what -------------------------------------------------------------------------------------------- */
 
 static void *room_for(void *list, int n, int *room, size_t size)
 {
@@ -244,8 +241,7 @@ void emu_order_touched(const struct emu_touched *t)
         rfg_warn("emu: races between streams: no memory for all that a kernel touched");
 }
 
-/* ---- host memory ----------------------------------------------------------------------------------------------------
- */
+/* ---- host memory ------------------------------------------------------------------------------------------------- */
 
 bool emu_order_end(const void *p, size_t size)
 {
@@ -286,8 +282,7 @@ void emu_order_host_gone(const void *p, size_t size, const char *call)
     drop_pinned(lo, lo + size);
 }
 
-/* ---- what orders ----------------------------------------------------------------------------------------------------
- */
+/* ---- what orders ------------------------------------------------------------------------------------------------- */
 
 void emu_order_record(struct event *e, hipStream_t stream)
 {

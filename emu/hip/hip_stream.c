@@ -7,8 +7,7 @@
 #include "base/util.h"
 #include "hip_impl.h"
 
-/* ---- capture --------------------------------------------------------------------------------------------------------
- */
+/* ---- capture ----------------------------------------------------------------------------------------------------- */
 
 hipError_t emu_not_while_capturing(void)
 {
@@ -130,8 +129,7 @@ hipError_t emu_hipLaunchHostFunc(hipStream_t stream, void (*fn)(void *data), voi
     return emu_submit(stream, n);
 }
 
-/* ---- streams and graphs ---------------------------------------------------------------------------------------------
- */
+/* ---- streams and graphs ------------------------------------------------------------------------------------------ */
 
 hipError_t emu_hipStreamCreateWithFlags(hipStream_t *stream, unsigned flags)
 {
@@ -346,8 +344,7 @@ hipError_t emu_hipGraphDestroy(hipGraph_t graph)
     return hipSuccess;
 }
 
-/* ---- events ---------------------------------------------------------------------------------------------------------
- */
+/* ---- events ------------------------------------------------------------------------------------------------------ */
 
 hipError_t emu_hipEventCreateWithFlags(hipEvent_t *event, unsigned flags)
 {

@@ -12,8 +12,7 @@
 #include "isa.h"
 #include "llvm.h"
 
-/* ---- disassemblers: one for each processor and wave size, kept -----------------------------------------------------
- */
+/* ---- disassemblers: one for each processor and wave size, kept --------------------------------------------------- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
@@ -42,8 +41,7 @@ static struct emu_disasm *disasm_for(const struct emu_arch *arch, int wave_size,
     return cache[slot].d;
 }
 
-/* ---- a program under construction ----------------------------------------------------------------------------------
- */
+/* ---- a program under construction -------------------------------------------------------------------------------- */
 
 struct chunk {
     struct chunk *next;
@@ -369,8 +367,7 @@ static bool emit_dual(struct build *b, char *text, char *second)
     return true;
 }
 
-/* ---- bytes that are no instruction: data in the text. An error only if they are run -------------------------------
- */
+/* ---- bytes that are no instruction: data in the text. An error only if they are run ------------------------------ */
 
 static void run_data(struct emu_wave *w, const struct emu_inst *i)
 {
@@ -390,8 +387,7 @@ static bool emit_data(struct build *b)
     return true;
 }
 
-/* ---- the whole -----------------------------------------------------------------------------------------------------
- */
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 static bool sweep(struct build *b, struct emu_disasm *d)
 {

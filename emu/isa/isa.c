@@ -12,8 +12,7 @@
 void (*emu_before)(struct emu_wave *w, const struct emu_inst *i);
 void (*emu_after)(struct emu_wave *w, const struct emu_inst *i);
 
-/* ---- the table
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- the table --------------------------------------------------------------------------------------------------- */
 
 static struct {
     const char *host;
@@ -93,8 +92,7 @@ const struct emu_op *emu_op_next(const struct emu_op *op)
     return at && at + 1 < isa.sorted + isa.n ? at[1] : NULL;
 }
 
-/* ---- the loop
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- the loop ---------------------------------------------------------------------------------------------------- */
 
 static void lacks_registers(struct emu_wave *w, const struct emu_inst *i)
 {

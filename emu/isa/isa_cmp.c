@@ -110,8 +110,7 @@ static void finish(struct emu_wave *w, const struct emu_inst *i, const uint8_t *
     }
 ALL(DEFINE)
 
-/* ---- classes: signalling NaN, quiet NaN, -inf, -normal, -subnormal, -0, +0, ... +inf
- * ---------------------------------- */
+/* ---- classes: signalling NaN, quiet NaN, -inf, -normal, -subnormal, -0, +0, ... +inf ----------------------------- */
 
 static inline uint32_t class_bit(uint64_t x, int mant, int exps)
 {

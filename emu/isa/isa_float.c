@@ -79,8 +79,7 @@ static inline float cube_tc(float a, float b, float c)
 #undef A
 #undef AK
 
-/* ---- division: v_div_scale, v_div_fmas, v_div_fixup -----------------------------------------------------------------
- */
+/* ---- division: v_div_scale, v_div_fmas, v_div_fixup -------------------------------------------------------------- */
 
 static int exponent32(float a)
 {
@@ -253,8 +252,7 @@ H(v_div_fixup_f64)
     EMU_N(putd)(w, i, r);
 }
 
-/* ---- packed f32
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- packed f32 -------------------------------------------------------------------------------------------------- */
 
 /* op 0: a + b, 1: a * b, 2: fma. op_sel: which word the low result takes, op_sel_hi: the high one. */
 static inline void pk_f32(struct emu_wave *w, const struct emu_inst *i, int op)

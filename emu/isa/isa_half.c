@@ -3,8 +3,7 @@
  * Packed f16, mixed precision, dot products, conversions between small formats. */
 #include "isa_math.h"
 
-/* ---- packed f16
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- packed f16 -------------------------------------------------------------------------------------------------- */
 
 /* Half `h` of packed source n, as f32. */
 static void pk_source(const struct emu_wave *w, const struct emu_inst *i, int n, int h, float *out)
@@ -71,8 +70,7 @@ H(v_pk_fmac_f16)
     h_v_pk_fma_f16(w, &x);
 }
 
-/* ---- fma_mix: each source f32, or a half of a packed f16
- * ------------------------------------------------------------- */
+/* ---- fma_mix: each source f32, or a half of a packed f16 --------------------------------------------------------- */
 
 static void mix_source(const struct emu_wave *w, const struct emu_inst *i, int n, float *out)
 {
@@ -130,8 +128,7 @@ H(v_fma_mixhi_f16)
     fma_mix16(w, i, true);
 }
 
-/* ---- dot products
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- dot products ------------------------------------------------------------------------------------------------ */
 
 /* The products are exact in double, and so is their sum for all but far-apart exponents; one rounding to f32. */
 static inline void dot2(struct emu_wave *w, const struct emu_inst *i, bool bf16, int acc)
@@ -199,8 +196,7 @@ H(v_dot2_bf16_bf16)
     dot2_16(w, i, true);
 }
 
-/* ---- f16 conversions
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- f16 conversions --------------------------------------------------------------------------------------------- */
 
 H(v_cvt_f32_f16)
 {
@@ -280,8 +276,7 @@ H(v_sat_pk_u8_i16)
 }
 /* d, s, s, c; class masks are in isa_cmp.c */
 
-/* ---- fp8: e4m3 and e5m2, AMD's fnuz or OCP's
- * ---------------------------------------------------------------------------- */
+/* ---- fp8: e4m3 and e5m2, AMD's fnuz or OCP's --------------------------------------------------------------------- */
 
 /* mantissa bits m (3 or 2). fnuz: bias one higher, no infinities, the only NaN is 0x80. */
 static float fp8_value(uint32_t x, int m, bool fnuz)

@@ -146,8 +146,7 @@ static inline uint32_t cvt_i32d(double a)
     return a >= 2147483647.0 ? 0x7fffffff : a > -2147483649.0 ? (uint32_t)(int32_t)a : a != a ? 0 : 0x80000000;
 }
 
-/* ---- transcendentals: in double, right to far better than an f32's last place
- * ---------------------------------------- */
+/* ---- transcendentals: in double, right to far better than an f32's last place ------------------------------------ */
 
 static inline float exp2_(float a)
 {

@@ -183,8 +183,7 @@ static inline void place(int m, int row, int b, int *reg, int *lane)
     }
 }
 
-/* ---- multiply and accumulate ---------------------------------------------------------------------------------------
- */
+/* ---- multiply and accumulate ------------------------------------------------------------------------------------- */
 
 /* Vectors of 16 columns: what a row of D has, or half of it. */
 #if defined(__AVX512F__)
@@ -369,8 +368,7 @@ H(mfma_i32)
         memcpy(vrow(w, i->reg[0] + (unsigned)r), acc[r], 256);
 }
 
-/* ---- f64
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- f64 --------------------------------------------------------------------------------------------------------- */
 
 /* A's and B's neg bits are blgp on gfx90a, neg:[a,b,c] on gfx942. */
 H(mfma_f64)
@@ -409,8 +407,7 @@ H(mfma_f64)
         }
 }
 
-/* ---- WMMA of gfx11: 16x16x16, A's and B's rows whole in each lane, lanes 16..31 repeat lanes 0..15
- * ----------------------- */
+/* ---- WMMA of gfx11: 16x16x16, A's and B's rows whole in each lane, lanes 16..31 repeat lanes 0..15 --------------- */
 
 /* neg_lo and neg_hi of A and B are for even and odd k. */
 static void wmma_signs(float (*a)[64], const struct emu_mods *m)

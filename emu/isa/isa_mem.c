@@ -95,8 +95,8 @@ void EMU_N(mem_load)(struct emu_wave *w, const struct emu_inst *i, int k, access
                 t[0][l] = load_small((uint8_t *)&x, bytes, info & MEM_SIGNED);
             }
         if (info & (MEM_D16 | MEM_D16_HI)) {
-            /* With ECC on the register file (gfx9 from gfx908 on) a load writes whole registers: the other half is 0.
-             */
+            /* With ECC on the register file (gfx9 from gfx908 on) a load writes whole registers: the
+             * other half is 0. */
             const uint32_t *old = vrow(w, i->reg[k]);
             uint32_t keep = w->prog->arch->gfx >= 0x1000 ? ~0u : 0;
             if (info & MEM_D16_HI)
@@ -216,8 +216,7 @@ void EMU_N(mem_to_lds)(struct emu_wave *w, const struct emu_inst *i, access_t *a
     }
 }
 
-/* ---- atomics
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- atomics ----------------------------------------------------------------------------------------------------- */
 
 static uint32_t pk_add(uint32_t a, uint32_t b, bool bf16)
 {

@@ -15,8 +15,7 @@ static void start(access_t *a, const struct emu_wave *w, int space, int kind, ui
     a->lanes = w->exec;
 }
 
-/* ---- global: kv address, ks scalar base or off
- * ------------------------------------------------------------------------------- */
+/* ---- global: kv address, ks scalar base or off ------------------------------------------------------------------- */
 
 static void global_addr(struct emu_wave *w, const struct emu_inst *i, int kv, int ks, int kind, access_t *a)
 {
@@ -81,8 +80,7 @@ H(global_atomic)
     EMU_N(mem_atomic)(w, i, d - 1, d + 1, -1, &a, i->op->info);
 }
 
-/* ---- scratch: v address or off, s offset or off
- * -------------------------------------------------------------------------------- */
+/* ---- scratch: v address or off, s offset or off ------------------------------------------------------------------ */
 
 static void scratch_addr(struct emu_wave *w, const struct emu_inst *i, int kv, int ks, int kind, access_t *a)
 {
@@ -111,8 +109,7 @@ H(scratch_store)
     EMU_N(mem_store)(w, i, 1, &a, i->op->info);
 }
 
-/* ---- flat: each lane's address says which memory it is
- * ---------------------------------------------------------------------------- */
+/* ---- flat: each lane's address says which memory it is ----------------------------------------------------------- */
 
 /* The lanes of one space; their addresses within it. */
 static bool flat_part(struct emu_wave *w, const struct emu_inst *i, int kv, int kind, int space, access_t *a)
@@ -163,9 +160,7 @@ H(flat_atomic)
             EMU_N(mem_atomic)(w, i, d - 1, d + 1, -1, &a[s], i->op->info);
 }
 
-/* ---- buffers
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- buffers ----------------------------------------------------------------------------------------------------- */
 
 struct resource {
     uint64_t base;
@@ -324,9 +319,7 @@ H(nothing)
     (void)w, (void)i;
 }
 
-/* ---- scalar memory
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- scalar memory ----------------------------------------------------------------------------------------------- */
 
 static int64_t smem_offset(const struct emu_wave *w, const struct emu_inst *i, int k)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * libhipblaslt and librocblas, emulated: emu/rocm/mock_blas.c computes, in the emulated runtime, and ends the process
- * where the real ones would. Both libraries are built of these two files; rocBLAS looks for its kernels beside itself.
- */
+ * where the real ones would. Both libraries are built of these two files; rocBLAS looks for its kernels
+ * beside itself. */
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>

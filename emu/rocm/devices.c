@@ -83,8 +83,8 @@ static const struct rocm_product *parse(const char *text, size_t len, int *cus)
     return p && *cus >= 1 && *cus <= 65535 && end == text + len ? p : NULL;
 }
 
-/* "0,2" of n devices: which are left, in that order. As the real ones do, the list ends where it is wrong. NULL: all.
- */
+/* "0,2" of n devices: which are left, in that order. As the real ones do, the list ends where it is
+ * wrong. NULL: all. */
 static int visible(const char *list, int *which, int n)
 {
     int left = 0, of[EMU_MAX_DEVICES];

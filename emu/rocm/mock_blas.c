@@ -52,8 +52,7 @@ static int not_made(void **out)
     return FAILED;
 }
 
-/* ---- numbers ------------------------------------------------------------------------------------------------------
- */
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
 enum type { F32, F16, BF16, UNKNOWN };
 
@@ -192,8 +191,7 @@ static int launch(void *stream, const struct job *job)
     return mock_blas.hip.launch(stream, run_launched, kept) ? FAILED : 0;
 }
 
-/* ---- cuBLASLt and hipBLASLt ---------------------------------------------------------------------------------------
- */
+/* ---- cuBLASLt and hipBLASLt -------------------------------------------------------------------------------------- */
 
 struct desc {
     int magic, transa, transb, epilogue, bias_type;
@@ -517,8 +515,7 @@ LT_PRODUCT(hipblasLt, hip)
 LT_PRODUCT(cublasLt, cuda)
 #endif
 
-/* ---- rocBLAS ------------------------------------------------------------------------------------------------------
- */
+/* ---- rocBLAS ----------------------------------------------------------------------------------------------------- */
 
 #ifndef MOCK_ONLY_LT
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * clang as the compiler of the stub libhiprtc and libamd_comgr: the program that the build found, by its absolute path.
- */
+ * clang as the compiler of the stub libhiprtc and libamd_comgr: the program that the build found, by its
+ * absolute path. */
 #ifndef RFG_EMU_ROCM_STUB_CLANG_H
 #define RFG_EMU_ROCM_STUB_CLANG_H
 

@@ -9,8 +9,7 @@
 
 #include "emu/code/code.h"
 
-/* ---- memory ---------------------------------------------------------------------------------------------------------
- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 #define EMU_RED_ZONE 256 /* bytes, at least, before and after each allocation */
 
@@ -61,8 +60,7 @@ void emu_memory_describe(const struct emu_memory *m, uint64_t address, char *buf
 void emu_memory_arguments(struct emu_memory *m, const struct emu_kernel *k, const uint8_t *kernarg);
 void emu_memory_destroy(struct emu_memory *m);
 
-/* ---- launches -------------------------------------------------------------------------------------------------------
- */
+/* ---- launches ---------------------------------------------------------------------------------------------------- */
 
 /* Seams for checks and counters: set once, before the first launch. A NULL member is not called. Callbacks come from
  * many threads at once, those of one workgroup from one at a time. */
@@ -167,8 +165,7 @@ struct emu_settings {
 };
 void emu_settings_read(struct emu_settings *s);
 
-/* ---- reports --------------------------------------------------------------------------------------------------------
- */
+/* ---- reports ----------------------------------------------------------------------------------------------------- */
 
 /* "'ds_read_b32 v1, v2' at kernel+0x10 (kernel.hip:12)": of whom else a report tells. */
 void emu_report_place(const struct emu_launch *l, const struct emu_inst *i, char *buf, size_t size);

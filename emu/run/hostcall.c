@@ -57,8 +57,7 @@ struct emu_hostcall {
     bool printed;
 };
 
-/* ---- the buffer -----------------------------------------------------------------------------------------------------
- */
+/* ---- the buffer -------------------------------------------------------------------------------------------------- */
 
 static size_t whole(size_t bytes)
 {
@@ -118,8 +117,7 @@ void emu_hostcall_close(struct emu_memory *memory, struct emu_hostcall **hostcal
     *hostcall = NULL;
 }
 
-/* ---- printf ---------------------------------------------------------------------------------------------------------
- */
+/* ---- printf ------------------------------------------------------------------------------------------------------ */
 
 /* The words that the text at `from` takes, with its NUL. */
 static size_t text_words(const uint64_t *word, size_t n, size_t from)
@@ -245,8 +243,7 @@ static bool print(struct emu_hostcall *h, uint64_t row[8])
     return true;
 }
 
-/* ---- packets --------------------------------------------------------------------------------------------------------
- */
+/* ---- packets ----------------------------------------------------------------------------------------------------- */
 
 static bool answer(struct emu_launch *l, struct emu_hostcall *h, const struct header *header, struct payload *p)
 {

@@ -9,8 +9,7 @@
 
 #define JUNK 0xFFFFDEADu /* in registers that nothing initialises: a NaN, and no address */
 
-/* ---- arguments ------------------------------------------------------------------------------------------------------
- */
+/* ---- arguments --------------------------------------------------------------------------------------------------- */
 
 static uint64_t hidden_value(const struct emu_launch *l, enum emu_arg_kind kind)
 {
@@ -56,8 +55,7 @@ void emu_kernarg_fill(struct emu_launch *l, void *const *params, const void *pac
     }
 }
 
-/* ---- occupancy ------------------------------------------------------------------------------------------------------
- */
+/* ---- occupancy --------------------------------------------------------------------------------------------------- */
 
 static int round_up(int n, int to)
 {
@@ -102,8 +100,7 @@ int emu_occupancy(const struct emu_arch *arch, const struct emu_kernel *k, int c
     return r.groups * (r.wgp ? (cu_count + 1) / 2 : cu_count);
 }
 
-/* ---- registers ------------------------------------------------------------------------------------------------------
- */
+/* ---- registers --------------------------------------------------------------------------------------------------- */
 
 static int put64(uint32_t *s, int at, uint64_t value)
 {

@@ -23,8 +23,7 @@
 static const struct emu_hooks no_hooks;
 const struct emu_hooks *emu_hooks = &no_hooks;
 
-/* ---- the sorted array -----------------------------------------------------------------------------------------------
- */
+/* ---- the sorted array -------------------------------------------------------------------------------------------- */
 
 /* The number of blocks with lo <= address. */
 static int rank(const struct emu_memory *m, uint64_t address)
@@ -73,8 +72,7 @@ static void take_out(struct emu_memory *m, struct emu_block *b)
     m->n--;
 }
 
-/* ---- allocating -----------------------------------------------------------------------------------------------------
- */
+/* ---- allocating -------------------------------------------------------------------------------------------------- */
 
 /* A file without a name that holds poison; -1: there is none. */
 static int poison_file(void)
@@ -249,8 +247,7 @@ void emu_memory_destroy(struct emu_memory *m)
     *m = (struct emu_memory){ 0 };
 }
 
-/* ---- words ----------------------------------------------------------------------------------------------------------
- */
+/* ---- words ------------------------------------------------------------------------------------------------------- */
 
 static void name_block(const struct emu_block *b, char *buf, size_t size)
 {
@@ -326,8 +323,7 @@ bool emu_memory_check(const struct emu_memory *m, const void *p, size_t size, bo
     return false;
 }
 
-/* ---- the gate -------------------------------------------------------------------------------------------------------
- */
+/* ---- the gate ---------------------------------------------------------------------------------------------------- */
 
 /* Are all lanes' addresses in [lo, lo + span]? Also gathers the low bits of all addresses. */
 typedef uint64_t v8 __attribute__((vector_size(64)));

@@ -52,8 +52,7 @@ struct worker {
     pthread_t thread;
 };
 
-/* ---- settings -------------------------------------------------------------------------------------------------------
- */
+/* ---- settings ---------------------------------------------------------------------------------------------------- */
 
 static bool number(const char *name, uint64_t lo, uint64_t hi, uint64_t *out)
 {
@@ -88,8 +87,7 @@ void emu_settings_read(struct emu_settings *s)
         s->threads = 1;
 }
 
-/* ---- slots ----------------------------------------------------------------------------------------------------------
- */
+/* ---- slots ------------------------------------------------------------------------------------------------------- */
 
 static void free_slot(struct emu_slot *s)
 {
@@ -176,8 +174,7 @@ static void end_group(struct worker *k, int at)
     atomic_fetch_sub(&k->s->live, 1);
 }
 
-/* ---- turns ----------------------------------------------------------------------------------------------------------
- */
+/* ---- turns ------------------------------------------------------------------------------------------------------- */
 
 static bool stopped(const struct sched *s)
 {
@@ -308,8 +305,8 @@ static void turn(struct worker *k, struct emu_slot *slot)
     }
 }
 
-/* Up and down the list: a chain of workgroups that wait for each other gets done in few passes, whichever way it goes.
- */
+/* Up and down the list: a chain of workgroups that wait for each other gets done in few passes, whichever
+ * way it goes. */
 static void run_in_order(struct worker *k)
 {
     int at = 0, step = 1;
@@ -372,8 +369,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* ---- deadlock -------------------------------------------------------------------------------------------------------
- */
+/* ---- deadlock ---------------------------------------------------------------------------------------------------- */
 
 struct position {
     const struct emu_inst *inst;
@@ -451,8 +447,7 @@ static void report_deadlock(struct emu_launch *l, const struct worker *workers, 
     free(p);
 }
 
-/* ---- launches -------------------------------------------------------------------------------------------------------
- */
+/* ---- launches ---------------------------------------------------------------------------------------------------- */
 
 /* What a launch makes known to the memory, and takes away again. */
 struct surroundings {

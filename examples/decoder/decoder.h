@@ -91,8 +91,8 @@ void config_check(const struct config *c, const char *where);
 /* ---- weights.c -------------------------------------------------------------------------------------------------- */
 
 struct weights;
-/* Maps folder/model.safetensors, or the files of folder/model.safetensors.index.json, and checks all of their headers.
- */
+/* Maps folder/model.safetensors, or the files of folder/model.safetensors.index.json, and checks all of
+ * their headers. */
 struct weights *weights_open(const char *folder);
 /* Any tensor that is asked for, from a generator that counts: element i of a tensor depends on seed, name and i. */
 struct weights *weights_random(uint64_t seed);
@@ -104,8 +104,7 @@ bool weights_are_random(const struct weights *w);
 rfg_dtype weights_dtype(const struct weights *w);
 /* A tensor that nobody got: what the model would compute without it is something else. Files may hold rotary
  * frequencies and a second copy of a tied lm_head all the same, and attention's tensors if that is left out. NULL:
- * none.
- */
+ * none. */
 const char *weights_unused(const struct weights *w, bool no_attention);
 /* Elements first .. first + count - 1 of a [rows, cols] tensor (cols 0: [rows]) as 16-bit numbers; fp32 is rounded to
  * bf16. mean, spread: of random weights, uniform in mean +- spread; their first is a multiple of 4. */
@@ -313,8 +312,8 @@ struct request {
     uint64_t seed;         /* of its draws: the same request gives the same tokens alone and beside others */
 };
 
-/* When tokens came: seconds from a request's arrival (the call of generate()) to its first token, and between tokens.
- */
+/* When tokens came: seconds from a request's arrival (the call of generate()) to its first token, and
+ * between tokens. */
 struct times {
     double *first, *between;
     size_t firsts, betweens;

@@ -56,8 +56,7 @@ struct state {
     json_t *prefill;
 };
 
-/* ---- the sequences --------------------------------------------------------------------------------------------------
- */
+/* ---- the sequences ----------------------------------------------------------------------------------------------- */
 
 static int32_t prompt_token(int64_t row, int64_t at, int64_t vocab)
 {
@@ -118,8 +117,7 @@ static void prepare(struct state *s)
     memcpy(s->tokens, engine_tokens(s->base), (size_t)p.batch * sizeof(*s->tokens));
 }
 
-/* ---- a rung ---------------------------------------------------------------------------------------------------------
- */
+/* ---- a rung ------------------------------------------------------------------------------------------------------ */
 
 /* The step at which all sequences have `keys` keys before it. */
 static void step(struct engine *e, const struct state *s, int64_t keys)

@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- prompts -------------------------------------------------------------------------------------------------------
- */
+/* ---- prompts ----------------------------------------------------------------------------------------------------- */
 
 /* Bytes of the text, or numbers between commas, as token ids. */
 static void read_prompt(struct request *q, const struct config *c, const char *text, const char *ids)

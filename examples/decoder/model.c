@@ -10,8 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- loading --------------------------------------------------------------------------------------------------------
- */
+/* ---- loading ----------------------------------------------------------------------------------------------------- */
 
 /* Rows of two matrices in turn. */
 static void *interleaved(struct loader *l, const char *first, const char *second, int64_t rows, int64_t cols)

@@ -118,8 +118,7 @@ static void head(struct engine *e, int64_t from, int64_t row, int64_t rows, cons
     op_sample(e, row, rows, draws);
 }
 
-/* ---- memory -------------------------------------------------------------------------------------------------------
- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 /* An image's parts: slots and draws (64-bit) first, the table, which changes seldom, last. Its bytes. */
 static size_t place_rows(struct rows *r, char *image, int64_t count, int64_t sequences, int64_t columns, bool tokens)
@@ -246,8 +245,7 @@ void engine_destroy(struct engine **e)
     *e = NULL;
 }
 
-/* ---- steps --------------------------------------------------------------------------------------------------------
- */
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
 
 void engine_prefill(struct engine *e, int64_t row, const int32_t *tokens, int64_t count, int64_t first, bool last,
                     const int32_t *table)

@@ -13,8 +13,7 @@
  * made). A GPU's runtime does not outlive fork(), and neither does an emulated GPU: in the child everything that needs
  * the parent's context is refused with RFG_ERROR_DEVICE, rfg_context_destroy() forgets it without touching the device,
  * and a context for a GPU can only be made there if the parent had used none of its kind (a rule of CUDA's and HIP's).
- * posix_spawn() and fork() followed by exec() are free of all that.
- */
+ * posix_spawn() and fork() followed by exec() are free of all that. */
 #ifndef RFG_CORE_H
 #define RFG_CORE_H
 
@@ -91,8 +90,7 @@ typedef enum rfg_dtype {
 } rfg_dtype;
 
 /* "f32", "f16", "bf16", "e4m3", "e4m3fnuz", "e5m2", "i8", "i32", "i4", "e2m1", "e8m0", "i64"; "none" for RFG_DTYPE_NONE
- * and
- * "?" for a value out of range. */
+ * and "?" for a value out of range. */
 RFG_API const char *rfg_dtype_name(rfg_dtype dtype);
 /* Bytes of so many elements that follow one another: a row. 0 if elements is not above 0 or not whole bytes (an odd
  * number of a 4-bit dtype), or for a value out of range. */
@@ -241,7 +239,8 @@ typedef struct rfg_context_params {
 /* Opens a device: loads its platform, reads the databases into memory. Slow (milliseconds); once per process and
  * device. A missing or corrupt database is a warning (rfg_set_log_callback()), not an error.
  * Errors: INVALID_ARGUMENT (size; unknown device name; threads; misses; a variant that there isn't;
- * $RFG_MISSES, $RFG_LAUNCH_OVERLAP, $RFG_BATCH_INVARIANT or $RFG_VENDOR other than 0 and 1; a platform in $RFG_HIP_DISABLE that there isn't;
+ * $RFG_MISSES, $RFG_LAUNCH_OVERLAP, $RFG_BATCH_INVARIANT or $RFG_VENDOR other than 0 and 1; a platform in
+ * $RFG_HIP_DISABLE that there isn't;
  * $RFG_KERNEL_DIR without kernel sources; tune, $RFG_TUNE or $RFG_TUNE_BUDGET_MS other than what they may be), DEVICE
  * (no such device; the platform's library is missing), DATABASE (a pack that is damaged, of another build of rfg, not
  * ours or root's alone, or without code for the device), OUT_OF_MEMORY. On error *ctx is NULL. params may be NULL. */

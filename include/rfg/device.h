@@ -104,8 +104,8 @@ RFG_API RFG_NODISCARD rfg_status rfg_stream_end_capture(rfg_context *ctx, rfg_st
  * operators on that stream, must not run at the same time. */
 RFG_API RFG_NODISCARD rfg_status rfg_graph_replay(rfg_context *ctx, rfg_graph *graph, rfg_stream stream);
 
-/* Frees a graph whose replays have ended and sets *graph to NULL, also on a DEVICE error. graph or *graph may be NULL.
- */
+/* Frees a graph whose replays have ended and sets *graph to NULL, also on a DEVICE error. graph or *graph
+ * may be NULL. */
 RFG_API rfg_status rfg_graph_destroy(rfg_context *ctx, rfg_graph **graph);
 
 #ifdef __cplusplus

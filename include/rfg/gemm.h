@@ -156,8 +156,7 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor 
  * (From 16 rows on AMD's also take w by rows, and any group.)
  * With groups of 32 K may be any multiple of 32 (2880 of gpt-oss): W is then stored, and its view says so, as with the
  * next multiple of 128, PK, and w_scale and w_zero as with PK/32 groups. Codes beyond K are 0 and scales there finite,
- * as rfg_gemm_prepack() makes them. x has K columns; nothing beyond is read.
- */
+ * as rfg_gemm_prepack() makes them. x has K columns; nothing beyond is read. */
 static inline rfg_tensor rfg_tensor_prepacked(void *data, rfg_dtype dtype, int64_t n, int64_t k)
 {
     int64_t chunk = dtype == RFG_I4 || dtype == RFG_E2M1 ? 32 : 8;

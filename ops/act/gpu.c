@@ -238,8 +238,8 @@ static double rows_predict(const struct rfg_device *dev, const struct rfg_proble
         per_cu = MIN(per_cu, MAX((double)(dev->lds_bytes / (rows_lds(prob, p) + 1024)), 1));
     double steps = registers ? 1 : (p[ROWS_KEEP] == KEEP_LDS ? 1 : 2) * MAX(chunks / (threads * mine), 1);
     double idle = registers ? threads * mine / chunks : 1;
-    /* A row is loaded, computed, looked through and stored, one after the other: only other workgroups fill the gaps.
-     */
+    /* A row is loaded, computed, looked through and stored, one after the other: only other workgroups
+     * fill the gaps. */
     double chain = (LOAD_US + 0.35 * mine) * (registers ? 1 : 0.6 * steps) + 0.8;
     double rounds = MAX((double)rows_groups(prob) / (per_cu * dev->cu_count), 1);
     return MAX(predict(dev, prob, (double)rows_groups(prob), per_cu, in_flight, steps) + (registers ? 0.3 : 0.5) +
@@ -271,8 +271,7 @@ static void rows_launch(const struct rfg_device *dev, const struct rfg_problem *
                               (uint32_t)rows_lds(prob, p) };
 }
 
-/* ---- portable: rows with the one set of parameters that any problem takes -----------------------------------------
- */
+/* ---- portable: rows with the one set of parameters that any problem takes ---------------------------------------- */
 
 static void portable_params_of(const struct rfg_problem *prob, int *p)
 {

@@ -98,8 +98,8 @@ static void *worker_main(void *arg)
                 relax();
         if (!joined) {
             pthread_mutex_lock(&pool->lock);
-            /* Announced before the state is looked at again; the caller does the reverse: one of them sees the other.
-             */
+            /* Announced before the state is looked at again; the caller does the reverse: one of them
+             * sees the other. */
             atomic_fetch_add(&pool->sleepers, 1);
             while (!(joined = join(pool, &last)) && !atomic_load(&pool->quit))
                 pthread_cond_wait(&pool->opened, &pool->lock);

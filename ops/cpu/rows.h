@@ -71,8 +71,8 @@ extern const struct rfg_cpu_rows rfg_cpu_rows_avx2, rfg_cpu_rows_avx512; /* x86-
 size_t rfg_cpu_row_bytes(int64_t n);
 enum { RFG_CPU_FIRST = 1, RFG_CPU_LAST = 2 };
 /* Runs fn(ctx, row, place, scratch) for rows 0..rows-1 of about row_bytes of traffic each, neighbours on one thread:
- * the first and last ones of a run of them have that place. scratch: a row's for each of the device's threads, or NULL.
- */
+ * the first and last ones of a run of them have that place. scratch: a row's for each of the device's
+ * threads, or NULL. */
 void rfg_cpu_rows_run(const struct rfg_device *dev, struct rfg_cpu_pool *pool, int64_t rows, double row_bytes,
                       void *scratch, size_t scratch_bytes, void (*fn)(void *ctx, int64_t row, int place, void *scratch),
                       void *ctx);

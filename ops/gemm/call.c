@@ -62,8 +62,7 @@ static rfg_status check_params(const rfg_gemm_params *p)
     return RFG_OK;
 }
 
-/* ---- tensors, each alone ------------------------------------------------------------------------------------------
- */
+/* ---- tensors, each alone ----------------------------------------------------------------------------------------- */
 
 static rfg_status check_list(struct call *c, int i, const char *name, const rfg_tensor *t, rfg_dtype dtype)
 {
@@ -179,8 +178,7 @@ static rfg_status check_tensors(struct call *c, const rfg_tensor *y, const rfg_t
     return RFG_OK;
 }
 
-/* ---- the problem ---------------------------------------------------------------------------------------------------
- */
+/* ---- the problem ------------------------------------------------------------------------------------------------- */
 
 /* The row stride as a key says it. */
 static int64_t ld_of(const struct rfg_operand *o)
@@ -280,8 +278,7 @@ static rfg_status check_arguments(const struct call *c)
     return RFG_OK;
 }
 
-/* ---- sizes ---------------------------------------------------------------------------------------------------------
- */
+/* ---- sizes ------------------------------------------------------------------------------------------------------- */
 
 static rfg_status check_matrices(const struct call *c)
 {
@@ -377,8 +374,7 @@ static rfg_status check_scale_sizes(const struct call *c)
     return st == RFG_OK && there(c, W_ZERO) ? check_groups(c, W_ZERO, group) : st;
 }
 
-/* ---- arguments of kernels -------------------------------------------------------------------------------------------
- */
+/* ---- arguments of kernels ---------------------------------------------------------------------------------------- */
 
 /* Elements from a scale to the next row's and the next column's. */
 static void scale_strides(const struct rfg_operand *o, bool columns, int64_t per, int *row, int *col)
@@ -442,8 +438,7 @@ static rfg_status check_spans(const struct call *c, const struct gemm_args *a)
     return RFG_OK;
 }
 
-/* ---- the call -------------------------------------------------------------------------------------------------------
- */
+/* ---- the call ---------------------------------------------------------------------------------------------------- */
 
 rfg_status rfg_gemm_sum(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x, const rfg_tensor *w,
                         const rfg_gemm_params *params, const struct rfg_gemm_sum *sum, bool *taken, rfg_stream stream)

@@ -285,8 +285,8 @@ static void fill_pad(const struct rfg_problem *prob, int tensor, const rfg_tenso
         memset((uint8_t *)t->data + m * t->strides[0] + k / group, 255, (size_t)(groups - k / group));
 }
 
-/* Rows of the product in any order, some twice, one place in six beside them all; none that nobody makes: see route().
- */
+/* Rows of the product in any order, some twice, one place in six beside them all; none that nobody makes:
+ * see route(). */
 static void fill_places(const struct rfg_problem *prob, enum rfg_data data, int32_t *places, uint64_t seed)
 {
     int64_t m = prob->v[GEMM_M], nobodys = data == RFG_DATA_INTS && m > 2;

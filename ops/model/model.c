@@ -114,8 +114,7 @@ double gemm_at_once(const struct rfg_device *dev, int cluster, double per_cu)
     /* An H200's 132 SMs in GPCs, as it explains what was measured with one workgroup an SM (another H200 took more):
      * clusters of 10 to 16 take one round up to 7, of 7 or 8 up to 14 (16 take two), of 6 up to 17 (18), of 5 up to 21
      * (24), of 4 up to 28 (32), of 3 up to 38 (40). Two to an SM: 32 of 7, not 64 of
-     * 4. The other 10 SMs are in places that differ; only pairs find them.
-     */
+     * 4. The other 10 SMs are in places that differ; only pairs find them. */
     static const double gpc[] = { 18, 18, 18, 16, 16, 16, 16, 4 };
     double n = 0;
     if (cluster <= 2)

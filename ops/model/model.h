@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the models (predict) of gemm's GPU variants share: the constants of a device, and the time of a grid of
- * workgroups that stream bytes. bench/gemm_model.c judges the model by measured times and fits the constants to them.
- */
+ * workgroups that stream bytes. bench/gemm_model.c judges the model by measured times and fits the
+ * constants to them. */
 #ifndef RFG_OPS_GEMM_MODEL_H
 #define RFG_OPS_GEMM_MODEL_H
 

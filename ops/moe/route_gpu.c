@@ -47,8 +47,8 @@ static bool wave_worth(const struct rfg_device *dev, const struct rfg_problem *p
 }
 
 /* A lane's experts are loaded, perhaps scored, and gone through for each pick, 4 instructions each; a CU issues one of
- * a wave in four clocks, of 2 GHz, on each of four parts. What waits for another lane, or for memory, other waves hide.
- */
+ * a wave in four clocks, of 2 GHz, on each of four parts. What waits for another lane, or for memory,
+ * other waves hide. */
 static double wave_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
     const int64_t *v = prob->v;

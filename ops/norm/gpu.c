@@ -261,8 +261,7 @@ static void rows_launch(const struct rfg_device *dev, const struct rfg_problem *
                               (uint32_t)lds_of(prob, p) };
 }
 
-/* ---- portable: the one set of parameters that any problem takes ---------------------------------------------------
- */
+/* ---- portable: the one set of parameters that any problem takes -------------------------------------------------- */
 
 static void portable_params_of(const struct rfg_problem *prob, int *p)
 {

@@ -87,8 +87,7 @@ static void fill_smooth(const rfg_tensor *t)
             rfg_store(t->data, t->dtype, c, 0);
 }
 
-/* ---- quantize: q, scale, x, smooth
- * ------------------------------------------------------------------------------------ */
+/* ---- quantize: q, scale, x, smooth ------------------------------------------------------------------------------- */
 
 static int quantize_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec spec[RFG_MAX_TENSORS])
 {

@@ -183,8 +183,8 @@ static void rope_fill(const struct rfg_problem *prob, int tensor, const rfg_tens
         fill_slots(prob, t->data, blocks_of(prob) * prob->v[ROPE_PAGE], seed);
         break;
     case ROPE_T_K_SCALE:
-    case ROPE_T_V_SCALE: /* some so small that values saturate; exact data stay exact; of heads' special ones one is NaN
-                          */
+    case ROPE_T_V_SCALE: /* some so small that values saturate; exact data stay exact; of heads' special
+                          * ones one is NaN */
         for (int64_t i = 0; i < t->shape[0]; i++) {
             uint64_t r = rfg_random(&seed);
             ((float *)t->data)[i] = data == RFG_DATA_INTS ? 0.5f

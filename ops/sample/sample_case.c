@@ -228,8 +228,8 @@ static void rank(const struct rfg_problem *prob, const rfg_tensor *host, int64_t
 
 #define NEAR 2e-5 /* of a weight or a sum: the roundings of fp32, times the largest |l| / temperature that counts */
 
-/* Is the token at `at` what the draw may give, with limits moved by `slack` one way or the other? Sets those that stay.
- */
+/* Is the token at `at` what the draw may give, with limits moved by `slack` one way or the other? Sets
+ * those that stay. */
 static bool drawn(const struct rfg_problem *prob, const rfg_tensor *host, int64_t row, struct ranked *t, int64_t id,
                   struct rfg_reason *why)
 {

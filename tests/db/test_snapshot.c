@@ -175,8 +175,8 @@ START_TEST(who_wins)
 }
 END_TEST
 
-/* Of two siblings' rows for one problem each device has its own; what is known to be measured ranks first all the same.
- */
+/* Of two siblings' rows for one problem each device has its own; what is known to be measured ranks first
+ * all the same. */
 START_TEST(siblings)
 {
     static const struct {

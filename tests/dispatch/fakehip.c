@@ -16,8 +16,7 @@
 #include "fakehip_kernels.h"
 #include "fakehip_objects.h"
 
-/* ---- what tests ask ------------------------------------------------------------------------------------------------
- */
+/* ---- what tests ask ---------------------------------------------------------------------------------------------- */
 
 char *fakehip_live(char *buf, size_t size)
 {
@@ -90,8 +89,7 @@ void fakehip_gemm_dtypes(rfg_dtype in, rfg_dtype out)
     out_dtype = out;
 }
 
-/* ---- work ---------------------------------------------------------------------------------------------------------
- */
+/* ---- work -------------------------------------------------------------------------------------------------------- */
 
 static void perform(const struct work *w)
 {
@@ -140,8 +138,7 @@ static void submit(struct object *stream, const struct work *w)
     }
 }
 
-/* ---- entries: each is called with the lock held -------------------------------------------------------------------
- */
+/* ---- entries: each is called with the lock held ------------------------------------------------------------------ */
 
 static hipError_t do_hipInit(unsigned flags)
 {
@@ -577,8 +574,7 @@ static hipError_t launch_overlapped(hipFunction_t fn, const struct rfg_launch *l
     return e;
 }
 
-/* ---- the table ----------------------------------------------------------------------------------------------------
- */
+/* ---- the table --------------------------------------------------------------------------------------------------- */
 
 #define X(ret, name, params, args)                                                                                     \
     static ret fake_##name params                                                                                      \

@@ -28,8 +28,8 @@ int fakehip_overlapped(void);
 /* The dtypes of the gemm kernels' operands: code objects don't tell. */
 void fakehip_gemm_dtypes(rfg_dtype in, rfg_dtype out);
 
-/* From now on events count what the kernels of ops/calibrate take on a device of these numbers; others take latency_us.
- */
+/* From now on events count what the kernels of ops/calibrate take on a device of these numbers; others
+ * take latency_us. */
 void fakehip_speed(double mem_gbps, double cache_gbps, double latency_us, double load_us, double sync_us);
 /* From now on a replay takes so much more at its end. */
 void fakehip_tail(double us);

@@ -53,8 +53,7 @@ static void describe(const struct rfg_problem *prob, char text[RFG_PROBLEM_MAX])
     ck_assert_msg(st == RFG_OK, "%s: %s", rfg_problem_format(prob, problem, sizeof(problem)), rfg_last_error());
 }
 
-/* ---- what is documented is what is called --------------------------------------------------------------------------
- */
+/* ---- what is documented is what is called ------------------------------------------------------------------------ */
 
 static char *read_source(const char *name)
 {
@@ -203,8 +202,7 @@ START_TEST(asked_prepared_called)
 }
 END_TEST
 
-/* ---- beginnings and ends ------------------------------------------------------------------------------------------
- */
+/* ---- beginnings and ends ----------------------------------------------------------------------------------------- */
 
 static rfg_status act(int rows)
 {
@@ -369,8 +367,7 @@ START_TEST(explained_whole)
 }
 END_TEST
 
-/* ---- keys ---------------------------------------------------------------------------------------------------------
- */
+/* ---- keys -------------------------------------------------------------------------------------------------------- */
 
 /* No problem has more characters than are promised, whatever its keys. */
 START_TEST(longest_problems)

@@ -22,8 +22,7 @@ enum { M = 3, N = 40, K = 64, LONG_K = 4096, LONGER_K = 16384 };
 
 static const struct rfg_hip *fake, *hip;
 
-/* ---- one scenario, with at most one failure in it -----------------------------------------------------------------
- */
+/* ---- one scenario, with at most one failure in it ---------------------------------------------------------------- */
 
 struct scene {
     const char *name;
@@ -429,8 +428,7 @@ START_TEST(every_call_fails_from_one_on)
 }
 END_TEST
 
-/* ---- what else the table's user must keep to -----------------------------------------------------------------------
- */
+/* ---- what else the table's user must keep to --------------------------------------------------------------------- */
 
 START_TEST(not_ready_under_capture)
 {

@@ -138,8 +138,8 @@ START_TEST(loaded_runtime_is_used)
 }
 END_TEST
 
-/* The same with runtimes that work (emu/rocm): memory and stream of the one that is loaded mean nothing to the other.
- */
+/* The same with runtimes that work (emu/rocm): memory and stream of the one that is loaded mean nothing
+ * to the other. */
 START_TEST(memory_and_stream_of_the_loaded_runtime)
 {
     static const char *const releases[] = { "6.4", "7.1" };

@@ -18,8 +18,7 @@ static const char *dir;  /* of gfx942's */
 static const char *arch; /* whose objects run: "gfx942" or "gfx950" */
 #define OK(call) ck_assert_msg((call) == hipSuccess, "%s", #call)
 
-/* ---- numbers --------------------------------------------------------------------------------------------------------
- */
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
 static uint64_t state;
 static inline uint32_t random_bits(void)
@@ -75,8 +74,7 @@ static inline uint8_t *random_bytes(size_t n, bool fp8)
     return p;
 }
 
-/* ---- device ---------------------------------------------------------------------------------------------------------
- */
+/* ---- device ------------------------------------------------------------------------------------------------------ */
 
 static inline void *upload(const void *data, size_t size)
 {

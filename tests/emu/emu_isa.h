@@ -47,9 +47,7 @@ void snippets_known(int arch, const char *const *text, int n, bool *ok);
 /* Is a snippet that is flagged so for this architecture, if it knows it? */
 bool runs_on(int arch, int flags, const char *text);
 
-/* ---- forms that are generated: emu_isa_forms.c
- * -----------------------------------------------------------------------
- */
+/* ---- forms that are generated: emu_isa_forms.c ------------------------------------------------------------------- */
 
 enum space { GLOBAL, LDS, SCRATCH };
 /* at: byte offset from the lane's; bytes; kind of value: z zero-extended, s sign-extended, l low half (d16), h high

@@ -35,8 +35,7 @@ static const char *regs(int first, int words)
     return s;
 }
 
-/* ---- loads and stores -----------------------------------------------------------------------------------------------
- */
+/* ---- loads and stores -------------------------------------------------------------------------------------------- */
 
 static const struct {
     const char *name; /* of gfx9, of gfx11 */
@@ -164,8 +163,7 @@ int forms_moves(int arch, struct move *m, int room)
     return kept;
 }
 
-/* ---- atomics --------------------------------------------------------------------------------------------------------
- */
+/* ---- atomics ----------------------------------------------------------------------------------------------------- */
 
 /* Names: gfx9's with _x2 for 64 bits, gfx11's for 32 and 64 bits; NULL: there is none. */
 static const struct {

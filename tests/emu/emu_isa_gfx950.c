@@ -51,8 +51,7 @@ static uint32_t nearest(double v, enum narrow t, int64_t random)
     return r > last ? over : sign | r;
 }
 
-/* ---- decoding -----------------------------------------------------------------------------------------------------
- */
+/* ---- decoding ---------------------------------------------------------------------------------------------------- */
 
 /* Without _e32 and _e64, which the assembler takes or leaves. */
 static void plain(const char *from, char *to)
@@ -117,8 +116,7 @@ START_TEST(no_instruction)
 }
 END_TEST
 
-/* ---- conversions ---------------------------------------------------------------------------------------------------
- */
+/* ---- conversions ------------------------------------------------------------------------------------------------- */
 
 static uint32_t bits_of(const struct bare *b, int reg, int l, int at, int n)
 {
@@ -313,8 +311,7 @@ START_TEST(conversions)
 }
 END_TEST
 
-/* ---- scaled MFMA ---------------------------------------------------------------------------------------------------
- */
+/* ---- scaled MFMA ------------------------------------------------------------------------------------------------- */
 
 /* Lane and element of A[i][k] (B[k][i]). */
 static void narrow_place(int m, int depth, int bits, int i, int k, int *lane, int *element)
@@ -436,8 +433,7 @@ START_TEST(scaled_nan)
 }
 END_TEST
 
-/* ---- lanes ---------------------------------------------------------------------------------------------------------
- */
+/* ---- lanes ------------------------------------------------------------------------------------------------------- */
 
 /* 16 lanes read the rows of a matrix of 16 columns, from wherever each one's address is; lane c gets column c. */
 START_TEST(transposed)

@@ -26,8 +26,7 @@ static uint32_t *row_of(struct bare *b, int reg)
     return reg >= 1000 ? b->a[reg - 1000] : b->v[reg];
 }
 
-/* ---- numbers
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
 static double fp8_of(uint32_t x, int mantissa, bool ocp)
 {
@@ -349,8 +348,7 @@ START_TEST(wmma)
 }
 END_TEST
 
-/* ---- sparse: of each four of K, A's two elements and their places ------------------------------------------------
- */
+/* ---- sparse: of each four of K, A's two elements and their places ------------------------------------------------ */
 
 static const struct {
     int archs;
@@ -467,8 +465,8 @@ START_TEST(sparse)
 END_TEST
 
 /* ---- gfx12's: lane l holds row l % 16 of A and column l % 16 of B, the half of K that l / 16 says; column l % 16 of
- * D, rows from 8 (l / 16) on. Sparse: of each four of K, A's two elements and their places, two bits each -------------
- */
+ * D, rows from 8 (l / 16) on. Sparse: of each four of K, A's two elements and their places, two bits each
+ * ------------- */
 
 static const struct {
     const char *text;

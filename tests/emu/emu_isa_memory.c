@@ -73,8 +73,7 @@ static uint32_t word_before(int space, int l, int at)
     return x;
 }
 
-/* ---- loads and stores
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- loads and stores -------------------------------------------------------------------------------------------- */
 
 /* Forms worth writing down (emu_isa_memory.def); emu_isa_forms.c adds every mnemonic in every space. */
 static const struct move by_hand[] = {
@@ -184,8 +183,7 @@ START_TEST(load_store)
 }
 END_TEST
 
-/* ---- atomics: each lane has its own bytes here; together() has them share
- * ---------------------------------------------------------- */
+/* ---- atomics: each lane has its own bytes here; together() has them share ---------------------------------------- */
 
 static const struct atomic atomics_by_hand[] = {
 #define ATOMIC(...) { __VA_ARGS__ },
@@ -267,8 +265,7 @@ START_TEST(atomic)
 }
 END_TEST
 
-/* ---- what else memory instructions do
- * ----------------------------------------------------------------------------------------------- */
+/* ---- what else memory instructions do ---------------------------------------------------------------------------- */
 
 static struct snippets one;
 static void run_one(int arch, const char *text, uint64_t exec)
@@ -439,8 +436,8 @@ START_TEST(buffer_range)
 }
 END_TEST
 
-/* base + index * stride + offset, the index checked against the records; and swizzled: elements of 4 bytes, 64 lanes.
- */
+/* base + index * stride + offset, the index checked against the records; and swizzled: elements of 4
+ * bytes, 64 lanes. */
 START_TEST(buffer_structs)
 {
     run_one(2,

@@ -225,8 +225,7 @@ START_TEST(scalar)
 }
 END_TEST
 
-/* ---- programs: what a register holds at their end
- * --------------------------------------------------------------------- */
+/* ---- programs: what a register holds at their end ---------------------------------------------------------------- */
 
 static const struct {
     int arch;

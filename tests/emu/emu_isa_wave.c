@@ -33,8 +33,7 @@ uint8_t memory[MEMORY] __attribute__((aligned(64)));
 int stray;
 char reported[512];
 
-/* ---- the front's part, as little of it as it takes ------------------------------------------------------------------
- */
+/* ---- the front's part, as little of it as it takes --------------------------------------------------------------- */
 
 void emu_report(struct emu_wave *w, const struct emu_inst *i, const char *check, uint64_t lanes, const char *fmt, ...)
 {
@@ -85,8 +84,7 @@ uint8_t *emu_scratch(struct emu_wave *w, int lane, uint32_t offset)
     return w->scratch + 256 * lane + offset;
 }
 
-/* ---- assembling
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- assembling -------------------------------------------------------------------------------------------------- */
 
 /* Not Check's assertions: the benchmark runs outside of a test. */
 static void need(bool ok, const char *what)
@@ -270,8 +268,7 @@ void decode_error(int arch, const char *text, char *error, size_t error_size)
     free(code);
 }
 
-/* ---- a wave
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- a wave ------------------------------------------------------------------------------------------------------ */
 
 struct bare *bare_new(int arch, const struct emu_program *prog)
 {
@@ -298,8 +295,7 @@ enum emu_stop bare_run(struct bare *b, const struct emu_inst *at)
     return emu_run(&b->w, 100000);
 }
 
-/* ---- random operands
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- random operands --------------------------------------------------------------------------------------------- */
 
 static uint64_t state = 88172645463325252ull;
 void rnd_seed(uint64_t seed)

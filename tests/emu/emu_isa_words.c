@@ -86,8 +86,8 @@ START_TEST(random_words)
             size_t old = emu_disasm_one(raw, w, sizeof(w), 0, was, sizeof(was)),
                    now = emu_disasm_one(d, w, sizeof(w), 0, is, sizeof(is));
             emu_canonical(gfx, w, 4, &c);
-            /* LLVM 19 takes bit 7 of v_cvt_pk_f32_fp8's source for one of the number's; LLVM 22 the upper half of v33
-             */
+            /* LLVM 19 takes bit 7 of v_cvt_pk_f32_fp8's source for one of the number's; LLVM 22 the
+             * upper half of v33 */
             bool narrow = c.grown && strstr(was, "v_cvt_pk_f32_");
             bool invalid = strstr(was, "Invalid") != NULL; /* an upper half, which LLVM 19 takes for v128 and up */
             if (old && !invalid && !narrow && !(c.name && !now)) { /* sext() of v_mov_b16, says LLVM 19 */

@@ -15,8 +15,7 @@
 #define LDS  1024
 #define VM   "s_waitcnt vmcnt(0)\n"
 
-/* ---- bounds: each instruction at each width, its last byte the last one, or one more ------------------------------
- */
+/* ---- bounds: each instruction at each width, its last byte the last one, or one more ----------------------------- */
 
 static const struct space {
     int archs;

@@ -374,8 +374,7 @@ static void every_rule_has_one(const struct pairs *p)
     ck_assert_int_gt(rules, 60);
 }
 
-/* ---- what the table can't say -------------------------------------------------------------------------------------
- */
+/* ---- what the table can't say ------------------------------------------------------------------------------------ */
 
 #define MFMA_8  "v_mfma_f32_16x16x16f16 v[40:43], v[44:45], v[46:47], v[48:51]" /* gfx90a: 8 passes, gfx942: 4 */
 #define READ    "v_mov_b32 v56, v40"

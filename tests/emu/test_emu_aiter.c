@@ -10,8 +10,7 @@
  * objects' metadata (rfg-emu list), their meaning is in AITER's csrc/py_itfs_cu/asm_*.cu. */
 #include "tests/emu/emu_aiter.h"
 
-/* ---- GEMM: D[M][N] += A[M][K] B[N][K]^T, fp32 of bf16 ---------------------------------------------------------------
- */
+/* ---- GEMM: D[M][N] += A[M][K] B[N][K]^T, fp32 of bf16 ------------------------------------------------------------ */
 
 static const struct {
     const char *file;
@@ -65,9 +64,7 @@ START_TEST(gemm)
 }
 END_TEST
 
-/* ---- GEMM of fp4 with scales of 32: D[M][N] = A[M][K] B[N][K]^T, bf16; gfx950's
- * --------------------------------------
- */
+/* ---- GEMM of fp4 with scales of 32: D[M][N] = A[M][K] B[N][K]^T, bf16; gfx950's ---------------------------------- */
 
 static const struct {
     int tile_m, tile_n, m, n, k, split; /* split: of K, by log2 */
@@ -175,9 +172,7 @@ START_TEST(f4gemm)
 }
 END_TEST
 
-/* ---- "layer norm" of a sum: bf16, rows of 8192
- * ------------------------------------------------------------------------
- */
+/* ---- "layer norm" of a sum: bf16, rows of 8192 ------------------------------------------------------------------- */
 
 /* A workgroup does two rows in a loop whose only barrier is between writing the waves' sums to LDS and reading them:
  * one wave's second row overwrites what others have still to read of the first. So lds-race is right, and the first
@@ -225,8 +220,7 @@ START_TEST(layer_norm)
 }
 END_TEST
 
-/* ---- top k of a softmax ---------------------------------------------------------------------------------------------
- */
+/* ---- top k of a softmax ------------------------------------------------------------------------------------------ */
 
 static const struct {
     const char *file;
@@ -293,8 +287,7 @@ START_TEST(topk)
 }
 END_TEST
 
-/* ---- attention ------------------------------------------------------------------------------------------------------
- */
+/* ---- attention --------------------------------------------------------------------------------------------------- */
 
 /* out[dv] = softmax(scale q K^T) V over keys 0..n-1, whose rows are ks and vs floats apart; returns ln of the sum. */
 static double attend(const float *q, const float *k, const float *v, int n, int d, int dv, size_t ks, size_t vs,
@@ -440,8 +433,7 @@ START_TEST(attention)
 }
 END_TEST
 
-/* ---- paged attention, one query a sequence --------------------------------------------------------------------------
- */
+/* ---- paged attention, one query a sequence ----------------------------------------------------------------------- */
 
 enum kv_type { KV_BF16, KV_FP8, KV_INT8 };
 /* Of known "missing-wait": in the loop of the noquant kernels the block numbers are the second of 25 loads, and all
@@ -544,8 +536,9 @@ START_TEST(paged_attention)
 }
 END_TEST
 
-/* ---- MLA's decoding, first stage: 16 heads of 576 against one latent row a token, whose first 512 are the value too -
- */
+/* ---- MLA's decoding, first stage ---------------------------------------------------------------------------------
+
+ * 16 heads of 576 against one latent row a token, whose first 512 are the value too. */
 
 /* lds-race: "s_waitcnt lgkmcnt(8)" with 8 ds_write_b128 and then 4 ds_read_b64 under way leaves four of the writes
  * before the barrier after which other waves read them. */

@@ -169,8 +169,7 @@ START_TEST(source_lines)
 }
 END_TEST
 
-/* ---- refusals ------------------------------------------------------------------------------------------------------
- */
+/* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
 static void expect_refusal(const char *data, size_t size, const char *arch, const char *word)
 {

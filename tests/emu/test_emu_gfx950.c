@@ -4,8 +4,8 @@
 #include "emu/count/counters.h"
 #include "tests/suite.h"
 
-/* gfx950's: by the formats, and fp64 at half of gfx942's rate. CDNA4's guide, 7.1.5; LLVM 22's s_nops after them agree.
- */
+/* gfx950's: by the formats, and fp64 at half of gfx942's rate. CDNA4's guide, 7.1.5; LLVM 22's s_nops
+ * after them agree. */
 START_TEST(matrix_cycles_of_gfx950)
 {
     static const struct {

@@ -171,8 +171,8 @@ START_TEST(runs_files_of_the_cache)
 }
 END_TEST
 
-/* What docs/perf/norms.md says of them, with a little room: compilers differ. (Of the norms Triton's take 184 and 681.)
- */
+/* What docs/perf/norms.md says of them, with a little room: compilers differ. (Of the norms Triton's take
+ * 184 and 681.) */
 START_TEST(rows_stay_lean)
 {
     static const struct {

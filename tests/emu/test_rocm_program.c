@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * A HIP program that clang compiles from one source, host and kernels, linked with the emulated libamdhip64 of a
- * release
- * ($EMULATED_ROCM) as it would be with the real one. */
+ * release ($EMULATED_ROCM) as it would be with the real one. */
 #include <sys/wait.h>
 
 #include "emu_compile.h"

@@ -50,8 +50,7 @@ static void close_rig(struct rig *r)
 static const int32_t words[] = { 3, 77, 12, 200, 5, 5, 131, 90, 41, 8, 255, 0, 17, 66, 123, 9, 31, 240, 2, 54 };
 enum { WORDS = sizeof(words) / sizeof(words[0]), CONTEXT = 40, ROW = 1, COLUMNS = (CONTEXT + PAGE - 1) / PAGE };
 
-/* ---- against the reference ------------------------------------------------------------------------------------------
- */
+/* ---- against the reference --------------------------------------------------------------------------------------- */
 
 /* Ten roundings a layer to the model's dtype, each off by up to half an ulp (rms: about a fourth of one), or, with fp8,
  * three to e4m3, off by 2.5 % (rms), that add up at random. The model makes them grow, by attention's exponentials and

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Runs a fuzz target with mutated seeds, without libFuzzer: run N of a seed is always the same input, so a finding is
- * repeated by its number. Any crash, sanitizer report, wrong answer or run of more than ten seconds ends the program.
- */
+ * repeated by its number. Any crash, sanitizer report, wrong answer or run of more than ten seconds ends
+ * the program. */
 #include <dirent.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -74,8 +74,7 @@ static void read_seeds(const char *path)
     free(data);
 }
 
-/* ---- mutations ----------------------------------------------------------------------------------------------------
- */
+/* ---- mutations --------------------------------------------------------------------------------------------------- */
 
 static const char *const words[] = {
     "0",
@@ -216,8 +215,7 @@ static void make(struct buffer *b, uint64_t run)
         mutate(b, &state);
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------
- */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 static void say_where(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Problem strings: parsed, written, read back; and what every variant makes of those that are taken, on many devices.
- */
+ * Problem strings: parsed, written, read back; and what every variant makes of those that are taken, on
+ * many devices. */
 #include <math.h>
 #include <string.h>
 

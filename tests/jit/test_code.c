@@ -25,8 +25,7 @@ static const struct rfg_jit_provider *real; /* that the damaging one asks */
 static const char *target, *other_target;
 static void (*damage)(struct rfg_blob *code); /* NULL: none */
 
-/* ---- the damages --------------------------------------------------------------------------------------------------
- */
+/* ---- the damages ------------------------------------------------------------------------------------------------- */
 
 static void garbage(struct rfg_blob *code)
 {
@@ -130,8 +129,7 @@ static const struct {
 };
 #define N_DAMAGES (int)(sizeof(damages) / sizeof(damages[0]))
 
-/* ---- the compiler -------------------------------------------------------------------------------------------------
- */
+/* ---- the compiler ------------------------------------------------------------------------------------------------ */
 
 static bool available(char *version, size_t size, struct rfg_reason *why)
 {

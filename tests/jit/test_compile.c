@@ -180,8 +180,7 @@ static void collect_family(struct sets *s, const struct family *f)
     s->prob = NULL;
 }
 
-/* ---- a covering choice --------------------------------------------------------------------------------------------
- */
+/* ---- a covering choice ------------------------------------------------------------------------------------------- */
 
 /* Pairs of macro values that a chosen set has, by their hash; 0: an empty place. */
 #define MAX_PAIRS (1 << 16)
@@ -242,8 +241,7 @@ static int choose(struct sets *s, bool all, bool alone)
     }
 }
 
-/* ---- what a code object says of itself ----------------------------------------------------------------------------
- */
+/* ---- what a code object says of itself --------------------------------------------------------------------------- */
 
 struct resources {
     long vgpr_spills, sgpr_spills, scratch, lds, registers; /* -1: it doesn't say */
@@ -301,8 +299,7 @@ static struct resources resources_of(const struct rfg_device *dev, const struct 
                                .accumulators = accumulators < 0 ? 0 : accumulators };
 }
 
-/* ---- compiling ----------------------------------------------------------------------------------------------------
- */
+/* ---- compiling --------------------------------------------------------------------------------------------------- */
 
 /* How far mha_decode_registers() may be from what the compiler takes: a little more than it was when this was written.
  * Accumulators don't count. With cluster=0 CDNA's kernels take many more than are guessed. */
@@ -410,8 +407,7 @@ static void compile_chosen(struct work *w)
         pthread_join(threads[i], NULL);
 }
 
-/* ---- tests --------------------------------------------------------------------------------------------------------
- */
+/* ---- tests ------------------------------------------------------------------------------------------------------- */
 
 static const struct rfg_jit_provider *find_provider(const struct arch *arch, const char *target, struct rfg_reason *why)
 {

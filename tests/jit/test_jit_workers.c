@@ -156,8 +156,8 @@ START_TEST(no_worker_program)
     struct rfg_jit_pool *pool = rfg_jit_pool_create(2, 60);
     expect_good(pool, "here");
     rfg_jit_pool_destroy(&pool);
-    /* LeakSanitizer looks at each thread's storage and crashes on that of comgr, which ran in a thread that has ended.
-     */
+    /* LeakSanitizer looks at each thread's storage and crashes on that of comgr, which ran in a thread
+     * that has ended. */
     teardown();
     _exit(DONE);
 }

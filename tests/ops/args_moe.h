@@ -93,8 +93,7 @@ static rfg_status moe(const struct call *c)
     p.workspace_bytes = sizeof(workspace) - p.workspace_bytes;
     return rfg_op_moe(c->ctx, c->t[0], c->t[2], c->t[3], c->t[4], c->t[5], c->t[6], PARAMS(p), c->stream);
 }
-/* ---- the same of weights of 4 bits, and of 8: y, x, w1, w2, ids, weights, then scales ------------------------------
- */
+/* ---- the same of weights of 4 bits, and of 8: y, x, w1, w2, ids, weights, then scales ---------------------------- */
 
 static rfg_status moe_of(const struct call *c, rfg_moe_params p)
 {

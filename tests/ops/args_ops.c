@@ -322,8 +322,7 @@ static void order_negative(struct call *c)
 }
 static const struct wrong sample_wrongs[] = { { "order", order_unknown }, { "order", order_negative }, { NULL, NULL } };
 
-/* ---- the calls ----------------------------------------------------------------------------------------------------
- */
+/* ---- the calls --------------------------------------------------------------------------------------------------- */
 
 #define STATIC .call = { .kind = RFG_SCALE_STATIC }
 #define TOKEN  .call = { .kind = RFG_SCALE_TOKEN }

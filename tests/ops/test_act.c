@@ -113,8 +113,7 @@ START_TEST(rows_by_turns)
 }
 END_TEST
 
-/* ---- rounding, code for code --------------------------------------------------------------------------------------
- */
+/* ---- rounding, code for code ------------------------------------------------------------------------------------- */
 
 /* Every value that a format can hold, both neighbours of every tie, the tie itself, what saturates, NaN: through
  * act=none with scale 1, against the harness' table-driven conversion. */
@@ -201,8 +200,7 @@ START_TEST(every_code)
 }
 END_TEST
 
-/* ---- refusals -----------------------------------------------------------------------------------------------------
- */
+/* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
 static struct {
     rfg_context *ctx;

@@ -54,8 +54,7 @@ START_TEST(random_problems)
 }
 END_TEST
 
-/* ---- 40 steps of one graph ------------------------------------------------------------------------------------------
- */
+/* ---- 40 steps of one graph --------------------------------------------------------------------------------------- */
 
 enum { B = 6, PAGE = 4, BLOCKS = 12, F = 40, STEPS = 40, MOST = 4 };
 
@@ -227,8 +226,8 @@ START_TEST(steps)
 }
 END_TEST
 
-/* Nothing that these hold is a length, a number of tokens or a block: all stand still, and no address is made of them.
- */
+/* Nothing that these hold is a length, a number of tokens or a block: all stand still, and no address is
+ * made of them. */
 START_TEST(any_state)
 {
     static const int32_t bad[] = { INT32_MIN, INT32_MIN + 1, -1, INT32_MAX, INT32_MAX - 1 };
@@ -281,8 +280,7 @@ START_TEST(any_state)
 }
 END_TEST
 
-/* ---- by hand -------------------------------------------------------------------------------------------------------
- */
+/* ---- by hand ----------------------------------------------------------------------------------------------------- */
 
 #define RUN() ck_assert_msg(rfg_op_advance(ctx, &tl, &tp, &p, NULL) == RFG_OK, "%s", rfg_last_error())
 #define HOLDS(a, ...)                                                                                                  \

@@ -260,8 +260,7 @@ START_TEST(in_place)
 }
 END_TEST
 
-/* ---- params structs of other versions -----------------------------------------------------------------------------
- */
+/* ---- params structs of other versions ---------------------------------------------------------------------------- */
 
 static rfg_status foreign_call(struct trial *r, rfg_context *ctx, struct foreign f)
 {
@@ -340,8 +339,7 @@ START_TEST(default_params)
 }
 END_TEST
 
-/* ---- all other functions: args_functions.c --------------------------------------------------------------------------
- */
+/* ---- all other functions: args_functions.c ----------------------------------------------------------------------- */
 
 START_TEST(other_functions)
 {
@@ -349,8 +347,7 @@ START_TEST(other_functions)
 }
 END_TEST
 
-/* ---- are these all? -----------------------------------------------------------------------------------------------
- */
+/* ---- are these all? ---------------------------------------------------------------------------------------------- */
 
 static void strip_comments(char *s)
 {

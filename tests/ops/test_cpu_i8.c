@@ -9,8 +9,7 @@
 #include "ops/gemm/gemm.h"
 #include "tests/op_cases.h"
 
-/* ---- vpdpbusd in C: four lanes ------------------------------------------------------------------------------------
- */
+/* ---- vpdpbusd in C: four lanes ----------------------------------------------------------------------------------- */
 
 #define ISA_TABLE  emulated
 #define ROWS_TABLE rfg_cpu_rows_portable
@@ -48,8 +47,7 @@ static inline vec dot_4(vec acc, vec u, vec s)
 extern const struct cpu_isa emulated;
 #include "ops/gemm/cpu/cpu_i8.h"
 
-/* ---- kernels ------------------------------------------------------------------------------------------------------
- */
+/* ---- kernels ----------------------------------------------------------------------------------------------------- */
 
 static uint64_t seed = 20260101;
 
@@ -155,8 +153,7 @@ START_TEST(largest_sums)
 }
 END_TEST
 
-/* ---- products -----------------------------------------------------------------------------------------------------
- */
+/* ---- products ---------------------------------------------------------------------------------------------------- */
 
 #define ROWS " w_scale=f32 x_scale=f32 x_per=row w_per=row"
 #define R    RFG_DATA_RANDOM

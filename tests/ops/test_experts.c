@@ -416,8 +416,8 @@ static rfg_status multiply(rfg_context *ctx, rfg_gemm_params *p)
     return rfg_op_gemm(ctx, &ty, &tx, &tw, p, NULL);
 }
 
-/* All of y, by what offsets and rows say: a row of x beside it counts as its last; rows of no expert stay as they were.
- */
+/* All of y, by what offsets and rows say: a row of x beside it counts as its last; rows of no expert stay
+ * as they were. */
 static void expect_products(void)
 {
     for (int i = -1; i <= M; i++) {

@@ -11,8 +11,7 @@
 
 #include "harness_case.h"
 
-/* ---- the oracle ---------------------------------------------------------------------------------------------------
- */
+/* ---- the oracle -------------------------------------------------------------------------------------------------- */
 
 START_TEST(oracle_by_hand)
 {
@@ -69,8 +68,7 @@ START_TEST(oracle_scales_weights)
 }
 END_TEST
 
-/* ---- the checks find mistakes -------------------------------------------------------------------------------------
- */
+/* ---- the checks find mistakes ------------------------------------------------------------------------------------ */
 
 /* Weights of 4 bits as an input: every code is drawn, rows are apart, and one wrong code is found. */
 START_TEST(finds_a_wrong_i4)
@@ -402,8 +400,7 @@ START_TEST(special_values)
 }
 END_TEST
 
-/* ---- attention's mistakes are seen in long contexts --------------------------------------------------------------
- */
+/* ---- attention's mistakes are seen in long contexts -------------------------------------------------------------- */
 
 enum { MHA_OUT, MHA_LSE, MHA_Q, MHA_K, MHA_V, MHA_CU_Q = 9, MHA_TABLE = 11 }; /* as the op lists its tensors */
 

@@ -135,8 +135,8 @@ static int differing_prefill(rfg_context *ctx, const rfg_mha_params *p, int sq)
     return differ;
 }
 
-/* The last `sq` queries of sequences first..first + n - 1, of the lengths that they have, or (lens NULL) all of `keys`.
- */
+/* The last `sq` queries of sequences first..first + n - 1, of the lengths that they have, or (lens NULL)
+ * all of `keys`. */
 static void decode(struct memory *m, int first, int n, int sq, const int32_t *lens, int keys, int mean,
                    struct result *r)
 {

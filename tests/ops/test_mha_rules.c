@@ -12,8 +12,7 @@
 #include "base/util.h"
 #include "mha_batch.h"
 
-/* ---- what must not change a bit -----------------------------------------------------------------------------------
- */
+/* ---- what must not change a bit ---------------------------------------------------------------------------------- */
 
 START_TEST(permuted_pages)
 {
@@ -124,8 +123,7 @@ START_TEST(no_bit_changes)
 }
 END_TEST
 
-/* ---- parts and the whole ------------------------------------------------------------------------------------------
- */
+/* ---- parts and the whole ----------------------------------------------------------------------------------------- */
 
 /* Attention to 48 keys and to those after them, merged by lse, is attention to all. */
 START_TEST(halves)
@@ -168,8 +166,8 @@ START_TEST(halves)
 }
 END_TEST
 
-/* A captured call reads lengths and tables when it is replayed: after they have changed it gives what a new call would.
- */
+/* A captured call reads lengths and tables when it is replayed: after they have changed it gives what a
+ * new call would. */
 START_TEST(captured)
 {
     rfg_context *ctx = op_context(op_device(_i));
@@ -215,8 +213,7 @@ START_TEST(captured)
 }
 END_TEST
 
-/* ---- calls that are easy to compute by hand -----------------------------------------------------------------------
- */
+/* ---- calls that are easy to compute by hand ---------------------------------------------------------------------- */
 
 /* Zero queries: every visible key has the same weight, so that the result is the mean of V, and lse says how many.
  * Sequences of 3, 0 and 5 rows; max_seqlen_q = 4 leaves the last one's fifth query out. */
@@ -291,8 +288,7 @@ START_TEST(scales)
 }
 END_TEST
 
-/* ---- refusals -----------------------------------------------------------------------------------------------------
- */
+/* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
 static struct {
     rfg_context *ctx;

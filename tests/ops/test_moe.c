@@ -178,8 +178,8 @@ START_TEST(summed_as_apart)
 }
 END_TEST
 
-/* With batch_invariant a token's bits are the same among few, which that launch sums, and among many, which it doesn't.
- */
+/* With batch_invariant a token's bits are the same among few, which that launch sums, and among many,
+ * which it doesn't. */
 START_TEST(invariant_sums)
 {
     rfg_context *ctx = stream_context(op_device(_i), true);

@@ -58,8 +58,7 @@ static const struct op_case activations[] = {
 OP_CASES(right_norms, norms, "norms, mx outputs")
 OP_CASES(right_activations, activations, "activations, mx outputs")
 
-/* ---- random problems ----------------------------------------------------------------------------------------------
- */
+/* ---- random problems --------------------------------------------------------------------------------------------- */
 
 static void draw(char *text, uint64_t *state)
 {
@@ -109,8 +108,7 @@ START_TEST(random_problems)
 }
 END_TEST
 
-/* ---- as rfg_op_quantize() has it -----------------------------------------------------------------------------------
- */
+/* ---- as rfg_op_quantize() has it --------------------------------------------------------------------------------- */
 
 enum { ROWS = 72, COLS = 288, GROUPS = COLS / 32, ELEMENTS = ROWS * COLS };
 
@@ -235,8 +233,7 @@ START_TEST(as_quantize)
 }
 END_TEST
 
-/* ---- refusals ------------------------------------------------------------------------------------------------------
- */
+/* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
 START_TEST(problems_refused)
 {

@@ -126,8 +126,7 @@ START_TEST(tables)
 }
 END_TEST
 
-/* ---- a made-up operator: quantised weights with scales, a residual ------------------------------------------------
- */
+/* ---- a made-up operator: quantised weights with scales, a residual ----------------------------------------------- */
 
 enum { M, W_SCALE, RESIDUAL, OVERLAP, N_KEYS };
 static const char *const none[] = { "none" }, *const same[] = { "x" };

@@ -123,8 +123,7 @@ static void expect(int context_overlap, const char *text, enum rfg_rung rung, do
     ck_assert_msg(!fakehip_misuse(), "%s", fakehip_misuse());
 }
 
-/* ---- keys ----------------------------------------------------------------------------------------------------------
- */
+/* ---- keys -------------------------------------------------------------------------------------------------------- */
 
 START_TEST(every_operator_has_the_key)
 {
@@ -147,8 +146,7 @@ START_TEST(every_operator_has_the_key)
 }
 END_TEST
 
-/* ---- the ladder -----------------------------------------------------------------------------------------------------
- */
+/* ---- the ladder -------------------------------------------------------------------------------------------------- */
 
 START_TEST(rows_of_its_own_come_first)
 {
@@ -301,8 +299,7 @@ START_TEST(misses_say_which)
 }
 END_TEST
 
-/* ---- rows as text ---------------------------------------------------------------------------------------------------
- */
+/* ---- rows as text ------------------------------------------------------------------------------------------------ */
 
 START_TEST(rows_say_how_they_are_launched)
 {
@@ -357,8 +354,7 @@ START_TEST(databases_and_text_keep_them_apart)
 }
 END_TEST
 
-/* ---- the tuner ------------------------------------------------------------------------------------------------------
- */
+/* ---- the tuner --------------------------------------------------------------------------------------------------- */
 
 static void get(const char *text, struct rfg_row *row)
 {
@@ -475,8 +471,7 @@ START_TEST(benches_with_overlap)
 }
 END_TEST
 
-/* ---- more LDS than a launch may take unasked -----------------------------------------------------------------------
- */
+/* ---- more LDS than a launch may take unasked --------------------------------------------------------------------- */
 
 /* Plans of one code object with 64 and 56 KiB: the first must still be launched after the second was made. */
 START_TEST(plans_with_less_lds_take_nothing_from_others)

@@ -100,8 +100,7 @@ START_TEST(rows_by_turns)
 }
 END_TEST
 
-/* ---- on one device, by hand ---------------------------------------------------------------------------------------
- */
+/* ---- on one device, by hand -------------------------------------------------------------------------------------- */
 
 #define V 24
 
@@ -271,8 +270,8 @@ START_TEST(frequency)
 }
 END_TEST
 
-/* A min_p of 1 and more leaves the largest, all that are as large, which share the draw; top_k = 1 leaves one of them.
- */
+/* A min_p of 1 and more leaves the largest, all that are as large, which share the draw; top_k = 1 leaves
+ * one of them. */
 START_TEST(ties)
 {
     enum { B = 60 };

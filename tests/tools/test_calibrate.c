@@ -245,8 +245,7 @@ START_TEST(kernels_compile)
 }
 END_TEST
 
-/* ---- cold inputs ----------------------------------------------------------------------------------------------------
- */
+/* ---- cold inputs ------------------------------------------------------------------------------------------------- */
 
 /* fakehip() with a cache and a memory of these sizes. */
 static struct rfg_hip sized;

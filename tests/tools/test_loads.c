@@ -34,8 +34,7 @@ static void set_loads(const int64_t *tokens, int n)
     ck_assert(gemm_loads_set(tokens, n));
 }
 
-/* ---- the file -----------------------------------------------------------------------------------------------------
- */
+/* ---- the file ---------------------------------------------------------------------------------------------------- */
 
 START_TEST(reads_files)
 {
@@ -99,8 +98,7 @@ START_TEST(refuses_files)
 }
 END_TEST
 
-/* ---- shares -------------------------------------------------------------------------------------------------------
- */
+/* ---- shares ------------------------------------------------------------------------------------------------------ */
 
 /* By hand: the largest remainders get what is left, of equal ones the first. */
 START_TEST(shares_rows_out)
@@ -182,8 +180,7 @@ START_TEST(counts_bytes)
 }
 END_TEST
 
-/* ---- whose rows serve a call --------------------------------------------------------------------------------------
- */
+/* ---- whose rows serve a call ------------------------------------------------------------------------------------- */
 
 static const char *const routings[] = { " routing=one", "", " routing=zipf", " routing=recorded" };
 
@@ -291,8 +288,7 @@ START_TEST(rows_name_their_loads)
 }
 END_TEST
 
-/* ---- rfg-tune -----------------------------------------------------------------------------------------------------
- */
+/* ---- rfg-tune ---------------------------------------------------------------------------------------------------- */
 
 #define ASKED    "--per-shape", "0.2", "--variants", "gemm_cpu_portable"
 #define RECORDED SMALL " routing=recorded"

@@ -16,8 +16,7 @@
 #include "online_engine.h"
 #include "tune_case.h"
 
-/* ---- rows ----------------------------------------------------------------------------------------------------------
- */
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 static bool count_miss(void *ctx, const struct rfg_problem *prob, const char *arch, int cu_count, int rung,
                        uint64_t calls, const char *last)
@@ -110,8 +109,7 @@ START_TEST(a_later_miss_is_tuned_too)
 }
 END_TEST
 
-/* ---- the budget ----------------------------------------------------------------------------------------------------
- */
+/* ---- the budget -------------------------------------------------------------------------------------------------- */
 
 /* An imagined clock: whatever the slices, no minute has more work than the budget and the slice that it ends in. */
 START_TEST(no_minute_has_more_than_the_budget)
@@ -178,8 +176,7 @@ START_TEST(stays_within_the_budget)
 }
 END_TEST
 
-/* ---- when nothing is started ---------------------------------------------------------------------------------------
- */
+/* ---- when nothing is started ------------------------------------------------------------------------------------- */
 
 START_TEST(starts_nothing_under_capture)
 {
@@ -345,8 +342,7 @@ START_TEST(what_is_written_must_be_right)
 }
 END_TEST
 
-/* ---- its end -------------------------------------------------------------------------------------------------------
- */
+/* ---- its end ----------------------------------------------------------------------------------------------------- */
 
 START_TEST(ends_with_the_engine)
 {

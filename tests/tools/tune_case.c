@@ -109,8 +109,7 @@ void nap(double s)
     nanosleep(&(struct timespec){ (time_t)s, (long)((s - (double)(time_t)s) * 1e9) }, NULL);
 }
 
-/* ---- the database --------------------------------------------------------------------------------------------------
- */
+/* ---- the database ------------------------------------------------------------------------------------------------ */
 
 struct rfg_problem problem(const char *text)
 {

@@ -83,8 +83,7 @@ static void problem(struct packing *p, const struct want *w, const char *what)
                   rfg_problem_format(&w->prob, text, sizeof(text)), what);
 }
 
-/* ---- what is wanted -----------------------------------------------------------------------------------------------
- */
+/* ---- what is wanted ---------------------------------------------------------------------------------------------- */
 
 static int open_archs(struct packing *p)
 {
@@ -182,8 +181,7 @@ static int read_shapes(struct packing *p)
     return BAD_USAGE;
 }
 
-/* ---- choosing -----------------------------------------------------------------------------------------------------
- */
+/* ---- choosing ---------------------------------------------------------------------------------------------------- */
 
 static bool add_row(struct packing *p, const struct rfg_row *row)
 {
@@ -282,8 +280,7 @@ static bool choose(struct packing *p, struct want *w)
     return w->choice.variant->kind != RFG_VARIANT_KERNEL || add_code(p, w);
 }
 
-/* ---- compiling ----------------------------------------------------------------------------------------------------
- */
+/* ---- compiling --------------------------------------------------------------------------------------------------- */
 
 struct batch {
     struct packing *p;
@@ -371,8 +368,7 @@ static bool settle(struct packing *p)
     return true;
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------------------
- */
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 static int by_name(const void *a, const void *b)
 {

@@ -75,8 +75,7 @@ int rfg_db_verify_pack(const char *path, bool (*check_row)(void *ctx, const stru
     return problems ? PROBLEMS : FINE;
 }
 
-/* ---- unpack -------------------------------------------------------------------------------------------------------
- */
+/* ---- unpack ------------------------------------------------------------------------------------------------------ */
 
 static bool write_file(const char *path, const void *data, size_t size)
 {

@@ -49,8 +49,7 @@ static rfg_status make_current(const struct rfg_case *c)
     return e == hipSuccess ? RFG_OK : rfg_hip_fail(c->ctx, "hipSetDevice", e);
 }
 
-/* ---- making a case
- * --------------------------------------------------------------------------------------------------- */
+/* ---- making a case ----------------------------------------------------------------------------------------------- */
 
 static size_t align_up(size_t n, size_t a)
 {
@@ -207,8 +206,8 @@ size_t rfg_rotate_bytes(const struct rfg_device *dev)
     return dev->platform == RFG_PLATFORM_CPU ? twice : 2 * twice < most ? 2 * twice : most;
 }
 
-/* Leaves as many of the sets as are within a quarter of the device's memory: the rest is others', and a context's own.
- */
+/* Leaves as many of the sets as are within a quarter of the device's memory: the rest is others', and a
+ * context's own. */
 static rfg_status limit_sets(struct rfg_case *c, size_t in)
 {
     const struct rfg_device *dev = rfg_context_info(c->ctx);
@@ -441,8 +440,7 @@ void rfg_case_destroy(struct rfg_case **pc)
     free(c);
 }
 
-/* ---- running and checking
- * ---------------------------------------------------------------------------------------------- */
+/* ---- running and checking ---------------------------------------------------------------------------------------- */
 
 rfg_status rfg_case_settle(const struct rfg_case *c)
 {

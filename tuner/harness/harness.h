@@ -41,8 +41,8 @@ int rfg_case_sets(const struct rfg_case *c);
 double rfg_case_upload_s(const struct rfg_case *c);
 rfg_context *rfg_case_context(const struct rfg_case *c);
 const struct rfg_problem *rfg_case_problem(const struct rfg_case *c);
-/* The one that its calls are dispatched as, by which rfg_plan_find() finds their plan (struct rfg_op_case, as_called).
- */
+/* The one that its calls are dispatched as, by which rfg_plan_find() finds their plan (struct
+ * rfg_op_case, as_called). */
 const struct rfg_problem *rfg_case_as_called(const struct rfg_case *c);
 /* Tensors of a set in the op's order; those absent have data NULL. */
 const rfg_tensor *rfg_case_tensors(const struct rfg_case *c, int set);

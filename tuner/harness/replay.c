@@ -6,8 +6,8 @@
  * 6.1 each node is a command of its own that the host enqueues as the replay is asked for
  * (DEBUG_CLR_GRAPH_PACKET_CAPTURE is off in rocclr/utils/flags.hpp); 6.2 writes packets prepared before, and an
  * accumulate command behind them; since f9f995c6d (October 2024) two markers follow, the second of which blocks the
- * stream until a callback on the host has run. Some 30 us between our events: 1.5 us a launch, of 20 that take 3 each.
- */
+ * stream until a callback on the host has run. Some 30 us between our events: 1.5 us a launch, of 20 that
+ * take 3 each. */
 #include "replay.h"
 
 #include "base/util.h"

@@ -36,8 +36,7 @@ struct tune_compiler {
     int n_threads;
 };
 
-/* ---- the list -------------------------------------------------------------------------------------------------------
- */
+/* ---- the list ---------------------------------------------------------------------------------------------------- */
 
 static char *job_key(const struct tune *t, const struct tune_shape *s, const struct tune_candidate *c)
 {
@@ -92,8 +91,7 @@ static bool add_job(struct tune_compiler *c, void **root, const struct tune_shap
     return found != NULL;
 }
 
-/* ---- the threads ----------------------------------------------------------------------------------------------------
- */
+/* ---- the threads ------------------------------------------------------------------------------------------------- */
 
 static rfg_status compile(struct tune_compiler *c, const struct tune_job *job)
 {

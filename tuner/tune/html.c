@@ -52,8 +52,7 @@ static bool truth_of(const json_t *o, const char *key)
     return json_is_true(json_object_get(o, key));
 }
 
-/* ---- the page -----------------------------------------------------------------------------------------------------
- */
+/* ---- the page ---------------------------------------------------------------------------------------------------- */
 
 static const char style[] =
     ":root{color-scheme:light dark;--bg:#fff;--fg:#1b1f24;--dim:#57606a;--line:#d8dee4;--panel:#f5f7f9;--tick:#5b6773;"
@@ -216,8 +215,7 @@ void tune_html_end(FILE *f)
     fprintf(f, "</table>\n<script>%s</script>\n</body></html>\n", script);
 }
 
-/* ---- a strip ------------------------------------------------------------------------------------------------------
- */
+/* ---- a strip ----------------------------------------------------------------------------------------------------- */
 
 #define AXIS_FROM 0.5 /* times the winner's */
 #define AXIS_TO   4.0
@@ -342,8 +340,7 @@ static void put_strip(FILE *f, const json_t *s)
     fputs("</svg>\n", f);
 }
 
-/* ---- the list of candidates ----------------------------------------------------------------------------------------
- */
+/* ---- the list of candidates -------------------------------------------------------------------------------------- */
 
 static int by_time(const void *pa, const void *pb)
 {
@@ -432,8 +429,7 @@ static void put_candidates(FILE *f, const json_t *s)
     free(order);
 }
 
-/* ---- a problem ------------------------------------------------------------------------------------------------------
- */
+/* ---- a problem --------------------------------------------------------------------------------------------------- */
 
 static void put_number(FILE *f, const char *name, const char *format, const char *unit, double v)
 {

@@ -22,8 +22,7 @@ static bool check_variants(const char *list)
     return known;
 }
 
-/* ---- where ---------------------------------------------------------------------------------------------------------
- */
+/* ---- where ------------------------------------------------------------------------------------------------------- */
 
 /* Code objects reach the measuring process through the cache on disk. Where that can't be written, a private one
  * serves for this run. */

@@ -89,8 +89,7 @@ static void refuse_status(const struct measure *m, rfg_status st)
            rfg_last_error());
 }
 
-/* ---- candidates ----------------------------------------------------------------------------------------------------
- */
+/* ---- candidates -------------------------------------------------------------------------------------------------- */
 
 /* Tests: RFG_TEST_MEASURE="hang:rows=4;crash:rows=8;wrong:cols=2;wears:k=1" makes candidates misbehave. One that wears
  * is right the first time only, one that slips wrong the first time only; one that is ended is killed from outside, one
@@ -224,8 +223,7 @@ static json_t *times_json(const struct rfg_times *t, const struct ready *r)
                      t->n);
 }
 
-/* ---- commands ------------------------------------------------------------------------------------------------------
- */
+/* ---- commands ---------------------------------------------------------------------------------------------------- */
 
 static const char *text_of(const json_t *cmd, const char *key)
 {

@@ -63,8 +63,7 @@ bool tune_online_begin(struct tune *t, const char *db)
     return ok;
 }
 
-/* ---- the run --------------------------------------------------------------------------------------------------------
- */
+/* ---- the run ----------------------------------------------------------------------------------------------------- */
 
 /* Problems that have a row by now (the engine counted on until it had taken it up) are no misses; provisional rows are
  * what online tuning writes. */

@@ -80,8 +80,7 @@ struct tune_summary tune_summarize(const struct tune *t)
     return m;
 }
 
-/* ---- the table -----------------------------------------------------------------------------------------------------
- */
+/* ---- the table --------------------------------------------------------------------------------------------------- */
 
 /* "1.25x"; "-" if there is nothing to compare with; "no diff" if the spread swamps the difference. */
 static char *times_text(const struct rfg_row *r, double other_us, char *buf, size_t size)

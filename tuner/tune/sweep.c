@@ -51,8 +51,7 @@ static double patience(const struct search *q, const struct tune_candidate *c, i
     return env_seconds("RFG_TEST_MEASURE_TIMEOUT", s);
 }
 
-/* ---- failures ------------------------------------------------------------------------------------------------------
- */
+/* ---- failures ---------------------------------------------------------------------------------------------------- */
 
 /* Remembers a candidate that misbehaved, so that no later sweep tries it again. */
 static void remember(const struct search *q, const struct tune_candidate *c, const char *what, const char *detail)
@@ -166,8 +165,7 @@ static bool judge(struct search *q, struct tune_candidate *c, enum tune_answer a
     return true;
 }
 
-/* ---- measuring ------------------------------------------------------------------------------------------------------
- */
+/* ---- measuring --------------------------------------------------------------------------------------------------- */
 
 static struct tune_times times_of(const json_t *j)
 {
@@ -325,8 +323,8 @@ static int finalists(const struct tune_shape *s, struct tune_candidate **order, 
     return count;
 }
 
-/* Interleaved, so that drift hits all alike; overlap=1 problems with overlap and without. False: stop with this shape.
- */
+/* Interleaved, so that drift hits all alike; overlap=1 problems with overlap and without. False: stop
+ * with this shape. */
 static bool race(struct search *q, struct tune_candidate **final, int n)
 {
     double start = tune_now(q->t), max_s = q->limit_s - q->spent_s, most = 0.25 * q->limit_s;
@@ -428,8 +426,7 @@ static void doubt_winner(struct search *q, const struct tune_candidate *c)
         snprintf(s->doubt, sizeof(s->doubt), "it was measured beside an engine's work");
 }
 
-/* ---- the row --------------------------------------------------------------------------------------------------------
- */
+/* ---- the row ----------------------------------------------------------------------------------------------------- */
 
 static void make_row(const struct search *q, const struct tune_candidate *winner, struct tune_candidate *const *final,
                      int n, struct rfg_row *row)

@@ -194,8 +194,7 @@ bool tune_done_elsewhere(struct tune *t, struct tune_shape *s);
 /* --dry-run's text for a shape. */
 void tune_explain_shape(const struct tune *t, const struct tune_shape *s, FILE *out);
 
-/* ---- compile.c: code objects, in the background --------------------------------------------------------------
- */
+/* ---- compile.c: code objects, in the background ------------------------------------------------------------------ */
 
 enum tune_job_state { JOB_PENDING, JOB_RUNNING, JOB_DONE, JOB_FAILED };
 struct tune_compiler;
@@ -213,8 +212,7 @@ const char *tune_job_error(struct tune_compiler *c, struct tune_job *job, rfg_st
 void tune_compiler_wait(struct tune_compiler *c, int *seen);
 void tune_compiler_count(struct tune_compiler *c, int *done, int *failed, int *all);
 
-/* ---- child.c: the parent's end of the measuring process ------------------------------------------------------
- */
+/* ---- child.c: the parent's end of the measuring process ---------------------------------------------------------- */
 
 enum tune_answer {
     ANSWER_OK,
@@ -237,8 +235,7 @@ void tune_child_restart(struct tune_child *c);
 enum tune_answer tune_child_ask(struct tune_child *c, const struct tune_shape *s, json_t *cmd, double timeout_s,
                                 json_t **reply, struct rfg_reason *why);
 
-/* ---- measure.c: the measuring process -------------------------------------------------------------------------
- */
+/* ---- measure.c: the measuring process ---------------------------------------------------------------------------- */
 
 /* The main function of `rfg-tune --measure-worker PARENT`. */
 int tune_measure_main(int argc, char **argv);
@@ -256,16 +253,14 @@ bool tune_batches(struct tune *t, int from, int to);
 /* Candidates are many: they are kept for the results that show them. */
 void tune_forget_candidates(const struct tune *t, struct tune_shape *s);
 
-/* ---- online.c: beside an engine ------------------------------------------------------------------------------
- */
+/* ---- online.c: beside an engine ---------------------------------------------------------------------------------- */
 
 /* Before anything is tuned: low priority, one tuner a database, the engine is watched. False with a message. */
 bool tune_online_begin(struct tune *t, const char *db);
 /* Tunes misses until there are no new ones. */
 bool tune_online_run(struct tune *t);
 
-/* ---- fleet.c: more than one GPU -------------------------------------------------------------------------------
- */
+/* ---- fleet.c: more than one GPU ---------------------------------------------------------------------------------- */
 
 /* "I/N", or "auto": what Slurm's or MPI's variables say. False with a message. */
 bool tune_shard_parse(const char *text, struct tune_shard *out);

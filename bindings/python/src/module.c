@@ -21,8 +21,7 @@ PyObject *rfgpy_hook(const char *name)
     return hook;
 }
 
-/* ---- errors -------------------------------------------------------------------------------------------------------
- */
+/* ---- errors ------------------------------------------------------------------------------------------------------ */
 
 static void set_error(PyObject *text, const char *status)
 {
@@ -53,8 +52,7 @@ PyObject *rfgpy_raise_status(rfg_status status)
     return NULL;
 }
 
-/* ---- the library --------------------------------------------------------------------------------------------------
- */
+/* ---- the library ------------------------------------------------------------------------------------------------- */
 
 void *rfgpy_symbol(const char *name)
 {
@@ -137,8 +135,7 @@ static PyObject *dtype_number(PyObject *self, PyObject *arg)
     return PyLong_FromLong(i);
 }
 
-/* ---- contexts -----------------------------------------------------------------------------------------------------
- */
+/* ---- contexts ---------------------------------------------------------------------------------------------------- */
 
 void rfgpy_device_name(const struct device *device, char *buf, size_t size)
 {
@@ -416,8 +413,7 @@ static PyObject *close_all(PyObject *self, PyObject *none)
     Py_RETURN_NONE;
 }
 
-/* ---- the module ---------------------------------------------------------------------------------------------------
- */
+/* ---- the module -------------------------------------------------------------------------------------------------- */
 
 static PyMethodDef functions[] = {
     { "load", load, METH_O, NULL },

@@ -9,8 +9,7 @@
 
 #include <stddef.h>
 
-/* ---- what an operator is ------------------------------------------------------------------------------------------
- */
+/* ---- what an operator is ----------------------------------------------------------------------------------------- */
 
 enum member_kind {
     FLOAT,
@@ -77,8 +76,7 @@ struct op {
 #name, kind, offsetof(type, name), NULL                                                                        \
     }
 
-/* ---- the operators ------------------------------------------------------------------------------------------------
- */
+/* ---- the operators ----------------------------------------------------------------------------------------------- */
 
 static const rfg_gemm_params gemm_init = RFG_GEMM_PARAMS_INIT;
 PARAMS(gemm, MEMBER(rfg_gemm_params, bias, INPUT), MEMBER(rfg_gemm_params, w_scale, INPUT),
@@ -271,8 +269,7 @@ static const struct op ops[] = {
     { "sample", "rfg_op_sample", "y - logits seed offset", &sample_params, call_rfg_op_sample },
 };
 
-/* ---- one call -----------------------------------------------------------------------------------------------------
- */
+/* ---- one call ---------------------------------------------------------------------------------------------------- */
 
 enum { MOST_TENSORS = 10, MOST_MEMBERS = 24, MOST_PARAMS = 256 };
 
@@ -532,8 +529,7 @@ end:
     return result;
 }
 
-/* ---- the objects --------------------------------------------------------------------------------------------------
- */
+/* ---- the objects ------------------------------------------------------------------------------------------------- */
 
 static PyObject *get_name(PyObject *self, void *unused)
 {

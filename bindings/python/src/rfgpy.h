@@ -50,8 +50,7 @@ PyObject *rfgpy_raise(const char *format, ...) __attribute__((format(printf, 1, 
 /* Sets rfg.Error with rfg_last_error(). Returns NULL. */
 PyObject *rfgpy_raise_status(rfg_status status);
 
-/* ---- contexts -----------------------------------------------------------------------------------------------------
- */
+/* ---- contexts ---------------------------------------------------------------------------------------------------- */
 
 enum device_kind { DEVICE_CPU, DEVICE_AMD, DEVICE_NVIDIA, DEVICE_OTHER };
 struct device {
@@ -98,8 +97,7 @@ void rfgpy_views_release(struct views *v);
 bool rfgpy_current_stream(const struct views *v, rfg_stream *stream);
 bool rfgpy_tensor_init(void);
 
-/* ---- operators (ops.c) --------------------------------------------------------------------------------------------
- */
+/* ---- operators (ops.c) ------------------------------------------------------------------------------------------- */
 
 /* Adds an object for each operator to the module. */
 bool rfgpy_ops_init(PyObject *module);

@@ -6,8 +6,7 @@
  *   3. data_ptr(), shape, stride(), dtype and device (older PyTorch; rfg.View). */
 #include "rfgpy.h"
 
-/* ---- DLPack -------------------------------------------------------------------------------------------------------
- */
+/* ---- DLPack ------------------------------------------------------------------------------------------------------ */
 
 /* As DLPack 1.1 has them (Debian's header is older): https://dmlc.github.io/dlpack/latest/c_api.html */
 struct dl_device {
@@ -136,8 +135,7 @@ static bool from_exchange(const struct dl_exchange *exchange, PyObject *tensor, 
     return true;
 }
 
-/* ---- buffers ------------------------------------------------------------------------------------------------------
- */
+/* ---- buffers ----------------------------------------------------------------------------------------------------- */
 
 static rfg_dtype dtype_of_format(const char *f, Py_ssize_t itemsize)
 {
@@ -184,8 +182,7 @@ static bool from_buffer(struct views *v, PyObject *tensor, const char *name, boo
     return true;
 }
 
-/* ---- attributes ---------------------------------------------------------------------------------------------------
- */
+/* ---- attributes -------------------------------------------------------------------------------------------------- */
 
 /* What a hook says of an object, remembered. Borrowed. */
 static PyObject *asked(PyObject *known, const char *hook_name, PyObject *of)
@@ -251,8 +248,7 @@ end:
     return ok;
 }
 
-/* ---- all of them --------------------------------------------------------------------------------------------------
- */
+/* ---- all of them ------------------------------------------------------------------------------------------------- */
 
 /* Whatever Python said of a tensor, as rfg.Error. */
 static void explain_failure(const char *op, const char *name, PyObject *tensor)

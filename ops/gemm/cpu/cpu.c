@@ -27,8 +27,7 @@ static size_t workspace(const struct cpu_isa *isa, const struct rfg_device *dev,
            (size_t)dev->cu_count * worker_bytes(&t);
 }
 
-/* ---- parameters ---------------------------------------------------------------------------------------------------
- */
+/* ---- parameters -------------------------------------------------------------------------------------------------- */
 
 static bool shape_ok(const struct cpu_isa *isa, const int *p, struct rfg_reason *why)
 {
@@ -120,8 +119,7 @@ static double predict(const struct cpu_isa *isa, const struct rfg_device *dev, c
     return max_d(compute, memory) + 0.2 * (compute < memory ? compute : memory) + (threads > 1 ? 4 : 1);
 }
 
-/* ---- the variants ---------------------------------------------------------------------------------------------------
- */
+/* ---- the variants ------------------------------------------------------------------------------------------------ */
 
 /* Sums of int8 have kernels of their own. */
 static const struct cpu_isa *isa_of(const struct cpu_isa *isa, const struct rfg_problem *prob, bool dot)

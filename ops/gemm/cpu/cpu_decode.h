@@ -12,8 +12,7 @@
 #define PAIR (2 * LANES) /* codes that are decoded at once */
 
 /* Numbers of 16 bits, PAIR codes and LANES integers of 8 bits, wider. (gcc 12 would convert a vector of bytes one by
- * one.)
- */
+ * one.) */
 #if LANES == 16
 INLINE vu widen_16(const char *p)
 {

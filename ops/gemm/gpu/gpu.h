@@ -94,8 +94,7 @@ static inline bool tiles_span(const struct rfg_problem *prob, int64_t tile_m, in
 }
 
 /* Of tiles of scales of blocks whose rows are gates and ups by turns, from two halves of W: is each half's in one
- * block?
- */
+ * block? */
 static inline bool halves_in_blocks(const struct rfg_problem *prob, struct rfg_reason *why)
 {
     return !gemm_halves(prob) || gemm_scales(prob) != GEMM_SCALES_BLOCKS ||

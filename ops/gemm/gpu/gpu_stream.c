@@ -227,8 +227,8 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *groupe
     if (groups * 2 < dev->cu_count && s.longest > 8 && p[P_SPLIT_K] < params[P_SPLIT_K].values[params[P_SPLIT_K].n - 1])
         return rfg_refuse(why, "split_k=%d: only %" PRId64 " workgroups on %d CUs", p[P_SPLIT_K], groups,
                           dev->cu_count);
-    /* All of a wave's steps at once or the largest even share of them; half of that, if not all waves run at once then.
-     */
+    /* All of a wave's steps at once or the largest even share of them; half of that, if not all waves run
+     * at once then. */
     int best = even_unroll(dev, &s, INT_MAX), half = even_unroll(dev, &s, best / 2);
     bool crowded = (double)waves > waves_a_cu(dev, &s, best) * dev->cu_count;
     if (p[P_UNROLL] != best && !(crowded && p[P_UNROLL] == half))

@@ -301,8 +301,8 @@ static int prefer(struct lt_plan *p, const struct rfg_problem *prob, void *pref)
 {
     const struct lt *lt = p->lt;
     uint32_t in = (uint32_t)prob->v[GEMM_ALIGN], out = (uint32_t)prob->v[GEMM_ALIGN_Y];
-    /* Split-K may add up in fp32 only (CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE): sums kept in Y's dtype are wrong here.
-     */
+    /* Split-K may add up in fp32 only (CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE): sums kept in Y's dtype
+     * are wrong here. */
     uint32_t reduction = 2;
     /* Alignments that could not be set would be taken to be 256 bytes: an error like any other. */
     const struct {
@@ -459,8 +459,7 @@ static void close_handle(void *handle)
         destroy(handle);
 }
 
-/* ---- the two variants -----------------------------------------------------------------------------------------------
- */
+/* ---- the two variants -------------------------------------------------------------------------------------------- */
 
 #define VARIANT(variable, text, lt, ...)                                                                               \
     static bool variable##_supports(const struct rfg_device *dev, const struct rfg_problem *prob,                      \

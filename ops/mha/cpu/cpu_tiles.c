@@ -65,8 +65,7 @@ static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *
     return j.parts > 1 ? (size_t)(j.items * j.parts) * partial(mha_dv(prob)) * sizeof(float) : 0;
 }
 
-/* ---- a work item: a sequence, kv heads, a tile
- * ----------------------------------------------------------------------- */
+/* ---- a work item: a sequence, kv heads, a tile ------------------------------------------------------------------- */
 
 struct work_item {
     int b, head0, heads; /* kv heads */

@@ -170,8 +170,8 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     struct shape s = shape_of(dev, prob, p);
     double bytes, flops;
     prob->op->cost(prob, &bytes, &flops);
-    /* Of the matrix cores' peak: more queries a wave read less out of LDS; masked corners of tiles are multiplied, too.
-     */
+    /* Of the matrix cores' peak: more queries a wave read less out of LDS; masked corners of tiles are
+     * multiplied, too. */
     double efficiency = p[P_FRAGS_Q] == 2 ? 0.42 : 0.33;
     if (p[P_WAVES] == 2)
         efficiency *= 0.9;

@@ -23,8 +23,8 @@ static inline bool reads_tiles(const struct rfg_problem *prob, struct rfg_reason
     return true;
 }
 
-/* What either kernel must be true of: pack, LDS, and registers of a lane for data, which are counted and not measured.
- */
+/* What either kernel must be true of: pack, LDS, and registers of a lane for data, which are counted and
+ * not measured. */
 static inline bool tile_is_valid(const struct rfg_device *dev, const struct rfg_problem *prob, int pack, int lds,
                                  int registers, int limit, struct rfg_reason *why)
 {

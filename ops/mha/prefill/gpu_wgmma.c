@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The host side of mha_prefill_wgmma and of mha_decode_wgmma, which is the same kernel for few queries of many heads
- * each.
- */
+ * each. */
 #include <math.h>
 #include <string.h>
 

@@ -161,8 +161,7 @@ static inline u32 host_dpp(const u64 *old, const u64 *a, u32 t, u32 control, boo
 }
 #endif
 
-/* ---- bits and floats: every NaN is the same -----------------------------------------------------------------------
- */
+/* ---- bits and floats: every NaN is the same ---------------------------------------------------------------------- */
 
 #define BITS(f, u, nan, infinity)                                                                                      \
     FUNCTION u bits_##f(f x)                                                                                           \
