@@ -15,6 +15,18 @@ export PKG_CONFIG_PATH="$lib/pkgconfig"
 root=$(realpath "$(pkg-config --variable=prefix rfg)")
 flags=$(pkg-config --cflags --libs rfg)
 
+# README's lines of C compile.
+{
+    sed -n '/^```c$/,/^```$/{/^#include/p}' "$source/README.md"
+    echo 'void die(const char *why);'
+    echo 'void layer(void *x_ptr, void *w_ptr, void *y_ptr, int64_t M, int64_t N, int64_t K, rfg_stream stream)'
+    echo '{'
+    sed -n '/^```c$/,/^```$/{/^```/d;/^#include/d;p}' "$source/README.md"
+    echo '}'
+} >"$tmp/readme.c"
+# shellcheck disable=SC2086
+gcc -std=c17 -Wall -Wextra -Werror -c "$tmp/readme.c" -o "$tmp/readme.o" $flags
+
 # The example, outside the tree, in C and in C++, against the shared library.
 cp "$source/examples/linear.c" "$tmp/linear.c"
 cp "$source/examples/linear.c" "$tmp/linear.cc"
