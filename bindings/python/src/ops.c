@@ -218,9 +218,9 @@ static rfg_status call_rfg_moe_workspace_bytes(function fn, rfg_context *ctx, co
 }
 
 static const rfg_moe_route_params moe_route_init = RFG_MOE_ROUTE_PARAMS_INIT;
-PARAMS(moe_route, MEMBER(rfg_moe_route_params, scoring, INT32), MEMBER(rfg_moe_route_params, bias, INPUT),
-       MEMBER(rfg_moe_route_params, groups, INT64), MEMBER(rfg_moe_route_params, topk_groups, INT64),
-       MEMBER(rfg_moe_route_params, renormalise, INT32), MEMBER(rfg_moe_route_params, shared, INT64),
+PARAMS(moe_route, MEMBER(rfg_moe_route_params, scoring, INT32), MEMBER(rfg_moe_route_params, renormalise, INT32),
+       MEMBER(rfg_moe_route_params, bias, INPUT), MEMBER(rfg_moe_route_params, groups, INT64),
+       MEMBER(rfg_moe_route_params, topk_groups, INT64), MEMBER(rfg_moe_route_params, shared, INT64),
        MEMBER(rfg_moe_route_params, tokens, INPUT), MEMBER(rfg_moe_route_params, scale, FLOAT),
        MEMBER(rfg_moe_route_params, shared_weight, FLOAT));
 CALLER(rfg_op_moe_route, rfg_moe_route_params, t[0], t[1], t[2])
