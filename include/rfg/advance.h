@@ -36,19 +36,19 @@ typedef struct rfg_advance_params {
  *   positions  [B], or [B,Sq] with Sq from 1 to 8; int32 or int64, packed: as [B Sq] what rfg_op_rope_append() takes
  *   params     or NULL: lengths and positions alone
  *
- * Before the first step kv_lens are those of the prompt; with accepted, which is Sq in the first step. Afterwards they
- * count the step's tokens, too; the next step writes over those that are rejected.
+ * Before the first step kv_lens are the prompt's lengths; where accepted is given, it is Sq in the first step. After a
+ * step kv_lens count the step's tokens, too. The next step writes over those that are rejected.
  *
- * Blocks. Without spare the table holds all blocks that sequences come to. With spare it holds those of kv_lens keys,
- * and a sequence that comes to a new one takes it: block_table[b,i] = spare[spare_count - 1], and spare_count is one
- * less. Sequences take in the order of b. One that needs more than are left waits, as do all after it that need any:
- * none is overtaken. An engine gives blocks back by putting them behind the last one.
+ * Blocks. Without spare the table holds all blocks that sequences will reach. With spare it holds the blocks of kv_lens
+ * keys, and a sequence that reaches a new block takes one: block_table[b,i] = spare[spare_count - 1], and spare_count
+ * is one less. Sequences take blocks in the order of b. One that needs more than are left waits, and so do all after it
+ * that need any: none is overtaken. An engine gives blocks back by putting them behind the last one of spare.
  *
  * A sequence stands still where active[b] is 0; where kv_lens[b] is negative; where accepted[b] isn't from 0 to Sq;
  * where a token would have a position below 0 or from 2^31 - 1 on, or no column of the table; where one of its blocks
  * is negative (one taken from spare is then gone); and where it waits for blocks. Its kv_lens and row of the table
- * stay, its slots are -1, its positions 0. What the step computes for it means nothing: once it goes again, its token
- * is what it was when it stopped, and whoever writes tokens sees to that. Nothing outside of a tensor is read or
+ * stay, its slots are -1, its positions 0. What the step computes for it means nothing. When it goes on, its token must
+ * be the one that it had when it stopped; whoever writes tokens sees to that. Nothing outside of a tensor is read or
  * written, whatever the tensors hold.
  *
  * B = 0 does nothing. B, F, n <= 2^31 - 1. Pointers must be aligned to their element's size. Aliasing: none, no element

@@ -2,18 +2,22 @@
  *
  * rfg core: status codes, tensors, contexts, preparation and introspection.
  *
- * Thread rules: every function may be called from any thread. One rfg_context may be used by many threads at
- * once, except that rfg_context_destroy() must be the last call made with it. A call on cpu takes at most 64 KiB of its
- * thread's stack, and threads that never call rfg carry at most 4 KiB of it. A first call on a GPU may run a compiler,
- * which takes what the system gives to threads by default: let a thread with such a stack rfg_prepare() it.
+ * Threads: every function may be called from any thread. Many threads may use one rfg_context at once, but
+ * rfg_context_destroy() must be the last call made with it.
  *
- * fork(): the child may use, destroy or ignore its copy of a "cpu" context, which shares nothing with the parent's
- * (threads are started anew when it is used; its calls are not counted as misses), and make others. fork() waits for
- * the calls that other threads are making with cpu contexts, and while they have a database open (as contexts are
- * made). A GPU's runtime does not outlive fork(), and neither does an emulated GPU: in the child everything that needs
- * the parent's context is refused with RFG_ERROR_DEVICE, rfg_context_destroy() forgets it without touching the device,
- * and a context for a GPU can only be made there if the parent had used none of its kind (a rule of CUDA's and HIP's).
- * posix_spawn() and fork() followed by exec() are free of all that. */
+ * Stacks: a call on "cpu" takes at most 64 KiB of its thread's stack. A thread that never calls rfg carries at most
+ * 4 KiB of thread-local storage for it. A first call on a GPU may run a compiler, which needs a stack of the system's
+ * default size: if the calling thread has less, have another one rfg_prepare() the problem.
+ *
+ * fork(), "cpu" contexts: the child may use, destroy or ignore its copy, and may make other contexts. The copy shares
+ * nothing with the parent's: its threads are started anew when it is used, and its calls are not written as misses.
+ * fork() waits for the calls that other threads are making with "cpu" contexts, and while other threads have a database
+ * open, as they have when they make contexts.
+ *
+ * fork(), GPUs and emulated GPUs: a GPU's runtime does not outlive fork(). In the child everything that needs the
+ * parent's context is refused with RFG_ERROR_DEVICE, and rfg_context_destroy() forgets it without touching the device.
+ * A new context for a GPU can be made there only if the parent had used none of its kind (a rule of CUDA's and HIP's).
+ * posix_spawn(), and fork() followed by exec(), have none of these limits. */
 #ifndef RFG_CORE_H
 #define RFG_CORE_H
 
@@ -56,8 +60,8 @@ typedef enum rfg_status {
 /* The name of a status, e.g. "RFG_ERROR_DEVICE". Never NULL. */
 RFG_API const char *rfg_status_name(rfg_status status);
 
-/* The calling thread's message for the last rfg call that failed on it: it names the argument, the value and the
- * rule. Never NULL; "" if nothing failed yet. Valid until the thread's next failing rfg call. */
+/* The message of the last rfg call that failed on the calling thread. It names the argument, its value and the rule.
+ * Never NULL; "" if nothing failed yet. Valid until the next rfg call that fails on this thread. */
 RFG_API const char *rfg_last_error(void);
 
 /* "0.2.0" */
@@ -65,13 +69,14 @@ RFG_API const char *rfg_version(void);
 
 /* ---- tensors ------------------------------------------------------------------------------------------------ */
 
-/* The 8-bit ones are what operators quantise to, i32 and i64 what they find their way by (tables, lengths, ids). fp8
- * has two encodings: OCP's (e4m3, e5m2: NVIDIA, gfx950, gfx12) and, on gfx942, one without infinity and negative zero
- * (e4m3fnuz). Either can be asked for on every device.
+/* Operators compute with f32, f16 and bf16, and quantise to the 8-bit dtypes. Tables, lengths and ids are i32 and i64.
+ * Each operator says which dtypes it takes. Later versions only add to the list.
  *
- * Of the 4-bit ones two elements are in a byte, the first in its low four bits (as DLPack, ONNX and PyTorch's
- * float4_e2m1fn_x2 have it). Shapes and strides count elements; rows and row strides must be whole bytes. Each operator
- * says which dtypes it takes. Later versions only add to the list. */
+ * fp8 has two encodings. e4m3 and e5m2 are OCP's, of NVIDIA, gfx950 and gfx12. e4m3fnuz is gfx942's, without infinity
+ * and negative zero. Either can be asked for on every device.
+ *
+ * A byte holds two elements of a 4-bit dtype, the first in its low four bits (as DLPack, ONNX and PyTorch's
+ * float4_e2m1fn_x2 have it). Shapes and strides count elements; rows and row strides must be whole bytes. */
 typedef enum rfg_dtype {
     RFG_DTYPE_NONE = 0,
     RFG_F32,
@@ -92,8 +97,8 @@ typedef enum rfg_dtype {
 /* "f32", "f16", "bf16", "e4m3", "e4m3fnuz", "e5m2", "i8", "i32", "i4", "e2m1", "e8m0", "i64"; "none" for RFG_DTYPE_NONE
  * and "?" for a value out of range. */
 RFG_API const char *rfg_dtype_name(rfg_dtype dtype);
-/* Bytes of so many elements that follow one another: a row. 0 if elements is not above 0 or not whole bytes (an odd
- * number of a 4-bit dtype), or for a value out of range. */
+/* The bytes of a row: that many elements, one after the other. 0 if elements is below 1, if they are no whole bytes (an
+ * odd number of a 4-bit dtype), or for a dtype out of range. */
 RFG_API size_t rfg_dtype_bytes(rfg_dtype dtype, int64_t elements);
 
 #define RFG_MAX_DIMS 5
@@ -122,8 +127,8 @@ static inline rfg_tensor rfg_tensor_2d(void *data, rfg_dtype dtype, int64_t rows
     return t;
 }
 
-/* A packed row-major view of 1 to RFG_MAX_DIMS dimensions. Nothing is checked here, as above: operators refuse any
- * other ndim (of shape the first RFG_MAX_DIMS are read at most) and sizes below 0. */
+/* A packed row-major view of 1 to RFG_MAX_DIMS dimensions. Like the two above it checks nothing: operators refuse any
+ * other ndim, and sizes below 0. At most the first RFG_MAX_DIMS of shape are read. */
 static inline rfg_tensor rfg_tensor_nd(void *data, rfg_dtype dtype, int32_t ndim, const int64_t *shape)
 {
     rfg_tensor t = { data, dtype, ndim, { 0, 0, 0, 0, 0 }, { 0, 0, 0, 0, 0 } };
@@ -139,29 +144,33 @@ static inline rfg_tensor rfg_tensor_nd(void *data, rfg_dtype dtype, int32_t ndim
 /* ---- parameters of operators ---------------------------------------------------------------------------------
 
  * An operator's function takes the tensors that it can't do without, then one const rfg_<op>_params *, then the stream.
- * NULL asks for the defaults. The struct's first member is its size, so that it can grow in later versions:
+ * NULL in place of params asks for the defaults. The struct's first member is its size, so that it can grow later:
  *
  *   rfg_gemm_params p = { .size = sizeof(p), .bias = &bias };     (in C++ before C++20: p = RFG_GEMM_PARAMS_INIT,
  *   rfg_op_gemm(ctx, &y, &x, &w, &p, stream);                      then p.bias = &bias)
  *
- * A caller that was compiled with an older rfg has a smaller size: what it doesn't have counts as zero. One that was
- * compiled with a newer rfg has a larger size: all bytes that this library doesn't know must be zero, so nothing that
- * was asked for goes unnoticed. In every such struct a member of 0 asks for its default, which its line says, and a
- * member that would have no effect in a call is refused, but for hints (max_seqlen_k, mean_seqlen_k), an order of
- * filters without filters, sections without axes, and a rope table's members of scalings that weren't asked for.
- * RFG_<OP>_PARAMS_INIT sets size, and every other member to what NULL stands for.
+ * A caller that was compiled with an older rfg has a smaller struct: members that it lacks count as zero. One that was
+ * compiled with a newer rfg has a larger struct: bytes that this library doesn't know must be zero, so that nothing
+ * that was asked for is ignored.
+ *
+ * In every such struct 0 asks for a member's default; the member's line says which that is. RFG_<OP>_PARAMS_INIT sets
+ * size, and every other member to what NULL stands for. A member that would have no effect in a call is refused. The
+ * exceptions are hints (max_seqlen_k, mean_seqlen_k), an order of filters without filters, sections without axes, and
+ * a rope table's members of scalings that weren't asked for.
+ *
  * Errors: INVALID_ARGUMENT if size is 0 (not set), no multiple of sizeof(size_t) or above 4096, or if a byte beyond
- * what this library knows is not 0. The struct is read during the call only, and so are the views it points to. */
+ * what this library knows is not 0. The struct, and the views that it points to, are read during the call only. */
 
 /* ---- contexts ----------------------------------------------------------------------------------------------- */
 
 typedef struct rfg_context rfg_context;
 
 /* A hipStream_t on "amd:*", a CUstream/cudaStream_t on "nvidia:*", one of rfg_stream_create() (rfg/device.h) on every
- * device. NULL: the device's default stream, on "cpu" the only one besides those. Not hipStreamPerThread and not
- * hipStreamLegacy (CUDA: CU_STREAM_PER_THREAD, CU_STREAM_LEGACY): all functions refuse them (INVALID_ARGUMENT), since a
- * workspace belongs to one stream, and the former is one value for a stream of each thread. NULL is the latter's
- * stream; for the former pass a stream of the thread's own. */
+ * device. NULL is the device's default stream; "cpu" has no others besides those of rfg_stream_create().
+ *
+ * All functions refuse hipStreamPerThread and hipStreamLegacy (CUDA: CU_STREAM_PER_THREAD, CU_STREAM_LEGACY) with
+ * INVALID_ARGUMENT. In place of hipStreamLegacy pass NULL, which is the same stream. hipStreamPerThread is one value
+ * for a stream of each thread, and a workspace belongs to one stream: pass a stream of the thread's own. */
 typedef void *rfg_stream;
 
 /* A struct that grows as operators' params do: see above. All members but size may be zero. Strings are copied. */
@@ -236,8 +245,8 @@ typedef struct rfg_context_params {
         sizeof(rfg_context_params), NULL, NULL, NULL, NULL, 0, 0, NULL, NULL, NULL, 0, 0                               \
     }
 
-/* Opens a device: loads its platform, reads the databases into memory. Slow (milliseconds); once per process and
- * device. A missing or corrupt database is a warning (rfg_set_log_callback()), not an error.
+/* Opens a device: loads its platform and reads the databases into memory. It takes milliseconds: do it once per process
+ * and device. A missing or corrupt database is a warning (rfg_set_log_callback()), not an error.
  * Errors: INVALID_ARGUMENT (size; unknown device name; threads; misses; a variant that there isn't;
  * $RFG_MISSES, $RFG_LAUNCH_OVERLAP, $RFG_BATCH_INVARIANT or $RFG_VENDOR other than 0 and 1; a platform in
  * $RFG_HIP_DISABLE that there isn't;
@@ -246,31 +255,35 @@ typedef struct rfg_context_params {
  * ours or root's alone, or without code for the device), OUT_OF_MEMORY. On error *ctx is NULL. params may be NULL. */
 RFG_API RFG_NODISCARD rfg_status rfg_context_create(rfg_context **ctx, const rfg_context_params *params);
 
-/* Waits for nothing: work that the caller queued must have finished. Writes the recorded misses, frees everything
- * and sets *ctx to NULL. ctx or *ctx may be NULL. */
+/* Writes the misses that are to be written, frees everything and sets *ctx to NULL. It waits for nothing: work that the
+ * caller queued must have finished. ctx or *ctx may be NULL. */
 RFG_API void rfg_context_destroy(rfg_context **ctx);
 
 /* "cpu", "nvidia:0", ...; valid as long as the context. "" if ctx is NULL. */
 RFG_API const char *rfg_context_device(const rfg_context *ctx);
 
-/* Allocates the workspace of a stream ahead of time, so that ops on it never allocate: needed before the first op
- * on a stream that is already being captured. Waits, the first time, for what was queued on the stream: graphs captured
- * from it may then be replayed on any stream. (After an op that had it allocated the stream must be waited for in some
- * way before that.) A captured graph uses the workspace of the stream that it was
- * captured from: do not replay it at the same time as other rfg work on that stream or another replay of it. A stream
- * of the engine's that is destroyed should give its workspace back: rfg_stream_set_workspace(ctx, stream, NULL, 0), in
- * rfg/device.h, with which an engine can also give the memory itself. A context serves at most 256 streams at a time.
+/* Allocates the workspace of a stream ahead of time, so that ops on it never allocate. A stream that the engine
+ * captures by itself needs this before its first op under capture. The first time it waits for what was queued on the
+ * stream.
+ *
+ * A captured graph uses the workspace of the stream that it was captured from. So do not replay it at the same time as
+ * another replay of it, or as other rfg work on that stream. It may be replayed on any stream, if the stream that it
+ * was captured from was waited for after its workspace was allocated, as this function does.
+ *
+ * An engine that destroys a stream of its own should give its workspace back before:
+ * rfg_stream_set_workspace(ctx, stream, NULL, 0) of rfg/device.h, with which an engine can also give the memory itself.
+ * A context serves at most 256 streams at a time.
  * Errors: OUT_OF_MEMORY, DEVICE, INVALID_ARGUMENT (on "cpu", a stream that rfg_stream_create() didn't make). */
 RFG_API RFG_NODISCARD rfg_status rfg_prepare_stream(rfg_context *ctx, rfg_stream stream);
 
-/* Finds, compiles and loads the variant for a problem string such as "gemm bf16,bf16->bf16 M=8 N=2112 K=7168", so
- * that the first op call neither compiles nor allocates and is legal under stream capture. The string must be the one
- * of the call, strides and alignment included: rfg_describe_begin() tells it.
+/* Finds, compiles and loads the variant for a problem string such as "gemm bf16,bf16->bf16 M=8 N=2112 K=7168". Then the
+ * first op call neither compiles nor allocates, and is legal under stream capture. The string must be the one of the
+ * call, strides and alignment included: rfg_describe_begin() tells it.
  *
- * One key may have a range: M=1..256 in place of M=8 above prepares what each of these M needs; at most 4096 of them
- * (RFG_PREPARE_MAX). Several problems may be given, one a line, each with a range or none: what rfg_describe_begin()
- * says of rfg_op_moe(), say; at most RFG_PREPARE_MAX in all. Problems share kernels; each kernel is compiled once, on
- * all cores, in worker processes. A string that is refused prepares nothing; where a problem fails it stops there.
+ * One key may have a range: M=1..256 in place of M=8 above prepares what each of these M needs. Several problems may be
+ * given, one a line, each with a range or none, such as what rfg_describe_begin() says of rfg_op_moe(). There may be
+ * RFG_PREPARE_MAX problems in all. Problems share kernels; each kernel is compiled once, on all cores, in worker
+ * processes. A string that is refused prepares nothing. Where a problem fails it stops there.
  * Errors: INVALID_ARGUMENT (the string, with the offending part), UNSUPPORTED, COMPILE, IO, DEVICE, OUT_OF_MEMORY. */
 #define RFG_PREPARE_MAX 4096
 RFG_API RFG_NODISCARD rfg_status rfg_prepare(rfg_context *ctx, const char *problem);
@@ -282,18 +295,21 @@ RFG_API RFG_NODISCARD rfg_status rfg_prepare(rfg_context *ctx, const char *probl
 RFG_API RFG_NODISCARD rfg_status rfg_prepare_from_csv(rfg_context *ctx, const char *path);
 
 /* Writes what the dispatcher does with a problem and why, as text of several lines: the rung taken, the variant
- * and its parameters, the tuned row's provenance, and why each other variant was passed over. Of several problems, one
- * a line as rfg_prepare() takes them, each line and then what is said of it. Always terminates buf (size > 0); returns
- * INVALID_ARGUMENT for a bad string, with buf empty, and for a text that has no room, with its beginning in buf and the
- * size that it takes in the message. Compiles and loads nothing. */
+ * and its parameters, the tuned row's provenance, and why each other variant was passed over. Several problems may be
+ * given as to rfg_prepare(), one a line: then each problem's line stands before what is said of it. It compiles and
+ * loads nothing.
+ *
+ * buf is always terminated (size > 0). Errors: INVALID_ARGUMENT for a bad string, with buf empty; and for a text that
+ * has no room, with its beginning in buf and the size that it takes in the message. */
 RFG_API RFG_NODISCARD rfg_status rfg_explain(rfg_context *ctx, const char *problem, char *buf, size_t size);
 
-/* The problems of calls, without making them. From rfg_describe_begin() to rfg_describe_end() the calling thread's
- * op calls with ctx check their arguments as ever, add their problems to buf, one a line, and return: nothing is
- * compiled, launched or written, and device memory isn't looked at. Such a line is what rfg_prepare(), rfg_explain(),
- * shapes files, tuned rows (but for the keys of layout) and the tools know the call by; `rfg-info --keys` lists what
- * its keys mean. Most calls have one problem; rfg_op_moe() has those of all operators that it is made of, in their
- * order, and rfg_prepare() of what is in buf prepares all of them.
+/* Tells the problems of calls without making them. From rfg_describe_begin() to rfg_describe_end() the calling thread's
+ * op calls with ctx check their arguments as ever, add their problems to buf, one a line, and return. Nothing is
+ * compiled, launched or written, and device memory isn't looked at.
+ *
+ * Such a line is the call's name for rfg_prepare(), rfg_explain(), shapes files, the tools, and, but for the keys of
+ * layout, tuned rows. `rfg-info --keys` lists what its keys mean. Most calls have one problem. rfg_op_moe() has those
+ * of all operators that it is made of, in their order; rfg_prepare() of what is in buf prepares all of them.
  *
  *   char problem[RFG_DESCRIBE_MAX];
  *   if (rfg_describe_begin(ctx, problem, sizeof(problem)) != RFG_OK)
@@ -301,15 +317,15 @@ RFG_API RFG_NODISCARD rfg_status rfg_explain(rfg_context *ctx, const char *probl
  *   rfg_status st = rfg_op_gemm(ctx, &y, &x, &w, NULL, stream);
  *   rfg_describe_end(ctx);
  *
- * buf is "" as long as no call has got so far: one that is refused, or has nothing to do (M = 0), adds none. A further
- * call adds its problems, but those that are there already. Problems are shorter than RFG_PROBLEM_MAX, and those of one
- * call than RFG_DESCRIBE_MAX in all. A call whose problems have no room is refused (INVALID_ARGUMENT); those before are
- * kept. One context a thread at a time.
+ * buf is "" at first. A call that is refused, or has nothing to do (M = 0), adds no problem. A further call adds its
+ * problems, but not those that are there already. A problem is shorter than RFG_PROBLEM_MAX, and those of one call
+ * together are shorter than RFG_DESCRIBE_MAX. A call whose problems have no room is refused (INVALID_ARGUMENT); those
+ * of the calls before are kept. A thread describes the calls of one context at a time.
  * Errors: INVALID_ARGUMENT (ctx or buf is NULL, size < RFG_PROBLEM_MAX, the thread describes already). */
 #define RFG_PROBLEM_MAX  512
 #define RFG_DESCRIBE_MAX (8 * RFG_PROBLEM_MAX)
 RFG_API RFG_NODISCARD rfg_status rfg_describe_begin(rfg_context *ctx, char *buf, size_t size);
-/* Calls are made again. Without a beginning it does nothing; ctx may be NULL. */
+/* From here on calls are made again. Without an rfg_describe_begin() it does nothing. ctx may be NULL. */
 RFG_API void rfg_describe_end(rfg_context *ctx);
 
 /* ---- the log ------------------------------------------------------------------------------------------------ */
@@ -325,13 +341,13 @@ typedef enum rfg_log_topic {
 /* line: one line of text without its newline, unprintable characters escaped; valid during the call. */
 typedef void (*rfg_log_fn)(void *user, rfg_log_topic topic, const char *line);
 
-/* From now on, in the whole process, fn gets the lines of the log and the warnings in place of stderr. topics: bits of
+/* From now on fn gets the lines of the log and the warnings of the whole process, in place of stderr. topics: bits of
  * rfg_log_topic that are wanted besides those of $RFG_LOG; 0: none. fn NULL: stderr again, $RFG_LOG alone.
  *
  * fn is called by whichever thread has something to say, the library's own threads included, one call at a time. It
- * runs inside of rfg's calls: it must return soon, and must call nothing of rfg, nor fork(). When
- * rfg_set_log_callback() returns, the function that was set before is not running and won't be called any more. In the
- * child of a fork() it stays set. */
+ * runs inside rfg's calls, so it must return soon, and must neither call rfg nor fork(). When rfg_set_log_callback()
+ * returns, the function that was set before is not running and won't be called any more. The child of a fork() has the
+ * same function set. */
 RFG_API void rfg_set_log_callback(rfg_log_fn fn, void *user, unsigned topics);
 
 /* ---- statistics --------------------------------------------------------------------------------------------- */

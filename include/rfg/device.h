@@ -28,19 +28,20 @@ extern "C" {
 
 /* ---- memory ------------------------------------------------------------------------------------------------- */
 
-/* Memory of the device, aligned to 256 bytes, contents undefined; *memory is NULL on an error, and for 0 bytes. The
- * host reads and writes it through rfg_device_copy() only. May wait for the device. */
+/* Allocates memory of the device, aligned to 256 bytes, with undefined contents. *memory is NULL on an error, and for 0
+ * bytes. The host reads and writes it through rfg_device_copy() only. May wait for the device. */
 RFG_API RFG_NODISCARD rfg_status rfg_device_alloc(rfg_context *ctx, void **memory, size_t bytes);
 
-/* memory: of rfg_device_alloc() with the same context, NULL: nothing happens. Work that uses it must have ended, and
- * graphs that do are not to be replayed any more. May wait for the device. */
+/* Frees memory of rfg_device_alloc() with the same context. NULL: nothing happens. Work that uses it must have ended,
+ * and graphs that use it must not be replayed any more. May wait for the device. */
 RFG_API rfg_status rfg_device_free(rfg_context *ctx, void *memory);
 
 typedef enum rfg_copy_kind { RFG_HOST_TO_DEVICE, RFG_DEVICE_TO_HOST, RFG_DEVICE_TO_DEVICE } rfg_copy_kind;
 
-/* Queues a copy of bytes from `from` to `to`, which may not overlap. Asynchronous: host memory must stay as it is, and
- * what is copied to it isn't there, until rfg_stream_sync(). In a capture: RFG_DEVICE_TO_DEVICE only, and the
- * addresses are what is captured, not the bytes. 0 bytes: nothing happens, to and from may be NULL. */
+/* Queues a copy of bytes from `from` to `to`, which may not overlap. It is asynchronous: until rfg_stream_sync() host
+ * memory that is read must stay as it is, and host memory that is written doesn't hold the bytes yet. In a capture only
+ * RFG_DEVICE_TO_DEVICE is allowed; the addresses are captured, not the bytes. 0 bytes: nothing happens, to and from may
+ * be NULL. */
 RFG_API RFG_NODISCARD rfg_status rfg_device_copy(rfg_context *ctx, void *to, const void *from, size_t bytes,
                                                  rfg_copy_kind kind, rfg_stream stream);
 
@@ -50,38 +51,39 @@ RFG_API RFG_NODISCARD rfg_status rfg_device_memset(rfg_context *ctx, void *memor
 
 /* ---- streams ------------------------------------------------------------------------------------------------ */
 
-/* On GPUs *stream is a hipStream_t or CUstream (non-blocking) that the runtime's own functions take as well. *stream is
- * NULL on an error. Streams that are left are destroyed with the context. */
+/* Makes a stream. On GPUs it is a non-blocking hipStream_t or CUstream, which the runtime's own functions take as well.
+ * *stream is NULL on an error. Streams that are not destroyed before are destroyed with the context. */
 RFG_API RFG_NODISCARD rfg_status rfg_stream_create(rfg_context *ctx, rfg_stream *stream);
 
 /* Waits until everything that was queued on the stream (any of the device's, NULL too) has ended. */
 RFG_API RFG_NODISCARD rfg_status rfg_stream_sync(rfg_context *ctx, rfg_stream stream);
 
-/* Waits for the stream, frees it and its workspace, and sets *stream to NULL. stream or *stream may be NULL. Refused
- * while the stream is captured, and while there are graphs that were captured from it: they use its workspace. After
- * any other error the stream is gone all the same. */
+/* Waits for the stream, frees it and its workspace, and sets *stream to NULL. stream or *stream may be NULL. It is
+ * refused while the stream is captured, and while there are graphs that were captured from it, since they use its
+ * workspace. After any other error the stream is gone all the same. */
 RFG_API rfg_status rfg_stream_destroy(rfg_context *ctx, rfg_stream *stream);
 
 /* ---- workspaces --------------------------------------------------------------------------------------------- */
 
-/* Bytes that the operators on a stream may need to work in: the same for all streams and problems of a context (256 KiB
- * and 32 MiB on GPUs; up to 128 MiB on AMD's largest, for hipBLASLt). 0 on "cpu", where a context has its own, and if
- * ctx is NULL. */
+/* The bytes of a stream's workspace: what the operators on it may need to work in. It is the same for all streams and
+ * problems of a context: 32 MiB and 256 KiB on GPUs, up to 128 MiB on AMD's largest, for hipBLASLt. 0 on "cpu", where a
+ * context has its own, and if ctx is NULL. */
 RFG_API size_t rfg_workspace_size(const rfg_context *ctx);
 
 /* Gives a stream (any of the device's, the engine's too, NULL too) its workspace, in place of the one that a context
  * allocates when a stream's first operator needs it (or in rfg_prepare_stream()). What the context had allocated for
  * the stream is freed.
  *
- *   memory  device memory, aligned to 256 bytes; the caller's: it must stay until the stream is given another, or is
- *           destroyed, or the context is, and nothing else may write to it. Any contents: what must be zero is zeroed
- *           here, on the stream, which is waited for. Two streams must not share it. NULL, with 0 bytes: the stream has
- *           none any more; the next operator that needs one has it allocated
+ *   memory  device memory of the caller's, aligned to 256 bytes. It must stay until the stream is given another
+ *           workspace, or the stream or the context is destroyed. Nothing else may write to it, and two streams must
+ *           not share it. Its contents may be anything: what must be zero is zeroed here, on the stream, which is
+ *           waited for. NULL, with 0 bytes: the stream has no workspace any more; the context allocates one for the
+ *           next operator that needs it
  *   bytes   rfg_workspace_size() or more; what is beyond that is rfg_op_moe()'s, if it has no other
  *
- * No operator may be running on the stream, none be called on it by another thread. Graphs captured from it would go on
- * using the workspace that it had: destroy them first (refused, if they are rfg_graphs). Not during a capture. After a
- * DEVICE error the stream may have none. */
+ * No operator may be running on the stream, and no other thread may call one on it. Graphs captured from it would go on
+ * using the workspace that it had: destroy them first (with rfg_graphs left the call is refused). Not during a capture.
+ * After a DEVICE error the stream may have no workspace. */
 RFG_API RFG_NODISCARD rfg_status rfg_stream_set_workspace(rfg_context *ctx, rfg_stream stream, void *memory,
                                                           size_t bytes);
 
@@ -90,18 +92,18 @@ RFG_API RFG_NODISCARD rfg_status rfg_stream_set_workspace(rfg_context *ctx, rfg_
 /* What was captured from a stream: operators with their arguments as they were, copies, memsets. */
 typedef struct rfg_graph rfg_graph;
 
-/* From here on what the calling thread queues on the stream, one of rfg_stream_create(), is recorded and not run. The
- * stream's workspace is allocated first if it has none, as by rfg_prepare_stream(). An operator must have been called
- * or prepared before (rfg_prepare()): else it is refused with NOT_READY, and the capture goes on without it. */
+/* From here on what the calling thread queues on the stream, one of rfg_stream_create(), is recorded and not run. If
+ * the stream has no workspace it is allocated first, as by rfg_prepare_stream(). A problem must have been called or
+ * prepared (rfg_prepare()) before: else its call is refused with NOT_READY, and the capture goes on without it. */
 RFG_API RFG_NODISCARD rfg_status rfg_stream_begin_capture(rfg_context *ctx, rfg_stream stream);
 
 /* Ends the capture: *graph is what was recorded, NULL on an error (DEVICE: something broke the capture). Memory that
  * the graph uses, its stream and the context must outlive it. */
 RFG_API RFG_NODISCARD rfg_status rfg_stream_end_capture(rfg_context *ctx, rfg_stream stream, rfg_graph **graph);
 
-/* Queues all that the graph recorded on a stream (any of the device's, NULL too). As often as one likes; but the graph
- * uses the workspace of the stream that it was captured from, so two replays of graphs of one stream, or a replay and
- * operators on that stream, must not run at the same time. */
+/* Queues all that the graph recorded on a stream (any of the device's, NULL too). It may be called as often as one
+ * likes. The graph uses the workspace of the stream that it was captured from. So two replays of graphs of one stream,
+ * or a replay and operators on that stream, must not run at the same time. */
 RFG_API RFG_NODISCARD rfg_status rfg_graph_replay(rfg_context *ctx, rfg_graph *graph, rfg_stream stream);
 
 /* Frees a graph whose replays have ended and sets *graph to NULL, also on a DEVICE error. graph or *graph

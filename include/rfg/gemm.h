@@ -8,7 +8,8 @@
 extern "C" {
 #endif
 
-/* What of x and w, of codes, shares a scale. */
+/* Which elements of x and of w share a scale, where they are codes. (rfg_scale_kind of rfg/quant.h has other
+ * groups.) */
 typedef enum rfg_gemm_scale {
     RFG_GEMM_SCALE_TENSOR, /* all of it */
     RFG_GEMM_SCALE_ROW,    /* a row: a token of x, an output channel of w */
@@ -45,9 +46,9 @@ typedef struct rfg_gemm_params {
 
 /* Y[M,N] = X[M,K] * W[N,K]^T (+ bias[N]), the linear layer of every LLM (torch.nn.functional.linear; AITER's
  * gemm_a16w16, gemm_a8w8 and gemm_a8w8_blockscale; DeepGEMM's fp8_gemm_nt). The sum over k, the bias and the residual
- * are accumulated in fp32 and rounded once, to nearest even, to Y's dtype. With weights of 4 bits (W4A16: AWQ, GPTQ,
- * compressed-tensors, mxfp4) W[n][k] = (w[n][k] - zero[n][k / group]) * scale[n][k / group], in fp32: nothing is
- * rounded to 16 bits on the way.
+ * are added in fp32 and rounded once, to nearest even, to Y's dtype. With weights of 4 bits (W4A16: AWQ, GPTQ,
+ * compressed-tensors, mxfp4) W[n][k] = (w[n][k] - zero[n][k / group]) * scale[n][k / group]. That is fp32, too: nothing
+ * is rounded to 16 bits on the way.
  *
  *   x     [M,K]  bf16, fp16 or fp32, or codes: e4m3, e4m3fnuz, e5m2, i8 or e2m1; row stride >= K, unit column stride
  *   w     [N,K]  the same dtype as x; row stride >= K, unit column stride; or prepacked: see rfg_gemm_prepack().
@@ -58,9 +59,9 @@ typedef struct rfg_gemm_params {
  *                lies between the rows is not touched
  *   params  or NULL: no bias, no residual, not gated
  *   bias  [N]    of params: x's dtype (with x of codes y's, if that is no code), or fp32, unit stride
- *   y_scale [1]  of params, fp32, with a y of codes alone, which must have one: the next product's x_scale. y is
- *                round(v / y_scale), v what would be rounded to another dtype: see rfg/quant.h (torch._scaled_mm's
- *                scale_result). No residual
+ *   y_scale [1]  of params, fp32. A y of codes must have it, other dtypes must not. It is the next product's x_scale:
+ *                y is round(v / y_scale), where v is what would be rounded to another dtype: see rfg/quant.h
+ *                (torch._scaled_mm's scale_result). There is no residual then
  *   x_scale  of params, with codes only, and
  *   w_scale  of codes: fp32 or e8m0, both of one dtype. A code stands for its value times its scale, or without
  *            scales for its value. By x_per and w_per:
@@ -79,26 +80,26 @@ typedef struct rfg_gemm_params {
  *   w_zero [N,K/group] of params, packed i8, or NULL: all 0; only with w of i4. A checkpoint's unsigned q and z (0 to
  *                15) are q - 8 and z - 8 here
  *   residual [M,N] of params: y's dtype; row stride >= N, unit column stride; may be y itself: Y += X W^T
- *   gated        of params: y is [M,N/2]: y[m][j] = act(g) * u, where g and u are columns j and N/2 + j of the product
- *                with its bias, not rounded in between (rfg_op_act_and_mul() reads rounded ones). No residual.
- *                By gates w's rows (and bias, and scales) are halves, all of gate's, then up's; or interleaved, rows 2j
- *                gate's, rows 2j+1 up's (rfg_pack_gate_up()): so for a prepacked w, and more kernels take it.
- *                swigluoai is gpt-oss': g sigmoid(alpha g) (u + 1), both with their limit
+ *   gated        of params: y is [M,N/2], y[m][j] = act(g) * u, where g and u are columns j and N/2 + j of the product
+ *                with its bias. They are not rounded in between, as those that rfg_op_act_and_mul() reads are. There is
+ *                no residual. gates says how w's rows lie (and bias, and scales). Halves: all of gate's, then up's.
+ *                Interleaved: rows 2j gate's, rows 2j+1 up's (rfg_pack_gate_up()), which more kernels take, and which a
+ *                prepacked w must be. swigluoai is gpt-oss': g sigmoid(alpha g) (u + 1), both with their limit
  *
- * Zero sizes as in BLAS: M = 0 or N = 0 does nothing, K = 0 gives Y = bias (0 without one); data of an empty tensor
- * may be NULL. The stride of a dimension of size 1 is ignored. Pointers must be aligned to their element's size.
- * M, N, K and strides <= 2^31 - 1.
- * Aliasing: y may not overlap x, w, scales, w_zero or bias (refused), nor the residual but as a whole; the others may
- * overlap. NaN and infinity propagate as IEEE arithmetic in fp32 does. (The matrix instructions of MI100 and MI200 take
- * subnormal fp16 and bf16 inputs for 0, so there an infinity times one of them is NaN.) Results are bitwise
- * reproducible for the same problem, variant and device.
- * Scales multiply codes, or sums of codes that share them, in fp32: which, is the variant's choice; where a code times
- * its scale, or a product of two scales, is below 2^-126 it may count as 0. A NaN among codes and scales gives a NaN,
- * an infinite scale an infinity or a NaN. A w of codes of 8 bits is not prepacked. Which layout of an e2m1 w is fast
- * beside an x of codes: by rows on gfx950, prepacked on all others.
+ * Zero sizes as in BLAS: M = 0 or N = 0 does nothing, K = 0 gives Y = bias (0 without one); data of an empty tensor may
+ * be NULL. The stride of a dimension of size 1 is ignored. Pointers must be aligned to their element's size. M, N, K
+ * and strides <= 2^31 - 1. Aliasing: y may not overlap x, w, scales, w_zero or bias (refused). It may be the residual
+ * as a whole, and overlap it in no other way (refused). The others may overlap. NaN and infinity propagate as IEEE
+ * arithmetic in fp32 does. (The matrix instructions of MI100 and MI200 take subnormal fp16 and bf16 inputs for 0, so
+ * there an infinity times one of them is NaN.) Results are bitwise reproducible for the same problem, variant and
+ * device. Scales multiply codes, or sums of codes that share them, in fp32; which of the two is the variant's choice. A
+ * code times its scale, or a product of two scales, may count as 0 where it is below 2^-126. A NaN among codes and
+ * scales gives a NaN, an infinite scale an infinity or a NaN. A w of 8-bit codes is not prepacked. An e2m1 w beside an
+ * x of codes is fast by rows on gfx950, and prepacked on all others.
  *
- * Grouped products (torch.nn.functional.grouped_mm, DeepGEMM's m_grouped; the two of a mixture of experts): E experts
- * have N rows of w each, one after the other, and rows of y, sorted by expert, are products with those of theirs.
+ * Grouped products (torch.nn.functional.grouped_mm, DeepGEMM's m_grouped; a mixture of experts has two of them): each
+ * of E experts has N rows of w, one expert's after the other's. Rows of y are sorted by expert, and each is a product
+ * with its expert's rows of w.
  *   offsets  [E+1] of params, i32: rows offsets[e] to offsets[e+1] - 1 of y are expert e's. Ascending, from 0 to M.
  *            What lies in front of the first and behind the last is not written. They are read when the kernel runs,
  *            so a captured graph serves any load up to M
@@ -106,15 +107,15 @@ typedef struct rfg_gemm_params {
  *            128 of them, the last of an expert maybe shorter) an expert; w_scale of tensors is [E], packed
  *   rows     [M] of params, i32, or NULL: row i of y is a product of row rows[i] of x (and of x_scale), which has any
  *            number of rows. NULL: of row i
- *   weights  [M] of params, f32, or NULL: with its bias row i is multiplied by weights[i], before an act. Of a sum that
- *            is below 2^-126 on the way up to K 2^-149 are lost (on MI100 and MI200 K 2^-126), times the weight
- * No residual; scales of blocks of w are row-major. Offsets outside of 0 to M count as the nearest of these, rows that
- * x doesn't have (negative ones, too) as its last: nothing is read or written out of bounds.
+ *   weights  [M] of params, f32, or NULL: row i, its bias included, is multiplied by weights[i], before an act. A sum
+ *            that is below 2^-126 on the way may lose up to K 2^-149 (on MI100 and MI200 K 2^-126), times the weight
+ * There is no residual, and scales of blocks of w are row-major. Nothing is read or written out of bounds: offsets
+ * below 0 count as 0, those above M as M, and rows that x doesn't have (negative ones, too) as its last row.
  *
  * fast_accum (torch._scaled_mm's use_fast_accum) allows variants that sum up to 128 columns of e4m3 or e5m2 on Hopper's
- * fp8 matrix unit: of each 32 products and the sum before them it cuts off what is below 2^-13 of the largest
- * (DeepSeek-V3's report, 3.5.2). Such sums are multiplied by their scales and added in fp32. On devices and for
- * variants without this unit it changes nothing.
+ * fp8 matrix unit. That unit adds 32 products and the sum before them at a time, and cuts off what is below 2^-13 of
+ * the largest of these (DeepSeek-V3's report, 3.5.2). Such sums are then multiplied by their scales and added in fp32.
+ * Devices and variants without this unit are not changed by it.
  *
  * Asynchronous on `stream`; on "cpu" the result is there on return. The first call of a
  * problem may compile (rfg_prepare() does that ahead); later ones allocate nothing and never synchronise.
@@ -216,34 +217,35 @@ RFG_API RFG_NODISCARD rfg_status rfg_gemm_prepack(rfg_context *ctx, const rfg_te
 
 /* ---- joined weights --------------------------------------------------------------------------------------------- */
 
-/* Joins weights that are multiplied with the same activations, once and ahead of time, so that one product does for
- * all: the rows of q, then those of k, then those of v. A row of Y = X dst^T then is [q, k, v], in which norms, RoPE,
- * cache writes and attention find their parts by strides (vLLM's QKVParallelLinear has the same order).
+/* Joins three weights that are multiplied with the same activations, once and ahead of time, so that one product serves
+ * all three. dst has the rows of q, then those of k, then those of v (as vLLM's QKVParallelLinear). A row of
+ * Y = X dst^T is then [q, k, v], and norms, RoPE, cache writes and attention find their parts in it by strides.
  *
- *   dst      [Nq+Nk+Nv,K]  f32, f16 or bf16; row stride >= K, unit column stride; or prepacked (rfg_tensor_prepacked(),
- * of all the rows): then Nq, Nk and Nv are multiples of 16, K of 32, it is bf16 or f16, and pointers and row strides of
- * q, k and v are multiples of 16 bytes q, k, v  [N.,K]        dst's dtype; row stride >= K, unit column stride
+ *   dst      [Nq+Nk+Nv,K]  f32, f16 or bf16; row stride >= K, unit column stride. Or prepacked, as
+ *                          rfg_tensor_prepacked() of all the rows: then it is bf16 or f16, Nq, Nk and Nv are multiples
+ *                          of 16, K of 32, and pointers and row strides of q, k and v are multiples of 16 bytes
+ *   q, k, v  [N.,K]        dst's dtype; row stride >= K, unit column stride
  *
  * A part may have no rows. Elements are copied bit for bit. Aliasing: dst may not overlap a part (refused).
- * Asynchronous on `stream`: copies, a row at a time where rows are apart (so for loading, not for serving), or
- * rfg_gemm_prepack()s. With launch_overlap it is a write of weights, as prepacking is. Plain copies are made even
- * between rfg_describe_begin() and rfg_describe_end(). Errors: as rfg_gemm_prepack(). If arguments are wrong nothing
- * was written. */
+ * Asynchronous on `stream`: it queues copies, or rfg_gemm_prepack()s. Where rows are apart it copies a row at a time,
+ * so it is for loading, not for serving. With launch_overlap it is a write of weights, as prepacking is. Plain copies
+ * are made even between rfg_describe_begin() and rfg_describe_end(). Errors: as rfg_gemm_prepack(). If arguments are
+ * wrong nothing was written. */
 RFG_API RFG_NODISCARD rfg_status rfg_pack_qkv(rfg_context *ctx, const rfg_tensor *dst, const rfg_tensor *q,
                                               const rfg_tensor *k, const rfg_tensor *v, rfg_stream stream);
 
-/* The same of a gated MLP's two, by gates: gate's rows, then up's; or interleaved, then both have as many rows. It is
- * what gates of rfg_gemm_params and rfg_act_params say of the product with dst. Interleaved weights can't be prepacked
- * in the same call. */
+/* Joins the two weights of a gated MLP in the same way. Halves: gate's rows, then up's. Interleaved: in turn, and both
+ * have as many rows. Give the same gates in rfg_gemm_params or rfg_act_params to what uses the product with dst.
+ * Interleaved weights can't be prepacked in the same call. */
 RFG_API RFG_NODISCARD rfg_status rfg_pack_gate_up(rfg_context *ctx, const rfg_tensor *dst, const rfg_tensor *gate,
                                                   const rfg_tensor *up, rfg_gates gates, rfg_stream stream);
 
 /* ---- e4m3 weights on e4m3fnuz hardware ----------------------------------------------------------------------- */
 
-/* Makes e4m3fnuz of e4m3 (e4m3fn) weights, once and ahead of time, for hardware whose fp8 matrix instructions take only
- * that: MI300 (gfx942). The same bits are half the value there, so scales are doubled and nothing is rounded; -0 (0x80,
- * which is e4m3fnuz's NaN) becomes 0, a NaN (0x7f, 0xff) becomes NaN (vLLM's normalize_e4m3fn_to_e4m3fnuz, which makes
- * 240 and -240 of NaNs). Activations, made by rfg_op_quantize() in e4m3fnuz, have scales of their own.
+/* Converts e4m3 (e4m3fn) weights to e4m3fnuz, once and ahead of time, for MI300 (gfx942), whose fp8 matrix instructions
+ * take only that. The same bits are half the value in e4m3fnuz, so scales are doubled and nothing is rounded. -0 (0x80,
+ * which is e4m3fnuz's NaN) becomes 0, a NaN (0x7f, 0xff) a NaN. (vLLM's normalize_e4m3fn_to_e4m3fnuz does the same, but
+ * makes 240 and -240 of NaNs.) Activations, made by rfg_op_quantize() in e4m3fnuz, have scales of their own.
  *
  *   dst        e4m3fnuz, of one to three dimensions; unit column stride
  *   src        e4m3, of dst's size; may be the same memory as dst, rows at the same distance: in place

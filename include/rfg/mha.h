@@ -8,11 +8,11 @@
 extern "C" {
 #endif
 
-/* rfg_mha_params' window: by window_left and window_right. */
+/* A value of rfg_mha_params' window: window_left and window_right say what a query sees. */
 #define RFG_MHA_WINDOW_SIDES (-1)
 
-/* Attention. For query i of a sequence's Sq and key j of its Skv, with head h of Hq sharing the keys and values of head
- * h / (Hq / Hkv) of Hkv (multi-head: Hq = Hkv, grouped-query, multi-query: Hkv = 1), at = i + Skv - Sq:
+/* Attention. Head h of Hq uses the keys and values of head h / (Hq / Hkv) of Hkv (multi-head attention: Hq = Hkv;
+ * grouped-query; multi-query: Hkv = 1). For query i of a sequence's Sq and key j of its Skv, with at = i + Skv - Sq:
  *
  *   s[i,j]  = scale q[i] . k[j]
  *   s[i,j]  = soft_cap tanh(s[i,j] / soft_cap)           if soft_cap > 0 (Gemma 2)
@@ -22,17 +22,17 @@ extern "C" {
  *   lse[i]  = log(sum_j exp(s[i,j]) + exp(sink[h]))      the last term if sinks (gpt-oss)
  *   out[i]  = sum_j exp(s[i,j] - lse[i]) v[j]            over the keys that aren't masked
  *
- * so causal is aligned to the bottom right, and queries shorter than the keys are the newest ones (chunked prefill,
- * speculative decoding). A query with no key left gives 0, and lse -inf (with a sink: the sink). Scores, exponentials
- * and sums are fp32; weights are rounded to the 16-bit dtype before they are multiplied with V. */
+ * So causal is aligned to the bottom right: where there are fewer queries than keys, the queries are the newest tokens
+ * (chunked prefill, speculative decoding). A query with no key left gives 0, and lse -inf (with a sink: the sink).
+ * Scores, exponentials and sums are fp32; weights are rounded to the 16-bit dtype before they are multiplied with V. */
 typedef struct rfg_mha_params {
     size_t size;    /* sizeof(rfg_mha_params): see rfg/core.h. All other members may be zero */
     float scale;    /* 0: 1 / sqrt(D) */
     float soft_cap; /* 0: none; else > 0 */
     int32_t causal;
     /* 0: none. n > 0: a query sees n keys, its own the last of them, as models' configs count (sliding_window 128: from
-     * at - 127 to at). It says nothing of later keys, so it must be with causal, or in rfg_op_mha_decode() with one
-     * query a sequence. RFG_MHA_WINDOW_SIDES: as the next two say; without it they must be 0. */
+     * at - 127 to at). Later keys are not masked by it, so it needs causal, or rfg_op_mha_decode() with one query a
+     * sequence. RFG_MHA_WINDOW_SIDES: the next two members say it; without it they must be 0. */
     int32_t window;
     int32_t window_left, window_right; /* keys before and after its own that a query sees; -1: all. Causal: right
                                         * counts as 0 */
@@ -42,16 +42,16 @@ typedef struct rfg_mha_params {
     /* With 8-bit k and v: what a code times the scale stands for. [1] f32, or [Hkv] for a scale a head; NULL: 1. */
     const rfg_tensor *k_scale, *v_scale;
     /* rfg_op_mha only: sequences of different lengths, one after the other in a tensor without a batch dimension.
-     * int32 [B+1]: sequence b has rows cu_seqlens[b] to cu_seqlens[b+1] - 1. Read by the device, not by the host; what
-     * lies outside of the tensors counts as their beginning or end. */
+     * int32 [B+1]: sequence b has rows cu_seqlens[b] to cu_seqlens[b+1] - 1. The device reads them, not the host.
+     * Values outside of the tensors count as their beginning or end. */
     const rfg_tensor *cu_seqlens_q, *cu_seqlens_k;
-    int32_t max_seqlen_q; /* with cu_seqlens_q: no sequence has more queries. A larger one has its rest left out */
-    /* An upper bound of kv lengths that the host knows, by which a kernel is chosen and the work is divided; lengths up
-     * to what the tensors hold are right whatever it says. 0: what the tensors hold. */
+    int32_t max_seqlen_q; /* with cu_seqlens_q: the most queries of a sequence. Further ones are left out */
+    /* A hint: an upper bound of kv lengths that the host knows. A kernel is chosen, and the work divided, by it.
+     * Lengths up to what the tensors hold give right results, whatever it says. 0: what the tensors hold. */
     int32_t max_seqlen_k;
-    /* rfg_op_mha_decode only: about how many keys a sequence has, on average. 0: not known. Near the most (three
-     * quarters) it has a kernel chosen for sequences that are alike; else one that bears their differences, which costs
-     * a few percent where there are none. */
+    /* rfg_op_mha_decode only, a hint: about how many keys a sequence has on average. 0: not known. From three quarters
+     * of the most keys on, a kernel for sequences of equal length is chosen. Otherwise it is one for any lengths, which
+     * costs a few percent where they are equal. */
     int32_t mean_seqlen_k;
     /* A paged cache, int32: see rfg_op_mha_decode(). rfg_op_mha() takes both or neither; k and v are then as there. */
     const rfg_tensor *block_table; /* [B, blocks of a sequence], unit column stride */
@@ -78,9 +78,9 @@ typedef struct rfg_mha_params {
  * Hq must be a multiple of Hkv. Sizes of 0 do nothing, Skv = 0 gives zeros.
  * Aliasing: out and lse may not overlap anything else (refused, by the extents of the views). What lies between their
  * elements is not touched.
- * Asynchronous, errors, warm-up: as rfg_op_gemm(). Lengths and tables are read when the kernel runs: lengths that are
- * negative count as 0, those beyond what the tensors hold as that. A table's block number out of range is the caller's
- * fault; it is not checked.
+ * Asynchronous, errors, warm-up: as rfg_op_gemm(). Lengths and tables are read when the kernel runs. Negative lengths
+ * count as 0, and lengths beyond what the tensors hold count as what they hold. Block numbers of a table are not
+ * checked; one out of range is the caller's fault.
  * Problem string: "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=128 S=2048 Sq=2048 causal=1".
  * B=: sequences; Hq=, Hkv=, D=; Sq=: queries of a sequence (with cu_seqlens max_seqlen_q); S=: the most keys that a
  * sequence may have: what the tensors hold (all of k with cu_seqlens_k, columns of the table times page), or
@@ -92,10 +92,10 @@ typedef struct rfg_mha_params {
  * lens=: how tests lay k and v out, and draw lengths. In columns of shapes files and tuned rows M is B, N is S and K is
  * Hq. invariant=1, overlap=1: as for rfg_op_gemm().
  *
- * With batch_invariant (rfg_context_params) the bits of a query's out and lse depend on its q, its place, the keys and
- * values that it sees, the params and the layout alone: not on B, on other sequences, on which of its sequence's
- * queries the call has, on max_seqlen_q, max_seqlen_k, or on what tensors have room for. (v must be finite where any
- * query of the call's sequence sees it.) */
+ * With batch_invariant (rfg_context_params) the bits of a query's out and lse depend on nothing but its q, its place,
+ * the keys and values that it sees, the params and the layout. They do not depend on B, on other sequences, on which of
+ * its sequence's queries the call has, on max_seqlen_q or max_seqlen_k, or on what tensors have room for. (v must be
+ * finite where any query of the same sequence in the call sees it.) */
 RFG_API RFG_NODISCARD rfg_status rfg_op_mha(rfg_context *ctx, const rfg_tensor *out, const rfg_tensor *q,
                                             const rfg_tensor *k, const rfg_tensor *v, const rfg_mha_params *params,
                                             rfg_stream stream);
@@ -117,9 +117,9 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_mha(rfg_context *ctx, const rfg_tensor *
  * Rows of the cache past a sequence's length may hold anything, NaN included; entries of the table past its last block
  * must be numbers of blocks, no matter which.
  * page: a power of two. cu_seqlens of params are not looked at; causal matters with Sq > 1.
- * Legal in a captured graph whose lengths and tables change between replays: the host reads neither. One launch: work
- * is divided among workgroups by the lengths that the device finds, and partial results are combined in an order that
- * depends on the lengths alone, so results are bitwise reproducible.
+ * It is legal in a captured graph whose lengths and tables change between replays: the host reads neither. It is one
+ * launch. The device divides the work among workgroups by the lengths that it finds, and combines partial results in an
+ * order that depends on the lengths alone, so results are bitwise reproducible.
  * All else as rfg_op_mha(), but for two keys of the problem string: Sq= is left out if it is 1; and lens=log says that
  * sequences may be of any lengths: that there are kv_lens and B > 1, and mean_seqlen_k is less than 3/4 of the most.
  * "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=128 S=4096 page=16 lens=log" is the problem of a call without params,

@@ -33,7 +33,7 @@ typedef struct rfg_moe_route_params {
 } rfg_moe_route_params;
 #define RFG_MOE_ROUTE_PARAMS_INIT                                                                                      \
     {                                                                                                                  \
-        sizeof(rfg_moe_route_params), 0, 0, 0, 0, 0, 0, 0, 0, 0                                                        \
+        sizeof(rfg_moe_route_params), RFG_MOE_SOFTMAX, 0, NULL, 0, 0, 0, NULL, 0, 0                                    \
     }
 
 /* The k experts of each token, and their weights, from the router's logits.
@@ -59,13 +59,13 @@ typedef struct rfg_moe_route_params {
  * of the formula, relatively. Scores below 2^-126 count as 0. A row's results depend on nothing but the row: they are
  * the same bits every time and for any T.
  *
- * A NaN logit counts as -infinity, and its c, like one that bias makes a NaN, is -infinity, too. An infinite logit is
- * what the formula tends to: of several +infinities each has an equal share of a softmax, as each expert has in a row
- * of -infinities; other scores of -infinity are 0, of +infinity 1 and +infinity. A sum that is 0 or infinite is no
- * divisor: the largest of the weights then share 1 equally, and the others are 0. So a row of NaN alone gives ids 0 to
- * k - 1.
+ * A NaN logit counts as -infinity, and its c is -infinity, too, like a c that bias makes a NaN. An infinite logit gives
+ * what the formula tends to. In a softmax several +infinities have equal shares, and so has each expert in a row of
+ * -infinities. Of the other scores -infinity gives 0, +infinity 1 (sigmoid) and +infinity (sqrt_softplus). Nothing is
+ * divided by a sum that is 0 or infinite: the largest of the weights then share 1 equally, and the others are 0. So a
+ * row of NaN alone gives ids 0 to k - 1.
  *
- * Rows from `tokens` on (all, if it is negative) get ids of -1 and weights of 0 in all slots, shared ones too: a
+ * Rows from `tokens` on (all, if it is negative) get ids of -1 and weights of 0 in all slots, shared ones too. So a
  * captured graph serves any number of tokens up to T.
  *
  * T = 0 does nothing. Pointers must be aligned to their element's size; T and strides <= 2^31 - 1. Aliasing: neither
@@ -111,11 +111,11 @@ typedef struct rfg_moe_align_params {
 } rfg_moe_align_params;
 #define RFG_MOE_ALIGN_PARAMS_INIT                                                                                      \
     {                                                                                                                  \
-        sizeof(rfg_moe_align_params), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                                  \
+        sizeof(rfg_moe_align_params), RFG_MOE_PLAIN, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL              \
     }
 
 /* Sorts the pairs of tokens and experts that routing chose by expert, stably: an expert's rows are in the order of
- * t k + j. The order is by rank, not by who comes first, so results are the same every time.
+ * t k + j. The order doesn't depend on which thread comes first, so results are the same every time.
  *
  *   rows           [R]    i32, unit stride: what stands for each sorted row, by format; MASKED: [E,C], packed
  *   ids            [T,k]  i32, k from 1 to 32, row stride >= k, unit column stride; read by the device
@@ -219,8 +219,9 @@ typedef struct rfg_moe_params {
 } rfg_moe_params;
 #define RFG_MOE_PARAMS_INIT                                                                                            \
     {                                                                                                                  \
-        sizeof(rfg_moe_params), 0, RFG_ACT_SILU, 0, 0, 0, 0, 0, RFG_GEMM_SCALE_TENSOR, RFG_GEMM_SCALE_TENSOR, NULL,    \
-            NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0                                  \
+        sizeof(rfg_moe_params), 0, RFG_ACT_SILU, RFG_GATES_HALVES, 0, 0, 0, 0, RFG_GEMM_SCALE_TENSOR,                  \
+            RFG_GEMM_SCALE_TENSOR, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0,          \
+            RFG_DTYPE_NONE, RFG_SCALE_EXACT                                                                            \
     }
 
 /* Y[t] = the sum over slots j of weights[t,j] W2[e] (act(G[e] x[t]) * U[e] x[t]), e = ids[t,j], plus residual[t]: the
@@ -233,31 +234,35 @@ typedef struct rfg_moe_params {
  *   ids      [T,k]   i32, of rfg_op_moe_route(); an id out of range is of no expert here, nor one of another rank
  *   weights  [T,k]   f32
  *
- * It is rfg_op_moe_align(), a grouped and gated rfg_op_gemm(), another one and rfg_op_moe_sum(), each by its own tuned
- * rows: see them for arithmetic and limits. On AMD GPUs, up to T k = 64, the last two may be one launch, with the bits
- * that its product gives apart. Between the products are rows of x's dtype, of y's if x is of codes; their
- * results are of y's dtype before they are summed, in the order of the slots. The same bits every time.
- * With w1 and w2 of 8 bits an x of floats and what is between the products are quantised, by rfg_op_quantize(): with
- * x_per row or block for each row, or 1 x 128, with scales of w1_scale's dtype, exact ones of f32, of e8m0 by
- * `rounding`; with x_per tensor by x_scale and h_scale [1], which must be given. With x_per and w_per group (mx
- * formats, w1 and w2 of e2m1 or e4m3) for each 1 x 32, to x_codes. An x of codes has its x_scale, as rfg_op_gemm() has
- * it.
+ * It is made of four operators: rfg_op_moe_align(), a grouped and gated rfg_op_gemm(), a grouped rfg_op_gemm(), and
+ * rfg_op_moe_sum(), each by its own tuned rows. See them for arithmetic and limits. On AMD GPUs, up to T k = 64, the
+ * last two may be one launch, with the bits that the product gives apart. The rows between the products are of x's
+ * dtype, or of y's if x is of codes. The second product's rows are of y's dtype before they are summed, in the order of
+ * the slots. The bits are the same every time.
+ *
+ * With w1 and w2 of 8 bits an x of floats, and the rows between the products, are quantised by rfg_op_quantize():
+ *   x_per row, block  a scale for each row, or for each 1 x 128, of w1_scale's dtype: exact in f32, by `rounding` in
+ *                     e8m0
+ *   x_per tensor      by x_scale and h_scale [1], which must be given
+ *   x_per group       with w_per group, mx formats, w1 and w2 of e2m1 or e4m3: a scale for each 1 x 32, to x_codes
+ * An x of codes has its x_scale, as for rfg_op_gemm().
  *
  * T = 0 or H = 0 does nothing. E, k, I and H as rfg_op_moe_align() and rfg_op_gemm() have them, T k (H + I) <= 2^56.
  * Rows of y from tokens on are not written. Aliasing: y may be residual, and may not overlap anything else; the
  * workspace may overlap nothing. Asynchronous, errors, warm-up: as rfg_op_gemm(). On an error y is not written; the
  * workspace may be.
  *
- * workspace NULL: it works in memory of the stream's, beside what its operators work in. The context allocates that
- * when a call needs more than there is (so call it first with the most tokens; in a capture it is NOT_READY), and frees
- * it with the stream, with the context, or in rfg_stream_set_workspace(). To a stream that had its workspace from there
- * belongs what was given beyond rfg_workspace_size(), and a call that needs more is INVALID_ARGUMENT. Graphs use it as
- * they use the stream's workspace. */
+ * workspace NULL: it works in memory of the stream's, beside its operators' own workspace. The context allocates that
+ * memory when a call needs more than there is; in a capture such a call is NOT_READY, so call it first with the most
+ * tokens. It is freed with the stream, with the context, or in rfg_stream_set_workspace(). A stream that was given its
+ * workspace by that function uses what was given beyond rfg_workspace_size(); there a call that needs more is
+ * INVALID_ARGUMENT. Graphs use this memory as they use the stream's workspace. */
 RFG_API RFG_NODISCARD rfg_status rfg_op_moe(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x,
                                             const rfg_tensor *w1, const rfg_tensor *w2, const rfg_tensor *ids,
                                             const rfg_tensor *weights, const rfg_moe_params *params, rfg_stream stream);
 
-/* Bytes of workspace that this call takes. Of the tensors only dtypes and shapes matter; their data may be NULL. */
+/* The bytes of workspace that this call of rfg_op_moe() takes. Of the tensors only dtypes and shapes matter; their data
+ * may be NULL. */
 RFG_API RFG_NODISCARD rfg_status rfg_moe_workspace_bytes(const rfg_tensor *y, const rfg_tensor *x, const rfg_tensor *w1,
                                                          const rfg_tensor *w2, const rfg_tensor *ids,
                                                          const rfg_tensor *weights, const rfg_moe_params *params,

@@ -8,8 +8,8 @@
 extern "C" {
 #endif
 
-/* epsilon is an argument of the call and no part of the problem: it changes neither speed nor code, so that models that
- * differ in it share tuned rows and code objects. */
+/* eps is an argument of the call and no part of the problem: it changes neither speed nor code. So models that differ
+ * in it share tuned rows and code objects. */
 typedef struct rfg_norm_params {
     size_t size;             /* sizeof(rfg_norm_params): see rfg/core.h */
     float eps;               /* at least 2^-126, finite; 0: 1e-6. (Who wants none says 1e-30.) */
@@ -64,9 +64,8 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_rmsnorm(rfg_context *ctx, const rfg_tens
 /* residual_out = X + residual, rounded to their dtype; Y = rmsnorm(residual_out): what stands between the layers of
  * every decoder (vLLM's fused_add_rms_norm, AITER's rmsnorm2d_fwd_with_add).
  *
- * Y is made of the rounded sum, the very numbers that residual_out holds, as vLLM's kernel does it: the result is then
- * the same as that of the add and the norm one after the other, and the next layer's residual and norm agree on what
- * the stream of activations is.
+ * Y is made of the rounded sum, the very numbers that residual_out holds, as in vLLM's kernel. So the result is that of
+ * the add and the norm one after the other, and the next layer's residual and norm start from the same numbers.
  *
  *   residual      [M,N]  x's dtype or f32; row stride >= N, unit column stride
  *   residual_out  [M,N]  residual's dtype; may be residual itself (same address, shape, strides): in place

@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-/* What is a product with a reciprocal and no quotient (flags). */
+/* Flags: where a product with a reciprocal stands in place of a quotient. */
 typedef enum rfg_reciprocal {
     RFG_RECIPROCAL_OF_MAX = 1,  /* largest * (1 / max) */
     RFG_RECIPROCAL_OF_SCALE = 2 /* x * (1 / scale) */
@@ -34,7 +34,7 @@ typedef struct rfg_quantize_params {
 } rfg_quantize_params;
 #define RFG_QUANTIZE_PARAMS_INIT                                                                                       \
     {                                                                                                                  \
-        sizeof(rfg_quantize_params), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL                                                \
+        sizeof(rfg_quantize_params), 0, 0, 0, RFG_SCALE_EXACT, 0, RFG_DTYPE_NONE, 0, 0, 0, 0, NULL                     \
     }
 
 /* Q[m,n] = round(X[m,n] / scale[m / group_rows, n / group_cols]), and the scales, so that Q scale is about X.
@@ -46,14 +46,14 @@ typedef struct rfg_quantize_params {
  *   x       [M,N]   bf16, fp16 or fp32; row stride >= N, unit column stride
  *   params  or NULL: one scale for the tensor, by rfg/quant.h's rule
  *
- * The arithmetic is fp32's, each step to nearest even, denormals kept; the same bits on every device. With smooth, x
- * stands for the product X[m,n] smooth[n] below, which is rounded first:
+ * The arithmetic is fp32's, each step rounded to nearest even, denormals kept; the bits are the same on every device.
+ * Below x is X[m,n]; with smooth it is the product X[m,n] smooth[n], rounded:
  *   1. amax = max(largest |x|, floor_amax). NaNs don't count.
  *   2. EXACT, UP: s = max(amax / max, floor_scale), with RFG_RECIPROCAL_OF_MAX max(amax * r, floor_scale), r = 1 / max.
  *      EXACT: that is the scale, zero_scale where it is 0. UP: rounded up. DOWN, EVEN, CEIL: of amax; max and
  *      floor_scale must be 0. Where amax is infinite so is a scale of f32; one of e8m0 is its NaN, 255.
- *   3. v = x / scale, with RFG_RECIPROCAL_OF_SCALE x * r, r = 1 / scale (of powers of two the same). An infinite scale
- *      makes a NaN of an infinity and 0 of the rest, one of NaN makes NaNs of all.
+ *   3. v = x / scale, with RFG_RECIPROCAL_OF_SCALE x * r, r = 1 / scale (the same for powers of two). With an infinite
+ *      scale an infinity becomes a NaN and all else 0; with a scale of NaN all becomes NaN.
  *   4. Where max is given, v is clamped to [-max, max].
  *   5. The code is v rounded to nearest, ties to even. As in rfg/quant.h: what is beyond the dtype's range saturates, a
  *      NaN becomes a NaN (which code is not said; i8, i4: 0; e2m1: 6), -0 keeps its sign where the dtype has one.
@@ -98,8 +98,8 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_quantize(rfg_context *ctx, const rfg_ten
  *           smooth NULL
  *
  * M = 0 or N = 0 does nothing, and writes no scale. Aliasing: the scale may not overlap x (refused). Asynchronous,
- * errors, warm-up: as rfg_op_gemm(). Parts' largest magnitudes are put together by whoever comes last: of largest ones
- * the order doesn't matter, so the bits are always the same.
+ * errors, warm-up: as rfg_op_gemm(). The last workgroup to finish puts the parts' largest magnitudes together. Their
+ * order doesn't matter for a largest one, so the bits are always the same.
  * Problem string: "quantize_scale bf16->f32 M=64 N=7168 codes=e4m3"; the other keys as above. */
 RFG_API RFG_NODISCARD rfg_status rfg_op_quantize_scale(rfg_context *ctx, const rfg_tensor *scale, const rfg_tensor *x,
                                                        const rfg_quantize_params *params, rfg_stream stream);

@@ -21,15 +21,15 @@ extern "C" {
  * with (a, b) elements (i, i + R/2) of the R (NeoX, Hugging Face's Llama), or (2i, 2i + 1) (GPT-J, DeepSeek's MLA).
  * The R are the first of a head, or the last ("nope first"); the other D - R stay as they are.
  *
- * Several position axes (mRoPE: time, height, width of a picture's tokens): positions are [A,T], A = 2 to 4, and pair i
- * goes by one of them. Sections, of which there are A, sum to R/2: chunked (Qwen2-VL), the first sections[0] pairs
- * go by axis 0, the next sections[1] by axis 1 and so on; interleaved (Qwen3-VL, A = 3), pair i goes by axis i % 3 if
+ * Several position axes (mRoPE: time, height, width of a picture's tokens): positions are [A,T], A = 2 to 4, and each
+ * pair goes by one axis. There are A sections, which sum to R/2. Chunked (Qwen2-VL): the first sections[0] pairs go by
+ * axis 0, the next sections[1] by axis 1, and so on. Interleaved (Qwen3-VL, A = 3): pair i goes by axis i % 3 if
  * i < 3 sections[i % 3], else by axis 0.
  *
  * All arithmetic is in fp32, whatever the table's dtype; results are rounded once, to nearest even. (Engines' reference
- * code casts the table to the model's dtype and rounds products: results may differ by its ulps. A table of the model's
- * dtype has the first of the two.) A position that isn't a row of the table (negative, or too large) counts as a row of
- * NaN: what is rotated by it becomes NaN, and nothing outside of the table is read. */
+ * code casts the table to the model's dtype, and rounds products, so results may differ by ulps of that dtype. A table
+ * of the model's dtype removes the first difference.) A position that isn't a row of the table (negative, or too large)
+ * counts as a row of NaN: what is rotated by it becomes NaN, and nothing outside of the table is read. */
 typedef struct rfg_rope_params {
     size_t size;               /* sizeof(rfg_rope_params): see rfg/core.h. All other members may be zero */
     int32_t gptj;              /* 0: pairs (i, i + R/2); not 0: (2i, 2i + 1) */
@@ -56,9 +56,9 @@ typedef struct rfg_rope_params {
  *   positions  [T] or [A,T] int32 or int64, unit stride in the last dimension; read by the device, not by the host
  *   params     or NULL: NeoX, the first R, forward
  *
- * T = 0 (or no heads) does nothing. D <= 8192; T (Hq + Hkv) <= 2^31 - 1, and so many elements from the first head of a
- * token to its last. Pointers must be aligned to their element's
- * size; pointers and strides that are whole multiples of 16 bytes are fast.
+ * T = 0 (or no heads) does nothing. D <= 8192. T (Hq + Hkv) <= 2^31 - 1, and from a token's first head to its last are
+ * as many elements at most. Pointers must be aligned to their element's size; pointers and strides that are whole
+ * multiples of 16 bytes are fast.
  * Aliasing: q_out may be q itself (same address, shape, strides) and k_out k: in place, what isn't rotated is then not
  * touched. No element of an output may lie anywhere else in another tensor of the call (refused): q and k may lie in
  * one buffer, interleaved as they are in a fused QKV, and be rotated there. NaN and infinity propagate as IEEE

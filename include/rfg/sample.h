@@ -24,7 +24,7 @@ extern "C" {
 RFG_API RFG_NODISCARD rfg_status rfg_op_argmax(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x,
                                                rfg_stream stream);
 
-/* What top-p's share is of. */
+/* What top-p takes its share of. */
 typedef enum rfg_sample_order {
     RFG_SAMPLE_TOP_K_FIRST = 0, /* of what min-p and top-k left (vLLM, FlashInfer's top_k_first) */
     RFG_SAMPLE_JOINT = 1,       /* of all tokens (AITER, FlashInfer's joint) */
@@ -69,17 +69,20 @@ typedef struct rfg_sample_params {
  *   seed, offset  [B]    i64, unit stride: what the row's draw is made from; each draw takes another offset
  *   params        or NULL: by the logits alone
  *
- * The draw depends on the row's own values and parameters, its seed and its offset alone: it is the same in any batch,
- * by every variant and on every device. To that end weights are integers: exp() rounded down to a multiple of 2^-40,
- * computed by fp32 operations of which each is rounded once; sums of them are exact. Tokens whose weight rounds to 0
- * are never drawn. The generator is Philox 4x32-10 (Salmon et al. 2011; key: seed, counter: offset). With u = its first
- * two words / 2^64, the first one the lower half, the token drawn is the first, from the largest l down, of equal ones
- * from the smallest id up, with which the sum of the weights left is above u times all of them.
+ * The draw depends on nothing but the row's own values and parameters, its seed and its offset. So it is the same in
+ * any batch, by every variant and on every device. To that end weights are integers: exp() rounded down to a multiple
+ * of 2^-40, computed by fp32 operations of which each is rounded once. Their sums are exact. Tokens whose weight rounds
+ * to 0 are never drawn.
  *
- * A temperature below 1e-5, or a NaN, takes the largest l, of equal ones that of the smallest id (greedy); one above
- * 2^20 is 2^20. top_k <= 0 or >= V, top_p >= 1 or NaN, min_p <= 0 or NaN are off; top_p <= 0 and top_k = 1 leave one
- * token. min_p is rounded down to a multiple of 2^-24; above 1 it counts as 1, which leaves the largest l, all that are
- * as large. A repetition that isn't between 2^-100 and 2^100 is off. A NaN among the l counts as -infinity;
+ * The generator is Philox 4x32-10 (Salmon et al. 2011), with the seed as key and the offset as counter. u is its first
+ * two words / 2^64, the first word being the lower half. The tokens left are taken in the order of their l, the largest
+ * first, equal ones by their ids, the smallest first, and their weights are added up. The first token with which this
+ * sum is above u times the sum of all is drawn.
+ *
+ * A temperature below 1e-5, or a NaN, takes the largest l, of equal ones the one of the smallest id (greedy). One above
+ * 2^20 counts as 2^20. top_k <= 0 or >= V, top_p >= 1 or NaN, min_p <= 0 or NaN are off; top_p <= 0 and top_k = 1 leave
+ * one token. min_p is rounded down to a multiple of 2^-24; above 1 it counts as 1, which leaves the largest l, all that
+ * are as large. A repetition that isn't between 2^-100 and 2^100 is off. A NaN among the l counts as -infinity;
  * +infinities share the draw; where all are -infinity the result is 0.
  *
  * B = 0 does nothing, V = 0 is refused. Pointers must be aligned to their element's size; B and strides <= 2^31 - 1.

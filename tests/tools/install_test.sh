@@ -15,6 +15,16 @@ export PKG_CONFIG_PATH="$lib/pkgconfig"
 root=$(realpath "$(pkg-config --variable=prefix rfg)")
 flags=$(pkg-config --cflags --libs rfg)
 
+# Each struct's initialiser is one in C++, too.
+{
+    echo '#include <rfg/rfg.h>'
+    sed -n 's/^#define RFG_\([A-Z_]*\)_INIT .*/\1/p' "$source"/include/rfg/*.h | while read -r name; do
+        echo "rfg_${name,,} x_${name,,} = RFG_${name}_INIT;"
+    done
+} >"$tmp/init.cc"
+# shellcheck disable=SC2086
+g++ -std=c++11 -Wall -Wextra -Werror -c "$tmp/init.cc" -o "$tmp/init.o" $flags
+
 # README's lines of C compile.
 {
     sed -n '/^```c$/,/^```$/{/^#include/p}' "$source/README.md"
