@@ -19,7 +19,8 @@ flags=$(pkg-config --cflags --libs rfg)
 {
     echo '#include <rfg/rfg.h>'
     sed -n 's/^#define RFG_\([A-Z_]*\)_INIT .*/\1/p' "$source"/include/rfg/*.h | while read -r name; do
-        echo "rfg_${name,,} x_${name,,} = RFG_${name}_INIT;"
+        type=rfg_$(echo "$name" | tr '[:upper:]' '[:lower:]')
+        echo "$type x_$type = RFG_${name}_INIT;"
     done
 } >"$tmp/init.cc"
 # shellcheck disable=SC2086
