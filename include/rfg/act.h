@@ -61,16 +61,17 @@ typedef struct rfg_act_params {
  * smaller than 2^-116 may come as 0. Results are bitwise reproducible for the same problem, variant and device.
  *
  * Asynchronous on `stream`; on "cpu" the result is there on return. The first call of a problem may compile
- * (rfg_prepare() does that ahead); later ones allocate nothing and never synchronise. Errors: INVALID_ARGUMENT,
- * UNSUPPORTED, COMPILE, IO, DEVICE, OUT_OF_MEMORY, NOT_READY (first call of a problem under stream capture). On an
- * error nothing was launched. Problem string: "act_and_mul bf16->bf16 M=64 N=14336 act=gelu_tanh" and "act_and_mul
- * bf16->e4m3 M=8 N=2880 act=swigluoai gates=interleaved scale=group plain=1". act=: silu (which is left out), gelu,
- * gelu_tanh, relu, relu2, swigluoai, none; gates=: halves (left out), interleaved; scale=: static, token, group, mx
- * (with rounding=: up, down, even, ceil): a quantised output, whose dtype stands behind the arrow; plain=1: the plain
- * output too. Of the layout, which tuned rows don't go by: ldx=, ldy= (y and q): row strides in elements, where rows
- * don't follow one another; scale_columns=1: column-major scales; inplace=1: y is x (rfg_op_act()); align= (x),
- * align_y= (outputs): where pointers and row strides are multiples of fewer than 16 bytes. overlap=1: as for
- * rfg_op_gemm(). */
+ * (rfg_prepare() does that ahead); later ones allocate nothing and never synchronise.
+ * Errors: INVALID_ARGUMENT, UNSUPPORTED, COMPILE, IO, DEVICE, OUT_OF_MEMORY, NOT_READY (first call of a problem under
+ * stream capture). On an error nothing was launched.
+ * Problem string: "act_and_mul bf16->bf16 M=64 N=14336 act=gelu_tanh" and
+ * "act_and_mul bf16->e4m3 M=8 N=2880 act=swigluoai gates=interleaved scale=group plain=1".
+ * act=: silu (which is left out), gelu, gelu_tanh, relu, relu2, swigluoai, none; gates=: halves (left out),
+ * interleaved; scale=: static, token, group, mx (with rounding=: up, down, even, ceil): a quantised output, whose dtype
+ * stands behind the arrow; plain=1: the plain output too. Of the layout, which tuned rows don't go by: ldx=, ldy= (y
+ * and q): row strides in elements, where rows don't follow one another; scale_columns=1: column-major scales;
+ * inplace=1: y is x (rfg_op_act()); align= (x), align_y= (outputs): where pointers and row strides are multiples of
+ * fewer than 16 bytes. overlap=1: as for rfg_op_gemm(). */
 RFG_API RFG_NODISCARD rfg_status rfg_op_act_and_mul(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x,
                                                     const rfg_act_params *params, rfg_stream stream);
 

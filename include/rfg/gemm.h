@@ -8,8 +8,7 @@
 extern "C" {
 #endif
 
-/* Which elements of x and of w share a scale, where they are codes. (rfg_scale_kind of rfg/quant.h has other
- * groups.) */
+/* Which elements of x and of w share a scale, where they are codes. (A group of rfg/quant.h's is another.) */
 typedef enum rfg_gemm_scale {
     RFG_GEMM_SCALE_TENSOR, /* all of it */
     RFG_GEMM_SCALE_ROW,    /* a row: a token of x, an output channel of w */
@@ -86,16 +85,21 @@ typedef struct rfg_gemm_params {
  *                Interleaved: rows 2j gate's, rows 2j+1 up's (rfg_pack_gate_up()), which more kernels take, and which a
  *                prepacked w must be. swigluoai is gpt-oss': g sigmoid(alpha g) (u + 1), both with their limit
  *
- * Zero sizes as in BLAS: M = 0 or N = 0 does nothing, K = 0 gives Y = bias (0 without one); data of an empty tensor may
+ * Zero sizes as in BLAS: M = 0 or N = 0 does nothing, K = 0 gives Y = bias (0 without one). Data of an empty tensor may
  * be NULL. The stride of a dimension of size 1 is ignored. Pointers must be aligned to their element's size. M, N, K
- * and strides <= 2^31 - 1. Aliasing: y may not overlap x, w, scales, w_zero or bias (refused). It may be the residual
- * as a whole, and overlap it in no other way (refused). The others may overlap. NaN and infinity propagate as IEEE
- * arithmetic in fp32 does. (The matrix instructions of MI100 and MI200 take subnormal fp16 and bf16 inputs for 0, so
- * there an infinity times one of them is NaN.) Results are bitwise reproducible for the same problem, variant and
- * device. Scales multiply codes, or sums of codes that share them, in fp32; which of the two is the variant's choice. A
- * code times its scale, or a product of two scales, may count as 0 where it is below 2^-126. A NaN among codes and
- * scales gives a NaN, an infinite scale an infinity or a NaN. A w of 8-bit codes is not prepacked. An e2m1 w beside an
- * x of codes is fast by rows on gfx950, and prepacked on all others.
+ * and strides <= 2^31 - 1.
+ *
+ * Aliasing: y may not overlap x, w, scales, w_zero or bias (refused). It may be the residual as a whole, and overlap it
+ * in no other way (refused). The others may overlap.
+ *
+ * NaN and infinity propagate as IEEE arithmetic in fp32 does. (The matrix instructions of MI100 and MI200 take
+ * subnormal fp16 and bf16 inputs for 0, so there an infinity times one of them is NaN.) Results are bitwise
+ * reproducible for the same problem, variant and device.
+ *
+ * Scales multiply codes, or sums of codes that share them, in fp32; which of the two is the variant's choice. A code
+ * times its scale, or a product of two scales, may count as 0 where it is below 2^-126. A NaN among codes and scales
+ * gives a NaN, an infinite scale an infinity or a NaN. A w of 8-bit codes is not prepacked. An e2m1 w beside an x of
+ * codes is fast by rows on gfx950, and prepacked on all others.
  *
  * Grouped products (torch.nn.functional.grouped_mm, DeepGEMM's m_grouped; a mixture of experts has two of them): each
  * of E experts has N rows of w, one expert's after the other's. Rows of y are sorted by expert, and each is a product
@@ -117,8 +121,8 @@ typedef struct rfg_gemm_params {
  * the largest of these (DeepSeek-V3's report, 3.5.2). Such sums are then multiplied by their scales and added in fp32.
  * Devices and variants without this unit are not changed by it.
  *
- * Asynchronous on `stream`; on "cpu" the result is there on return. The first call of a
- * problem may compile (rfg_prepare() does that ahead); later ones allocate nothing and never synchronise.
+ * Asynchronous on `stream`; on "cpu" the result is there on return. The first call of a problem may compile
+ * (rfg_prepare() does that ahead); later ones allocate nothing and never synchronise.
  * Errors: INVALID_ARGUMENT, UNSUPPORTED, COMPILE, IO, DEVICE, OUT_OF_MEMORY, NOT_READY (first call of a problem under
  * stream capture). On an error nothing was launched.
  * Problem string: "gemm bf16,bf16->bf16 M=8 N=2112 K=7168", "gemm f16,f16->f32 M=33 N=1024 K=128 bias=1 ldw=136".

@@ -200,9 +200,8 @@ typedef struct rfg_moe_params {
     float alpha;     /* the same */
     int32_t weights_first; /* not 0: weights multiply before the activation (Llama 4; AITER's doweight_stage1) */
     int32_t fast_accum;    /* as of rfg_gemm_params */
-    rfg_gemm_scale x_per;  /* with w1 and w2 of 8 bits, or of mx formats: what shares a scale, of x and of what is
-                           * between, */
-    rfg_gemm_scale w_per;  /* and of w1 and w2 */
+    rfg_gemm_scale x_per;  /* with w1 and w2 of 8 bits, or of mx formats: what shares a scale in x and in the rows */
+    rfg_gemm_scale w_per;  /* between the products, and what in w1 and w2 */
     /* As bias, w_scale and w_zero of a grouped product, or NULL. */
     const rfg_tensor *w1_bias, *w2_bias, *w1_scale, *w2_scale, *w1_zero, *w2_zero;
     const rfg_tensor *x_scale;    /* of codes: below; or NULL */
@@ -213,9 +212,10 @@ typedef struct rfg_moe_params {
     void *workspace;              /* device memory, aligned to 256 bytes; contents undefined, before and after; or NULL:
                                    * the stream's, see rfg_op_moe() */
     size_t workspace_bytes;       /* at least what rfg_moe_workspace_bytes() says; of NULL 0 */
-    rfg_dtype x_codes; /* with x_per group: the rfg_dtype that an x of floats, and what is between the products, become:
-                       * e4m3, or e2m1 with w1 of e2m1; 0: of an x of codes x's, otherwise w1's */
-    rfg_scale_rounding rounding; /* rfg_scale_rounding of their e8m0 scales; 0: RFG_SCALE_UP */
+    /* With x_per group: the dtype to which an x of floats, and the rows between the products, are quantised: e4m3, or
+     * e2m1 with w1 of e2m1. 0: x's if x is of codes, otherwise w1's. */
+    rfg_dtype x_codes;
+    rfg_scale_rounding rounding; /* of their e8m0 scales; 0: RFG_SCALE_UP */
 } rfg_moe_params;
 #define RFG_MOE_PARAMS_INIT                                                                                            \
     {                                                                                                                  \

@@ -44,8 +44,8 @@ typedef struct rfg_norm_params {
  * multiplied with the weight is an fp32 number: where it is below 2^-126 the result may be off by 2^-149 |weight|, and
  * a result below 2^-126 by 2^-149. Results are bitwise reproducible for the same problem, variant and device.
  *
- * Asynchronous on `stream`; on "cpu" the result is there on return. The first call of a
- * problem may compile (rfg_prepare() does that ahead); later ones allocate nothing and never synchronise.
+ * Asynchronous on `stream`; on "cpu" the result is there on return. The first call of a problem may compile
+ * (rfg_prepare() does that ahead); later ones allocate nothing and never synchronise.
  * Errors: INVALID_ARGUMENT, UNSUPPORTED, COMPILE, IO, DEVICE, OUT_OF_MEMORY, NOT_READY (first call of a problem under
  * stream capture). On an error nothing was launched.
  * Problem string: "rmsnorm bf16->bf16 M=16 N=4096", "rmsnorm bf16->e4m3 M=8 N=7168 weight=1+w scale=group plain=1",
