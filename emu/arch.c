@@ -1,104 +1,82 @@
 /* SPDX-License-Identifier: MIT
  *
- * The architectures that the emulator knows, and those that it only recognises. */
+ * The architectures that the emulator knows, and those that it only recognises: what base/arch.h doesn't say of them.
+ */
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arch.h"
 #include "emu.h"
 
-static const struct emu_arch archs[] = {
-    { .name = "gfx908",
-      .gfx = 0x908,
-      .mach = 0x030,
-      .wave_size = 64,
-      .lds_bytes = 65536,
-      .cu_count = 120,
-      .simds = 4,
-      .waves_per_simd = 10,
-      .vgprs_per_simd = 256,
-      .vgpr_granule = 4,
-      .xcds = 1,
-      .l2_kib = 8192,
-      .emulated = true },
+#define SIMD(n, waves, vgprs, granule)                                                                                 \
+    .simds = n, .waves_per_simd = waves, .vgprs_per_simd = vgprs, .vgpr_granule = granule
+#define NEWER                    .packed_tid = true, .architected_scratch = true
+#define CDNA3                    .gfx = 0x942, SIMD(4, 8, 512, 8), .l2_kib = 4096, .unified_agprs = true, NEWER, .emulated = true
+#define RDNA(vgprs, granule, l2) SIMD(2, 16, vgprs, granule), .l2_kib = l2, NEWER, .emulated = true
+
+static struct emu_arch archs[] = {
+    { .name = "gfx908", .gfx = 0x908, SIMD(4, 10, 256, 4), .l2_kib = 8192, .emulated = true },
     { .name = "gfx90a",
       .gfx = 0x90a,
-      .mach = 0x03f,
-      .wave_size = 64,
-      .lds_bytes = 65536,
-      .cu_count = 104,
-      .simds = 4,
-      .waves_per_simd = 8,
-      .vgprs_per_simd = 512,
-      .vgpr_granule = 8,
-      .xcds = 1,
+      SIMD(4, 8, 512, 8),
       .l2_kib = 8192,
       .unified_agprs = true,
       .packed_tid = true,
       .emulated = true },
-#define CDNA3(name_, mach_)                                                                                            \
-    {                                                                                                                  \
-        .name = name_, .gfx = 0x942, .mach = mach_, .wave_size = 64, .lds_bytes = 65536, .cu_count = 304, .simds = 4,  \
-        .waves_per_simd = 8, .vgprs_per_simd = 512, .vgpr_granule = 8, .xcds = 8, .l2_kib = 4096,                      \
-        .unified_agprs = true, .fnuz = true, .packed_tid = true, .architected_scratch = true, .emulated = true         \
-    }
-    CDNA3("gfx940", 0x040),
-    CDNA3("gfx941", 0x04b),
-    CDNA3("gfx942", 0x04c),
-#undef CDNA3
+    { .name = "gfx940", CDNA3 },
+    { .name = "gfx941", CDNA3 },
+    { .name = "gfx942", CDNA3 },
     { .name = "gfx950",
       .gfx = 0x950,
-      .mach = 0x04f,
-      .wave_size = 64,
-      .lds_bytes = 163840,
-      .cu_count = 256,
-      .simds = 4,
-      .waves_per_simd = 8,
-      .vgprs_per_simd = 512,
-      .vgpr_granule = 8,
-      .xcds = 8,
+      SIMD(4, 8, 512, 8),
       .l2_kib = 4096,
       .unified_agprs = true,
-      .packed_tid = true,
-      .architected_scratch = true,
+      NEWER,
       .emulated = true },
-    { .name = "gfx1030",
-      .gfx = 0x1030,
-      .mach = 0x036,
-      .wave_size = 32,
-      .lds_bytes = 65536,
-      .cu_count = 80,
-      .simds = 2,
-      .waves_per_simd = 16,
-      .vgprs_per_simd = 1024,
-      .vgpr_granule = 16,
-      .xcds = 1,
-      .l2_kib = 4096,
-      .emulated = true },
-/* The last: whether there are such devices; a generic code object runs on them. */
-#define RDNA(name_, gfx_, mach_, cus, vgprs, granule, l2, device)                                                      \
-    {                                                                                                                  \
-        .name = name_, .gfx = gfx_, .mach = mach_, .wave_size = 32, .lds_bytes = 65536, .cu_count = cus, .simds = 2,   \
-        .waves_per_simd = 16, .vgprs_per_simd = vgprs, .vgpr_granule = granule, .xcds = 1, .l2_kib = l2,               \
-        .packed_tid = true, .architected_scratch = true, .emulated = device                                            \
-    }
-    RDNA("gfx1100", 0x1100, 0x041, 96, 1536, 24, 6144, true),
-    RDNA("gfx1101", 0x1100, 0x046, 60, 1536, 24, 4096, true),
-    RDNA("gfx1102", 0x1100, 0x047, 32, 1024, 16, 2048, true),
-    RDNA("gfx1103", 0x1100, 0x044, 12, 1024, 16, 2048, true),
-    RDNA("gfx1150", 0x1150, 0x043, 16, 1024, 16, 2048, true),
-    RDNA("gfx1151", 0x1150, 0x04a, 40, 1536, 24, 2048, true),
-    RDNA("gfx11-generic", 0x1100, 0x054, 96, 1024, 16, 6144, false),
-    RDNA("gfx1200", 0x1200, 0x048, 32, 1536, 24, 4096, true),
-    RDNA("gfx1201", 0x1200, 0x04e, 64, 1536, 24, 8192, true),
-#undef RDNA
+    { .name = "gfx1030", .gfx = 0x1030, SIMD(2, 16, 1024, 16), .l2_kib = 4096, .emulated = true },
+    { .name = "gfx1100", .gfx = 0x1100, RDNA(1536, 24, 6144) },
+    { .name = "gfx1101", .gfx = 0x1100, RDNA(1536, 24, 4096) },
+    { .name = "gfx1102", .gfx = 0x1100, RDNA(1024, 16, 2048) },
+    { .name = "gfx1103", .gfx = 0x1100, RDNA(1024, 16, 2048) },
+    { .name = "gfx1150", .gfx = 0x1150, RDNA(1024, 16, 2048) },
+    { .name = "gfx1151", .gfx = 0x1150, RDNA(1536, 24, 2048) },
+    /* There are no such devices; its code runs on the others. */
+    { .name = "gfx11-generic", .gfx = 0x1100, SIMD(2, 16, 1024, 16), .l2_kib = 6144, NEWER },
+    { .name = "gfx1200", .gfx = 0x1200, RDNA(1536, 24, 4096) },
+    { .name = "gfx1201", .gfx = 0x1200, RDNA(1536, 24, 8192) },
 };
 #define N_ARCHS (sizeof(archs) / sizeof(archs[0]))
 
+/* What base/arch.h says. gfx940, gfx941 and gfx11-generic were never sold. */
+static void fill(void)
+{
+    for (struct emu_arch *a = archs; a < archs + N_ARCHS; a++) {
+        const struct rfg_arch *is = rfg_arch_of(a->name);
+        const char *sold = a->gfx == 0x942 ? "gfx942" : a->emulated ? a->name : "gfx1100";
+        const struct rfg_product *p = rfg_product_usual(sold, strlen(sold));
+        a->mach = (int)is->mach;
+        a->wave_size = is->wave_size;
+        a->lds_bytes = is->lds_bytes;
+        a->fnuz = is->codes & RFG_ARCH_CODE(RFG_E4M3FNUZ);
+        a->cu_count = p->cus;
+        a->xcds = p->xcds;
+    }
+}
+
+static const struct emu_arch *all(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, fill);
+    return archs;
+}
+
 const struct emu_arch *emu_arch_find(const char *name)
 {
+    const struct emu_arch *a = all();
     for (size_t i = 0; i < N_ARCHS; i++)
-        if (!strcmp(archs[i].name, name))
-            return &archs[i];
+        if (!strcmp(a[i].name, name))
+            return &a[i];
     return NULL;
 }
 
@@ -112,9 +90,10 @@ void emu_arch_names(char *buf, size_t size)
 
 const struct emu_arch *emu_arch_of_mach(unsigned mach)
 {
+    const struct emu_arch *a = all();
     for (size_t i = 0; i < N_ARCHS; i++)
-        if ((unsigned)archs[i].mach == mach)
-            return &archs[i];
+        if ((unsigned)a[i].mach == mach)
+            return &a[i];
     return NULL;
 }
 

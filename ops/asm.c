@@ -15,7 +15,7 @@ const struct rfg_asm *rfg_asm_find(const char *variant, const struct rfg_device 
     for (const struct rfg_asm *a = rfg_asm_table; a->variant; a++) {
         if (strcmp(a->variant, variant))
             continue;
-        if (!strcmp(a->arch, dev->target))
+        if (!strcmp(a->arch, dev->hw->name))
             return a;
         size_t at = strlen(archs);
         snprintf(archs + at, sizeof(archs) - at, "%s%s", at ? " or " : "", a->arch);

@@ -29,6 +29,13 @@ static inline int access_width(int format, int64_t n, int64_t align, int widest)
     return width;
 }
 
+/* Has it Hopper's asynchronous matrix instructions? */
+static inline bool has_wgmma(const struct rfg_device *dev, struct rfg_reason *why)
+{
+    return dev->hw->mma == RFG_MMA_WGMMA ||
+           rfg_refuse(why, "target is %s: must be sm_90a", *dev->target ? dev->target : dev->arch);
+}
+
 static inline bool is_gpu(const struct rfg_device *dev, struct rfg_reason *why)
 {
     return dev->platform != RFG_PLATFORM_CPU || rfg_refuse(why, "device is %s: must be a GPU", dev->name);

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/arch.h"
 #include "base/error.h"
 #include "format.h"
 #include "problem.h"
@@ -19,45 +20,27 @@ struct rfg_hip;
 
 /* ---- devices ------------------------------------------------------------------------------------------------ */
 
-enum rfg_platform {
-    RFG_PLATFORM_CPU,
-    RFG_PLATFORM_AMD,
-    RFG_PLATFORM_NVIDIA,
-    RFG_PLATFORM_EMU,
-};
-
-enum rfg_feature {
-    RFG_FEATURE_MMA = 1 << 0,    /* matrix fragments through the prelude: MFMA, WMMA or mma.sync, bf16 and fp16 */
-    RFG_FEATURE_ASYNC = 1 << 1,  /* asynchronous global->LDS copies */
-    RFG_FEATURE_AVX2 = 1 << 2,   /* cpu: AVX2 + FMA + F16C */
-    RFG_FEATURE_AVX512 = 1 << 3, /* cpu: AVX-512 F, BW, VL, DQ */
-    RFG_FEATURE_AVX512BF16 = 1 << 4,
-    RFG_FEATURE_CLUSTER = 1 << 5,    /* workgroups in clusters, which write each other's LDS (sm_90 on) */
-    RFG_FEATURE_OVERLAP = 1 << 6,    /* a launch may begin before the one before it ended (sm_90 on) */
-    RFG_FEATURE_TMA = 1 << 7,        /* copies of tiles, of matrices that parameters of a launch describe (sm_90 on) */
-    RFG_FEATURE_AVX512VNNI = 1 << 8, /* cpu: sums of int8 by int8 */
-};
-
 /* What variants need to know to judge and rank themselves; plain data, so that a device can be imagined
  * (`rfg-tune --dry-run --device gfx942:304`, compile tests). Peak figures are estimates for ranking only. */
 struct rfg_device {
     char name[40]; /* "cpu", "nvidia:0", "emu:gfx942:304" */
     enum rfg_platform platform;
-    char arch[32];       /* the tuned row's arch: "gfx942", "sm_90", "cpu-avx512bf16" */
-    char target[32];     /* what the compiler is asked for: "gfx942", "sm_90a"; "" on cpu */
-    int cu_count;        /* CUs (of RDNA too, where HIP counts WGPs), SMs, or CPU threads */
-    int wave_size;       /* 64, 32; 1 on cpu */
-    int lds_bytes;       /* a workgroup's limit */
-    int max_threads;     /* of a workgroup */
-    int xcds;            /* dies with an L2 of their own, which workgroups go round; 0 and 1: one for all */
-    unsigned features;   /* enum rfg_feature */
-    double mem_gbps;     /* device memory bandwidth, GB/s */
-    double mma_tflops;   /* dense bf16/fp16 with fp32 accumulation */
-    double fma_tflops;   /* fp32 FMA */
-    double latency_us;   /* launch, load, store: what one launch more costs inside a graph, empty */
-    double sync_us;      /* a reduction across workgroups through memory, over and above latency_us */
-    double load_us;      /* from a load's issue to its data out of memory */
-    double cache_gbps;   /* what all CUs together take from the last-level cache they share, GB/s */
+    char arch[32];             /* the tuned row's arch: "gfx942", "sm_90", "cpu-avx512bf16" */
+    char target[32];           /* what the compiler is asked for: "gfx942", "sm_90a"; "" on cpu */
+    const struct rfg_arch *hw; /* what follows from the target; never NULL of a device that can be opened or imagined */
+    int cu_count;              /* CUs (of RDNA too, where HIP counts WGPs), SMs, or CPU threads */
+    int wave_size;             /* 64, 32; 1 on cpu */
+    int lds_bytes;             /* a workgroup's limit */
+    int max_threads;           /* of a workgroup */
+    int xcds;                  /* dies with an L2 of their own, which workgroups go round; 0 and 1: one for all */
+    unsigned features;         /* enum rfg_feature */
+    double mem_gbps;           /* device memory bandwidth, GB/s */
+    double mma_tflops;         /* dense bf16/fp16 with fp32 accumulation */
+    double fma_tflops;         /* fp32 FMA */
+    double latency_us;         /* launch, load, store: what one launch more costs inside a graph, empty */
+    double sync_us;            /* a reduction across workgroups through memory, over and above latency_us */
+    double load_us;            /* from a load's issue to its data out of memory */
+    double cache_gbps;         /* what all CUs together take from the last-level cache they share, GB/s */
     int64_t cache_bytes; /* the largest cache in front of memory: AMD's Infinity Cache, else the L2, the cpu's L3 */
     bool calibrated;     /* what of this is a time or a rate was measured here */
 };

@@ -131,7 +131,7 @@ static const char *fp8(const struct rfg_aiter_row *row, unsigned *notes)
 {
     const char *gfx = field(row, "gfx");
     int cus = atoi(field(row, "cu_num"));
-    bool old = *gfx ? !strncmp(gfx, "gfx94", 5)
+    bool old = *gfx ? rfg_arch_of(gfx)->codes & RFG_ARCH_CODE(RFG_E4M3FNUZ)
                     : cus > 0 && !rfg_device_has_cus("gfx950", cus) && rfg_device_has_cus("gfx942", cus);
     *notes |= *gfx || cus ? 0 : RFG_AITER_FP8;
     return old ? "e4m3fnuz" : "e4m3";

@@ -145,8 +145,6 @@ void rfg_device_peaks(struct rfg_device *dev, const struct rfg_memory *memory);
 /* Is HIP in WGP mode, in which a gfx10 to gfx12 calls two CUs one processor, and hipRTC compiles for that? As HIP reads
  * $GPU_ENABLE_WGP_MODE, when its library is loaded: yes unless that says otherwise. */
 bool rfg_wgp_mode(void);
-/* Does the arch have WGPs? */
-bool rfg_has_wgps(const char *arch);
 
 /* What the kernel's driver knows of an AMD GPU and HIP doesn't tell. */
 struct rfg_kfd {

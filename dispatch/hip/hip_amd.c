@@ -64,15 +64,6 @@ static hipError_t arch_of(int device, char arch[32])
     return e;
 }
 
-/* HIP calls two CUs, a WGP, one processor where it is in that mode (clr 5.7 to 7.0, rocdevice.cpp and rocsettings.cpp:
- * enableWgpMode_, for gfx10 and later; since 7.0 not for gfx1250):
- * hipDeviceAttributePhysicalMultiProcessorCount too. */
-bool rfg_has_wgps(const char *arch)
-{
-    return strlen(arch) == 7 &&
-           (!strncmp(arch, "gfx10", 5) || !strncmp(arch, "gfx11", 5) || !strncmp(arch, "gfx120", 6));
-}
-
 /* As clr's flags.cpp takes a bool from the environment. */
 bool rfg_wgp_mode(void)
 {
@@ -112,7 +103,7 @@ static hipError_t amd_describe(int device, struct rfg_device *out)
         return e;
     snprintf(out->name, sizeof(out->name), "amd:%d", device);
     memcpy(out->target, out->arch, sizeof(out->target));
-    if (rfg_has_wgps(out->arch) && rfg_wgp_mode())
+    if (rfg_arch_of(out->arch)->wgps && rfg_wgp_mode())
         out->cu_count *= 2;
 
     struct rfg_memory memory = { .clock_khz = attribute(hipDeviceAttributeMemoryClockRate, device),

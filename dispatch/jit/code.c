@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arch.h"
 #include "base/unpack.h"
 #include "jit.h"
 
@@ -19,19 +20,6 @@ struct file {
     const char *data;
     size_t size;
     Elf64_Ehdr h;
-};
-
-/* What gfxN is in an ELF's flags (LLVM's AMDGPUUsage). */
-static const struct {
-    const char *target;
-    unsigned mach;
-} machs[] = {
-    { "gfx900", 0x2c },  { "gfx906", 0x2f },  { "gfx908", 0x30 },  { "gfx90a", 0x3f },  { "gfx940", 0x40 },
-    { "gfx941", 0x4b },  { "gfx942", 0x4c },  { "gfx950", 0x4f },  { "gfx1010", 0x33 }, { "gfx1030", 0x36 },
-    { "gfx1031", 0x37 }, { "gfx1032", 0x38 }, { "gfx1033", 0x39 }, { "gfx1034", 0x3e }, { "gfx1035", 0x3d },
-    { "gfx1036", 0x45 }, { "gfx1100", 0x41 }, { "gfx1101", 0x46 }, { "gfx1102", 0x47 }, { "gfx1103", 0x44 },
-    { "gfx1150", 0x43 }, { "gfx1151", 0x4a }, { "gfx1152", 0x55 }, { "gfx1153", 0x58 }, { "gfx1200", 0x48 },
-    { "gfx1201", 0x4e },
 };
 
 /* ---- the file ---------------------------------------------------------------------------------------------------- */
@@ -168,10 +156,9 @@ static bool check_amd(const struct rfg_jit_request *req, struct file *f, struct 
     bool found = false;
     if (!read_headers(f, MACHINE_AMDGPU, why))
         return false;
-    for (size_t i = 0; i < sizeof(machs) / sizeof(machs[0]); i++)
-        if (!strcmp(machs[i].target, req->target) && (f->h.e_flags & 0xff) != machs[i].mach)
-            return rfg_refuse(why, "code for machine 0x%02x: must be 0x%02x, %s", f->h.e_flags & 0xff, machs[i].mach,
-                              req->target);
+    unsigned mach = f->h.e_flags & 0xff, wanted = rfg_arch_of(req->target)->mach;
+    if (wanted && mach != wanted)
+        return rfg_refuse(why, "code for machine 0x%02x: must be 0x%02x, %s", mach, wanted, req->target);
     if (f->h.e_type != ET_DYN)
         return rfg_refuse(why, "an ELF file of type %u: must be a linked one, %d", f->h.e_type, ET_DYN);
     for (unsigned i = 0; i < f->h.e_shnum; i++) {

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "jit_internal.h"
+#include "base/arch.h"
 #include "base/tempdir.h"
 #include "base/trust.h"
 #include "base/util.h"
@@ -209,7 +210,7 @@ static bool zig_available(char *version, size_t size, struct rfg_reason *why)
 
 static bool zig_has_target(const char *target)
 {
-    if (strcmp(target, "gfx950")) /* what it is here for */
+    if (!rfg_arch_of(target)->new_clang) /* what it is here for */
         return false;
     pthread_once(&zig_once, load_zig);
     return zig.ok && lists(&zig, target);

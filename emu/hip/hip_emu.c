@@ -168,6 +168,7 @@ static hipError_t describe(int device, struct rfg_device *out)
     snprintf(out->name, sizeof(out->name), "emu:%s:%d", d->arch->name, d->cu_count);
     if (sold != d->arch->name)
         snprintf(out->target, sizeof(out->target), "%s", d->arch->name);
+    out->hw = rfg_arch_of(out->target);
     /* An emulator's times are not the GPU's: its tuned rows bear a name that no GPU has. */
     snprintf(out->arch, sizeof(out->arch), RFG_EMU_PREFIX "%s", d->arch->name);
     out->platform = RFG_PLATFORM_EMU;

@@ -3,8 +3,6 @@
  * The analytical model's constants, and how long a grid of workgroups takes. */
 #include "model.h"
 
-#include <string.h>
-
 #include "ops/gpu.h"
 
 /* Fitted to what rfg-tune measured on an H100, nearly all candidates, and on an H200, winners and libraries
@@ -67,25 +65,14 @@ static const struct gemm_model amd = { .burst = 2,
                                        .vendor_burst = 2,
                                        .vendor_mma = 0.8 };
 
-static const struct {
-    const char *target; /* begins with this */
-    const struct gemm_model *m;
-} models[] = {
-    { "sm_90", &hopper },
-    { "gfx", &amd },
-    { "", &hopper }, /* a guess, too: the devices' own numbers make the difference */
-};
-
 const struct gemm_model *gemm_model_trial;
 
 const struct gemm_model *gemm_model(const struct rfg_device *dev)
 {
     if (gemm_model_trial)
         return gemm_model_trial;
-    size_t i = 0;
-    while (strncmp(models[i].target, dev->target, strlen(models[i].target))) /* arch says whether it is emulated, too */
-        i++;
-    return models[i].m;
+    /* Of other NVIDIA's a guess, too: the devices' own numbers make the difference. */
+    return dev->hw->platform == RFG_PLATFORM_AMD ? &amd : &hopper;
 }
 
 /* Of NVIDIA's the table has what a copy moves; H100 and H200 read faster, as a calibration measures it. */

@@ -149,7 +149,7 @@ static bool split_worth(const struct rfg_device *dev, const struct rfg_problem *
     int64_t chunks = prob->v[SAMPLE_V] / rfg_format_elements(prob->dtype[0], 16);
     if (chunks < (int64_t)p[P_THREADS] * p[P_SPLIT])
         return rfg_refuse(why, "split=%d: the row is short", p[P_SPLIT]);
-    int most = !strcmp(dev->target, "gfx90a") ? 4 : !strcmp(dev->target, "gfx908") ? 8 : 16; /* hipRTC 5.2 */
+    int most = dev->hw->mma == RFG_MMA_CDNA2 ? 4 : dev->hw->mma == RFG_MMA_CDNA1 ? 8 : 16; /* hipRTC 5.2 */
     if (p[P_UNROLL] > most)
         return rfg_refuse(why, "unroll=%d: must be at most %d, or scalar registers spill", p[P_UNROLL], most);
     if (p[P_UNROLL] > 4 && (has_extras(prob) || chunks <= (int64_t)p[P_THREADS] * p[P_SPLIT] * (p[P_UNROLL] / 2)))

@@ -190,9 +190,9 @@ START_TEST(no_wgps)
     static const char *const without[] = { "gfx908", "gfx90a", "gfx942", "gfx950", "gfx1250", "gfx9", "sm_90", "" };
     static const char *const with[] = { "gfx1010", "gfx1030", "gfx1100", "gfx1151", "gfx1200", "gfx1201" };
     for (size_t i = 0; i < sizeof(without) / sizeof(without[0]); i++)
-        ck_assert_msg(!rfg_has_wgps(without[i]), "%s", without[i]);
+        ck_assert_msg(!rfg_arch_of(without[i])->wgps, "%s", without[i]);
     for (size_t i = 0; i < sizeof(with) / sizeof(with[0]); i++)
-        ck_assert_msg(rfg_has_wgps(with[i]), "%s", with[i]);
+        ck_assert_msg(rfg_arch_of(with[i])->wgps, "%s", with[i]);
 }
 END_TEST
 

@@ -317,7 +317,7 @@ END_TEST
 /* What a platform says of an unknown arch stays; only what it left open is filled. */
 START_TEST(unknown_arch_peaks)
 {
-    struct rfg_device d = { .arch = "sm_999", .cu_count = 10, .mem_gbps = 1234, .features = RFG_FEATURE_MMA };
+    struct rfg_device d = { .arch = "gfx999", .cu_count = 10, .mem_gbps = 1234, .features = RFG_FEATURE_MMA };
     rfg_device_peaks(&d, NULL);
     ck_assert_double_eq(d.mem_gbps, 1234);
     ck_assert_uint_eq(d.features, RFG_FEATURE_MMA);

@@ -123,7 +123,7 @@ START_TEST(floor_by_products)
         struct rfg_problem p;
         const char *which;
         char text[200];
-        snprintf(dev.target, sizeof(dev.target), "%s", rows[i].target);
+        dev.hw = rfg_arch_of(rows[i].target);
         snprintf(text, sizeof(text), "gemm %s->bf16 M=1024 N=1024 K=1024%s", rows[i].dtypes, rows[i].keys);
         ck_assert_msg(rfg_problem_parse(&p, text, NULL), "%s", text);
         double us = rfg_floor_us(&dev, &p, &which);

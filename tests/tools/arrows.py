@@ -6,6 +6,7 @@
   * folders include each other in no circle, files of a folder in at most MOST_FILE_CYCLES;
   * no file has over MOST_LINES lines, lists of words apart;
   * conditionals on an architecture stand in ops/device/, outside of it at most MOST_CONDITIONALS;
+  * nothing in ops/ compares a target's name: what follows from it is asked of base/arch.h's table;
   * files that comments name exist.
 
   tests/tools/arrows.py [ROOT]        says each break with file, line, arrow and rule; exit 1 if there is one
@@ -55,6 +56,9 @@ ON_WAVE = re.compile(r"\s*#\s*(?:if|ifdef|ifndef|elif)\b.*\bRFG_WAVE\b")
 # elsewhere.
 ARCHITECTURE = re.compile(
     r"\b(RFG_(AMD|NVIDIA|MFMA|WMMA11|WMMA12|HAS_(MMA|WGMMA|ASYNC|CLUSTER))|__gfx\w+__|__GFX\w+__|__AMDGCN__|__CUDA_ARCH\w*|__CUDACC\w*)\b")
+# A call that compares strings, of which one is a device's target or arch, or a literal name of one.
+COMPARED = re.compile(
+    r"""\b(?:str(?:n?case|n)?cmp|str(?:case)?str|memcmp)\s*\((?:[^()]|\([^()]*\))*?(?:(?:->|\.)target\b|dev->arch\b|"(?:gfx|sm_))""")
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.S)
 # A file as a comment names it; not a pattern (check_*.c), not part of a longer word.
 NAMED = re.compile(r"(?<![\w/.*<>$-])((?:\w[\w-]*/)*\w[\w-]*\.(?:c|h|hip|def|py|md))(?![\w*])")
@@ -120,6 +124,7 @@ class Tree:
         self.check_circles()
         self.check_sizes()
         self.check_conditionals()
+        self.check_targets()
         self.check_names()
         return self.bad
 
@@ -178,6 +183,13 @@ class Tree:
                     self.say(f, 1, "%d conditionals on an architecture" % n, "outside ops/device/ at most %d, there are %d" % (MOST_CONDITIONALS, total))
         self.conditionals = total
 
+    def check_targets(self):
+        for f in self.files:
+            if f.startswith("ops/"):
+                for call in COMPARED.finditer(self.text[f]):
+                    line = self.text[f].count("\n", 0, call.start()) + 1
+                    self.say(f, line, call[0], "ops/ compares no target's name, it asks dev->hw (base/arch.h)")
+
     def check_names(self):
         tails = collections.defaultdict(set)  # the ends of all paths
         for path in self.named:
@@ -220,6 +232,10 @@ def self_test():
         ("tuner/long.c", "\n" * (MOST_LINES + 1), "tuner/long.c:701: 701 lines"),
         ("ops/a/bad.h", "#if FOO \\\n && RFG_WAVE == 64\n#endif\n" * (MOST_CONDITIONALS + 1), "conditionals on an architecture"),
         ("ops/a/bad.c", "x = RFG_NVIDIA ? 1 : 2;\n" * (MOST_CONDITIONALS + 1), "conditionals on an architecture"),
+        ("ops/a/bad.c", '\nx = !strcmp(dev->target, name);\n', "ops/a/bad.c:2: strcmp(dev->target: ops/ compares no target's name"),
+        ("ops/a/bad.h", 'x = strncmp(f(dev),\n "gfx11", 5);\n', "ops/ compares no target's name"),
+        ("ops/a/bad.c", 'x = strstr(copy.target, "x") || strncasecmp(dev->arch, s, 3);\n', "ops/ compares no target's name"),
+        ("ops/a/bad.c", 'x = !strcmp(a->arch, dev->hw->name) || f(dev->target, "gfx942");\n', None),
         ("base/bad.c", 'int a; /* see\n * there.c. */\n', "base/bad.c:2: 'there.c': a file that a comment names exists"),
     ]
     several = [  # several files at once

@@ -192,7 +192,9 @@ int main(void)
             struct rfg_device dev = { 0 };
             char names[1024];
             if (!strcmp(archs[a], "cpu")) /* what is for every CPU */
-                dev = (struct rfg_device){ .name = "cpu", .platform = RFG_PLATFORM_CPU, .arch = "cpu", .cu_count = 1 };
+                dev = (struct rfg_device){
+                    .name = "cpu", .platform = RFG_PLATFORM_CPU, .arch = "cpu", .hw = rfg_arch_of(""), .cu_count = 1
+                };
             else if (!rfg_device_imagine(&dev, archs[a])) {
                 fprintf(stderr, "%s: not a known architecture\n", archs[a]);
                 return 1;

@@ -125,7 +125,7 @@ static double products_a_cycle(const struct rfg_device *dev, const struct rfg_pr
     const uint8_t *d = prob->dtype;
     if (prob->op->n_in < 2 || rfg_dtype_is_float(d[0]) || rfg_dtype_is_float(d[1]))
         return 1;
-    return d[0] == RFG_E2M1 && d[1] == RFG_E2M1 && !strcmp(dev->target, "gfx950") ? 4 : 2;
+    return d[0] == RFG_E2M1 && d[1] == RFG_E2M1 && dev->hw->wide & RFG_ARCH_CODE(RFG_E2M1) ? 4 : 2;
 }
 
 double rfg_floor_us(const struct rfg_device *device, const struct rfg_problem *prob, const char **which)

@@ -194,12 +194,7 @@ static inline bool is_cdna(const struct rfg_device *dev)
 /* Are codes multiplied as fp16? */
 static inline bool decodes(const struct rfg_device *dev, const struct rfg_problem *prob)
 {
-    int x = (int)prob->dtype[0];
-    if (!gemm_is_codes(prob))
-        return false;
-    if (x == RFG_I8)
-        return !is_cdna(dev) && strncmp(dev->target, "gfx11", 5);
-    return strcmp(dev->target, "gfx950") ? strncmp(dev->target, "gfx94", 5) || x != RFG_E4M3FNUZ : x == RFG_E4M3FNUZ;
+    return gemm_is_codes(prob) && !(dev->hw->codes & RFG_ARCH_CODE(prob->dtype[0]));
 }
 
 /* Sums of i8 are whole numbers, but of blocks. */
@@ -216,7 +211,7 @@ static inline bool takes_mma_amd(const struct rfg_device *dev, const struct rfg_
 {
     if (!is_amd(dev, why))
         return false;
-    if (prob->dtype[0] == RFG_E5M2 && (!strcmp(dev->target, "gfx90a") || !strcmp(dev->target, "gfx908")))
+    if (prob->dtype[0] == RFG_E5M2 && dev->hw->flushes_f16)
         return rfg_refuse(why, "x is e5m2: %s's matrix instructions take its least numbers, as fp16, for 0",
                           dev->target);
     return takes_mma(dev, prob, why);
@@ -225,9 +220,7 @@ static inline bool takes_mma_amd(const struct rfg_device *dev, const struct rfg_
 /* Are there instructions of 128 columns for codes of this format? */
 static inline bool has_wide_mma(const struct rfg_device *dev, const struct rfg_problem *prob)
 {
-    int x = prob->dtype[0];
-    return !strcmp(dev->target, "gfx950") && !prob->v[GEMM_PREPACKED] &&
-           (x == RFG_E4M3 || x == RFG_E5M2 || x == RFG_E2M1);
+    return dev->hw->wide & RFG_ARCH_CODE(prob->dtype[0]) && !prob->v[GEMM_PREPACKED];
 }
 
 /* Mx formats by rows, which these instructions take. */
@@ -248,17 +241,10 @@ static inline bool takes_mma_16(const struct rfg_device *dev, const struct rfg_p
     return takes_mma(dev, prob, why) && gemm_reads_plain(prob, why);
 }
 
-/* Has it Hopper's asynchronous matrix instructions? */
-static inline bool is_sm_90a(const struct rfg_device *dev, struct rfg_reason *why)
-{
-    return (dev->features & RFG_FEATURE_CLUSTER && !strcmp(dev->target, "sm_90a")) ||
-           rfg_refuse(why, "target is %s: must be sm_90a", *dev->target ? dev->target : dev->arch);
-}
-
 /* What they take. */
 static inline bool takes_wgmma(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    if (!is_sm_90a(dev, why) || !reads_rows(prob, why))
+    if (!has_wgmma(dev, why) || !reads_rows(prob, why))
         return false;
     if (!gemm_is_codes(prob))
         return takes_mma_16(dev, prob, why);

@@ -61,7 +61,7 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     struct shape s = { .threads = p[P_K_WAVES] * dev->wave_size,
                        .tile_n = p[P_FRAGS_N] * 16,
                        .frags_m = p[P_TILE_M] / 16 };
-    bool rdna3 = !strncmp(dev->target, "gfx11", 5);
+    bool rdna3 = dev->hw->mma == RFG_MMA_RDNA3;
     int pieces = dev->wave_size == 64 ? 1 : rdna3 ? 4 : 2; /* 16-byte loads of a fragment */
     s.twice = rdna3;
     bool codes = gemm_is_codes(prob), blocks = gemm_scales(prob) == GEMM_SCALES_BLOCKS;
@@ -92,9 +92,9 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
                                                                              : 0;
     else
         s.decoded = codes ? a_load * s.loads + (blocks ? s.sums + more : 8 + more / 2) : 0;
-    if (codes && s.groups && !strcmp(dev->target, "gfx950")) /* LLVM 22 decodes more of them ahead */
+    if (codes && s.groups && dev->hw->mma == RFG_MMA_CDNA4) /* LLVM 22 decodes more of them ahead */
         s.decoded += 64;
-    if (codes && !strcmp(dev->target, "gfx908")) /* a few more, and of two waves a SIMD each has half of 256 */
+    if (codes && dev->hw->mma == RFG_MMA_CDNA1) /* a few more, and of two waves a SIMD each has half of 256 */
         s.decoded += s.threads > 256 ? 128 : 16;
     s.most_ring = s.decoded && (!rdna3 || (blocks && decodes(dev, prob))) ? MAX_CODES_32 : MAX_RING_32;
     s.lds = STREAM_LDS_BYTES(p[P_TILE_M], s.tile_n, p[P_K_WAVES]);

@@ -45,7 +45,7 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     s.w_copies = p[TILE_N] * s.w_width / 16 / s.threads;
     s.copies = p[TILE_M] * s.width / 16 / s.threads + s.w_copies;
     s.groups = gemm_w_is_4_bits(prob) && !mx ? (int)TILE_GROUPS(p[TILE_K], gemm_w_group(prob)) : 0;
-    s.parts = s.groups && !strncmp(dev->target, "gfx11", 5) ? p[TILE_K] / FRAG_K : s.groups;
+    s.parts = s.groups && dev->hw->mma == RFG_MMA_RDNA3 ? p[TILE_K] / FRAG_K : s.groups;
     s.mx_parts = mx ? p[TILE_K] / 128 : 0;
     s.step = p[TILE_M] * s.width + p[TILE_N] * s.w_width + TILE_GROUP_BYTES(s.groups, p[TILE_N]) +
              TILE_MX_BYTES(s.frags_m, s.frags_n, p[WAVES_M], p[WAVES_N], s.mx_parts);
@@ -55,7 +55,7 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
      * multiplied, if there is room. */
     int frag = is_cdna(dev) ? 4 : 8, frags = s.frags_m + s.frags_n;
     s.registers = 5 * s.copies + frags * frag * (decodes(dev, prob) ? 3 : 1) +
-                  (is_cdna(dev) && strcmp(dev->target, "gfx950") ? 32 : 24);
+                  (is_cdna(dev) && dev->hw->mma != RFG_MMA_CDNA4 ? 32 : 24);
     if (x_is_far(prob)) /* addresses of 64 bits */
         s.registers += s.copies - s.w_copies;
     if (gemm_scales(prob) == GEMM_SCALES_BLOCKS)
@@ -104,16 +104,16 @@ static bool registers_fit(const struct rfg_device *dev, const struct rfg_problem
 {
     bool crowded = s->waves > 4, apart = is_cdna(dev) && !crowded; /* accumulators have 256 registers of their own */
     int most = crowded ? 240 : 248;
-    if (!strcmp(dev->target, "gfx908")) { /* they always have some, as many as there are others */
+    if (dev->hw->mma == RFG_MMA_CDNA1) { /* they always have some, as many as there are others */
         apart = s->sums <= 128;
         most = crowded ? 96 : 232;
     } else if (apart && s->sums <= 128) { /* tile.hip: WAVES_A_SIMD */
         apart = false;
     } else if (apart) {
         apart = gemm_scales(prob) != GEMM_SCALES_BLOCKS; /* which add in others */
-        most = !strcmp(dev->target, "gfx950")   ? 210    /* LLVM 22's */
-               : !strcmp(dev->target, "gfx90a") ? 96     /* LLVM 15 moves the sums there and back at each step */
-                                                : 144;
+        most = dev->hw->mma == RFG_MMA_CDNA4   ? 210     /* LLVM 22's */
+               : dev->hw->mma == RFG_MMA_CDNA2 ? 96      /* LLVM 15 moves the sums there and back at each step */
+                                               : 144;
     }
     int registers = s->registers + (apart ? 0 : s->sums);
     return registers <= most || rfg_refuse(why, "about %d registers: must be at most %d", registers, most);

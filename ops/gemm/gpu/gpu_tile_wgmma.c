@@ -82,7 +82,7 @@ static bool y_tiles(const struct rfg_problem *prob)
 /* Of W of 4 bits: those whose scaled values bf16 has. */
 static bool takes_w4(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    if (!is_sm_90a(dev, why))
+    if (!has_wgmma(dev, why))
         return false;
     if (prob->dtype[0] != RFG_BF16 || prob->dtype[1] != RFG_E2M1)
         return rfg_refuse(why, "x is %s, w %s: w of 4 bits must be e2m1, and x bf16, which has its scaled values",

@@ -68,7 +68,7 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
 
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    if (!is_sm_90a(dev, why))
+    if (!has_wgmma(dev, why))
         return false;
     if (!gemm_w_is_4_bits(prob))
         return rfg_refuse(why, "w is %s: must be i4 or e2m1", rfg_dtype_name((rfg_dtype)prob->dtype[1]));

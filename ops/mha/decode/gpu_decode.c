@@ -67,7 +67,7 @@ int mha_decode_registers(const struct rfg_device *dev, const struct rfg_problem 
 {
     int rows = p[P_TILES] * q_tile(dev);
     int dv = mha_dv(prob), d = (int)prob->v[MHA_D], size = (int)rfg_format_bytes(mha_kv_dtype(prob), 1);
-    bool nvidia = dev->platform == RFG_PLATFORM_NVIDIA, twice = !strncmp(dev->target, "gfx11", 5);
+    bool nvidia = dev->platform == RFG_PLATFORM_NVIDIA, twice = dev->hw->mma == RFG_MMA_RDNA3;
     int stage = p[P_UNROLL] * STEP * (twice ? 2 : 1) * (loads_late(dev, prob) ? MAX(d, dv) : d + dv) * size;
     int n = (stage + rows * d * (twice ? 4 : 2)) / dev->wave_size / 4 + rows * dv / dev->wave_size;
     n += nvidia ? 56 : is_rdna(dev) ? 74 : 44;
@@ -111,7 +111,7 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
     int d = (int)prob->v[MHA_D], dv = mha_dv(prob);
     if (!is_gpu(dev, why))
         return false;
-    if (!(dev->features & RFG_FEATURE_MMA) || !strcmp(dev->target, "gfx908"))
+    if (!(dev->features & RFG_FEATURE_MMA) || dev->hw->mma == RFG_MMA_CDNA1)
         return rfg_refuse(why, "arch is %s: must have matrix instructions of 16 by 16 by 16", dev->arch);
     if (prob->v[MHA_ALIGN] < 16)
         return rfg_refuse(why, "align=%" PRId64 ": must be 16", prob->v[MHA_ALIGN]);

@@ -52,7 +52,7 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
 {
     const int64_t *v = prob->v;
     bool async = dev->features & RFG_FEATURE_ASYNC, wide = dev->wave_size == 64;
-    bool twice = !strncmp(dev->target, "gfx11", 5); /* both halves of a wave hold what is multiplied */
+    bool twice = dev->hw->mma == RFG_MMA_RDNA3; /* both halves of a wave hold what is multiplied */
     int d = (int)v[MHA_D], dv = mha_dv(prob), kv = p[P_TILE_KV], frags = p[P_FRAGS_Q];
     struct shape s = { .threads = p[P_WAVES] * dev->wave_size, .tile_q = p[P_WAVES] * frags * 16 };
     int c = wide ? 4 : 8, ab = wide ? 4 : twice ? 16 : 8; /* registers of 16x16 sums, of 16x32 that are multiplied */
@@ -95,7 +95,7 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
     if (!async && p[P_TILE_KV] > 64 && (prob->v[MHA_PAGE] || prob->v[MHA_CAP] || prob->v[MHA_ALIBI]))
         return rfg_refuse(why, "tile_kv=%d: must be 64 with pages, a soft cap or slopes, or scalar registers spill",
                           p[P_TILE_KV]);
-    if (!strcmp(dev->target, "gfx908") && p[P_WAVES] > 4) /* vector and accumulation registers apart */
+    if (dev->hw->mma == RFG_MMA_CDNA1 && p[P_WAVES] > 4) /* vector and accumulation registers apart */
         return rfg_refuse(why, "waves=%d: must be at most 4 on %s, or registers spill", p[P_WAVES], dev->arch);
     if (async && p[P_FRAGS_Q] == 2 && p[P_TILE_KV] == 64 && p[P_STAGES] == 2 && p[P_Q_LDS])
         return rfg_refuse(why,

@@ -20,9 +20,7 @@ static const struct rfg_param params[] = {
 
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    if (!(dev->features & RFG_FEATURE_CLUSTER) || strcmp(dev->target, "sm_90a"))
-        return rfg_refuse(why, "target is %s: must be sm_90a", *dev->target ? dev->target : dev->arch);
-    return reads_tiles(prob, why);
+    return has_wgmma(dev, why) && reads_tiles(prob, why);
 }
 
 /* What prefill_wgmma.hip derives from its macros. */
