@@ -14,22 +14,22 @@
 #define FNUZ   RFG_ARCH_CODE(RFG_E4M3FNUZ)
 #define OCP    (RFG_ARCH_CODE(RFG_E4M3) | RFG_ARCH_CODE(RFG_E5M2))
 #define E2M1   RFG_ARCH_CODE(RFG_E2M1)
-#define AMPERE (RFG_FEATURE_MMA | RFG_FEATURE_ASYNC)
+#define AMPERE RFG_FEATURE_ASYNC
 #define HOPPER (AMPERE | RFG_FEATURE_CLUSTER | RFG_FEATURE_OVERLAP | RFG_FEATURE_TMA)
 
 #define SM(kib)        .platform = RFG_PLATFORM_NVIDIA, .wave_size = 32, .lds_bytes = (kib)*KIB
 #define GFX(wave, kib) .platform = RFG_PLATFORM_AMD, .wave_size = wave, .lds_bytes = (kib)*KIB
 
 /* Kinds: what archs of one have in common. */
-#define MMA(kind) .mma = RFG_MMA_##kind, .features = RFG_FEATURE_MMA
-#define GFX9      GFX(64, 64)
-#define CDNA1     GFX(64, 64), MMA(CDNA1), .codes = I8, .flushes_f16 = true
-#define CDNA2     GFX(64, 64), MMA(CDNA2), .codes = I8, .flushes_f16 = true
-#define CDNA3     GFX(64, 64), MMA(CDNA3), .codes = I8 | FNUZ
-#define CDNA4     GFX(64, 160), MMA(CDNA4), .codes = I8 | OCP | E2M1, .wide = OCP | E2M1, .new_clang = true
-#define RDNA      GFX(32, 64), .wgps = true
-#define RDNA3     RDNA, MMA(RDNA3), .codes = I8
-#define RDNA4     RDNA, MMA(RDNA4)
+#define MMA(kind, frag, more) .mma = RFG_MMA_##kind, .frag_registers = frag, .features = RFG_FEATURE_MMA | more
+#define GFX9                  GFX(64, 64)
+#define CDNA1                 GFX(64, 64), MMA(CDNA1, 4, 0), .codes = I8, .flushes_f16 = true
+#define CDNA2                 GFX(64, 64), MMA(CDNA2, 4, 0), .codes = I8, .flushes_f16 = true
+#define CDNA3                 GFX(64, 64), MMA(CDNA3, 4, 0), .codes = I8 | FNUZ
+#define CDNA4                 GFX(64, 160), MMA(CDNA4, 4, 0), .codes = I8 | OCP | E2M1, .wide = OCP | E2M1, .new_clang = true
+#define RDNA                  GFX(32, 64), .wgps = true
+#define RDNA3                 RDNA, MMA(RDNA3, 16, 0), .codes = I8
+#define RDNA4                 RDNA, MMA(RDNA4, 8, 0)
 
 /* PEAKS(transfers, cus, mma_tflops, fma_tflops, latency_us, sync_us, load_us, cache_gbps) */
 #define PEAKS(memory, n, mma, fma, latency, sync, load, cache)                                                         \
@@ -79,16 +79,13 @@ static const struct rfg_arch archs[] = {
     { "gfx1201", RDNA4, .mach = 0x4e, PEAKS_GFX120 },
     { "gfx120", RDNA4, PEAKS_GFX120 },
     { "gfx", GFX(32, 64) },
-    { "sm_80", SM(163), .mma = RFG_MMA_SYNC, .features = AMPERE,
-      PEAKS(BY_PLATFORM, 108, 312, 19, 1.5, 1.2, 0.7, 4500) },
-    { "sm_90", SM(227), .mma = RFG_MMA_WGMMA, .features = HOPPER,
-      PEAKS(BY_PLATFORM, 132, 790, 60, 1.25, 1.4, 0.6, 8400) },
-    { "sm_100", SM(227), .mma = RFG_MMA_SYNC, .features = HOPPER,
-      PEAKS(BY_PLATFORM, 148, 2250, 75, 1.25, 1.0, 0.6, 9000) },
+    { "sm_80", SM(163), MMA(SYNC, 8, AMPERE), PEAKS(BY_PLATFORM, 108, 312, 19, 1.5, 1.2, 0.7, 4500) },
+    { "sm_90", SM(227), MMA(WGMMA, 8, HOPPER), PEAKS(BY_PLATFORM, 132, 790, 60, 1.25, 1.4, 0.6, 8400) },
+    { "sm_100", SM(227), MMA(SYNC, 8, HOPPER), PEAKS(BY_PLATFORM, 148, 2250, 75, 1.25, 1.0, 0.6, 9000) },
     { "sm_5", SM(48) },
     { "sm_6", SM(48) },
     { "sm_7", SM(48) },
-    { "sm_", SM(48), .mma = RFG_MMA_SYNC, .features = AMPERE },
+    { "sm_", SM(48), MMA(SYNC, 8, AMPERE) },
     { "", .platform = RFG_PLATFORM_CPU, .wave_size = 1 },
 };
 

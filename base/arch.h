@@ -62,6 +62,7 @@ struct rfg_arch {
     enum rfg_mma mma;
     int wave_size, lds_bytes; /* as struct rfg_device has them; of imagined devices */
     unsigned features;        /* enum rfg_feature */
+    int frag_registers;       /* of a lane, for a fragment of 16 by 32 elements of 16 bits (rfg_frag.h) */
     unsigned codes;           /* formats of at most 8 bits that fragments multiply as they are: RFG_ARCH_CODE() */
     unsigned wide;            /* of these by 128 columns, where groups have scales */
     bool flushes_f16;         /* matrix instructions take fp16's subnormals for 0 */

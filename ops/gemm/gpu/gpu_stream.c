@@ -62,7 +62,7 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
                        .tile_n = p[P_FRAGS_N] * 16,
                        .frags_m = p[P_TILE_M] / 16 };
     bool rdna3 = dev->hw->mma == RFG_MMA_RDNA3;
-    int pieces = dev->wave_size == 64 ? 1 : rdna3 ? 4 : 2; /* 16-byte loads of a fragment */
+    int pieces = dev->hw->frag_registers / 4; /* 16-byte loads of a fragment */
     s.twice = rdna3;
     bool codes = gemm_is_codes(prob), blocks = gemm_scales(prob) == GEMM_SCALES_BLOCKS;
     s.epilogue = (gemm_ends_asked(prob) & ~GEMM_END_CODES) || codes;
@@ -74,7 +74,7 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     } else if (gemm_w_is_4_bits(prob)) {
         int bytes = (int)rfg_format_bytes((int)prob->v[GEMM_W_SCALE], 1);
         /* Words of a group's scales that 16 lanes share: stream.hip's SCALE_WORDS. */
-        int words = rdna3 ? MIN(bytes * 4, 8) : dev->wave_size == 64 ? bytes : bytes * 2;
+        int words = MIN(bytes * pieces, 8);
         s.groups = p[P_FRAGS_N] * step_groups(prob);
         s.scale_loads = s.more = (int)ceil_div(s.groups * words, 16) + (prob->v[GEMM_W_ZERO] ? s.groups : 0);
         if (gemm_is_mx(prob)) { /* pieces of X are smaller, and have scales */
@@ -83,7 +83,7 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
         }
     }
     s.sums = (dev->wave_size == 64 ? 4 : 8) * p[P_FRAGS_N] * s.frags_m;
-    int a_load = dev->wave_size == 64 ? 16 : rdna3 ? 4 : 8, more = rdna3 ? 0 : 16; /* as compiled without spills */
+    int a_load = 16 / pieces, more = rdna3 ? 0 : 16; /* as compiled without spills */
     if (has_wide_mma(dev, prob))
         s.decoded = blocks ? s.sums + more : 8 + more / 2;
     else if (gemm_w_is_4_bits(prob))

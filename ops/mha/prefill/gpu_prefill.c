@@ -52,10 +52,9 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
 {
     const int64_t *v = prob->v;
     bool async = dev->features & RFG_FEATURE_ASYNC, wide = dev->wave_size == 64;
-    bool twice = dev->hw->mma == RFG_MMA_RDNA3; /* both halves of a wave hold what is multiplied */
     int d = (int)v[MHA_D], dv = mha_dv(prob), kv = p[P_TILE_KV], frags = p[P_FRAGS_Q];
     struct shape s = { .threads = p[P_WAVES] * dev->wave_size, .tile_q = p[P_WAVES] * frags * 16 };
-    int c = wide ? 4 : 8, ab = wide ? 4 : twice ? 16 : 8; /* registers of 16x16 sums, of 16x32 that are multiplied */
+    int c = wide ? 4 : 8, ab = dev->hw->frag_registers; /* of 16x16 sums, of 16x32 that are multiplied */
     int out = frags * (dv / 16) * c, scores = frags * (kv / 16) * c, q = frags * (d / 32) * ab;
     s.lds = p[P_STAGES] * MHA_PREFILL_TILE_BYTES(kv, d, dv, !async) + (p[P_Q_LDS] ? q * 4 * s.threads : 0);
     int k_goes, v_goes, k_passes = passes_of(kv, d / 8, s.threads, &k_goes);
