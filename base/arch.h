@@ -38,7 +38,7 @@ enum rfg_mma {
     RFG_MMA_CDNA3, /* codes */
     RFG_MMA_CDNA4, /* codes by 128 columns, with scales */
     RFG_MMA_RDNA3, /* WMMA; both halves of a wave hold what is multiplied */
-    RFG_MMA_RDNA4, /* WMMA; each half has its own columns */
+    RFG_MMA_RDNA4, /* WMMA; each half has its own columns; gfx1250 too */
     RFG_MMA_SYNC,  /* mma.sync */
     RFG_MMA_WGMMA, /* and a warpgroup's, on operands in LDS */
 };

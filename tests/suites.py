@@ -156,7 +156,7 @@ MORE = [
     ("compile-gfx90a", "compile", "gfx90a-rest", "RFG_TEST_ARCH=gfx90a"),
     ("compile-gfx942", "compile", "gfx942-rest", "RFG_TEST_ARCH=gfx942"),
     ("compile-gfx1100", "compile", "gfx1100-rest", "RFG_TEST_ARCH=gfx1100"),
-    ("compile-others", "compile", "others-rest", "RFG_TEST_ARCH=gfx908,gfx1030,gfx1201,gfx950,sm_80,sm_90"),
+    ("compile-others", "compile", "others-rest", "RFG_TEST_ARCH=gfx908,gfx1030,gfx1201,gfx950,gfx1250,sm_80,sm_90"),
     ("decoder-gfx942-all", "decoder", "gfx942-rest", "RFG_TEST_CONFIGS=1;RFG_TEST_DEVICES=emu:gfx942:304"),
     ("decoder-gfx1100-all", "decoder", "gfx1100-rest", "RFG_TEST_CONFIGS=1;RFG_TEST_DEVICES=emu:gfx1100:96"),
 ]

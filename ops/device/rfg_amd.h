@@ -216,7 +216,7 @@ RFG_DEVICE rfg_u16 rfg_float_to_f16(float f)
 /* Words of two fp16 by instructions that take one half of a word, or both, as they are; rfg_dtype.h has the same for
  * those that have none. What is assembly here must not be given what a transcendental instruction has just written: the
  * compiler doesn't look into it for hazards. */
-#if RFG_MFMA || RFG_WMMA11 || RFG_WMMA12 || defined(__gfx906__) || defined(__gfx1030__)
+#if RFG_MFMA || RFG_WMMA11 || (RFG_WMMA12 && !RFG_WMMA32) || defined(__gfx906__) || defined(__gfx1030__)
 #define RFG_F16_WORDS 1
 typedef _Float16 rfg_f16x2 __attribute__((ext_vector_type(2)));
 

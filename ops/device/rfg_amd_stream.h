@@ -37,8 +37,14 @@ __attribute__((device)) void rfg_llvm_buffer_store16(rfg_u32x4, rfg_buffer, int 
 RFG_DEVICE rfg_buffer rfg_buffer_of(const void *base, int bytes)
 {
     rfg_u64 u = (rfg_u64)base;
+#if defined(__gfx1250__) /* 57 bits of address, 45 of bytes */
+    rfg_buffer b = { __builtin_amdgcn_readfirstlane((int)u),
+                     __builtin_amdgcn_readfirstlane((int)(u >> 32 | (rfg_u64)(rfg_u32)bytes << 25)),
+                     __builtin_amdgcn_readfirstlane((int)((rfg_u32)bytes >> 7)), 0 };
+#else
     rfg_buffer b = { __builtin_amdgcn_readfirstlane((int)u), __builtin_amdgcn_readfirstlane((int)(u >> 32) & 0xffff),
                      __builtin_amdgcn_readfirstlane(bytes), RFG_BUFFER_WORD };
+#endif
     return b;
 }
 RFG_DEVICE rfg_u32x4 rfg_buffer_load16(rfg_buffer b, rfg_u32 at, int uniform)

@@ -338,6 +338,9 @@ RFG_DEVICE void rfg_pv_mma(float *o, const rfg_u32 *v, const rfg_u32 *p, int dty
     else
         c = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(__builtin_bit_cast(rfg_s16x16, a),
                                                         __builtin_bit_cast(rfg_s16x16, b), c);
+#elif RFG_WMMA32 /* 16 columns more, of zeroes */
+    rfg_u32x8 a = { v[0], v[1], v[2], v[3], 0, 0, 0, 0 }, b = { p[0], p[1], p[2], p[3], 0, 0, 0, 0 };
+    c = rfg_wmma32(a, b, c, dtype);
 #else
     rfg_u32x4 a = { v[0], v[1], v[2], v[3] }, b = { p[0], p[1], p[2], p[3] };
     if (dtype == RFG_F16)

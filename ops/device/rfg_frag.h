@@ -204,6 +204,20 @@ typedef _Float16 rfg_f16x16 __attribute__((ext_vector_type(16)));
 typedef rfg_u32 rfg_u32x8 __attribute__((ext_vector_type(8)));
 typedef float rfg_f32x8 __attribute__((ext_vector_type(8)));
 
+#if RFG_WMMA32
+typedef __bf16 rfg_bf16x16 __attribute__((ext_vector_type(16)));
+
+/* Both of a lane's pieces of A, and of B, in one instruction. */
+RFG_DEVICE rfg_f32x8 rfg_wmma32(rfg_u32x8 a, rfg_u32x8 b, rfg_f32x8 c, int dtype)
+{
+    if (dtype == RFG_F16)
+        return __builtin_amdgcn_wmma_f32_16x16x32_f16(false, __builtin_bit_cast(rfg_f16x16, a), false,
+                                                      __builtin_bit_cast(rfg_f16x16, b), 0, c, false, false);
+    return __builtin_amdgcn_wmma_f32_16x16x32_bf16(false, __builtin_bit_cast(rfg_bf16x16, a), false,
+                                                   __builtin_bit_cast(rfg_bf16x16, b), 0, c, false, false);
+}
+#endif
+
 #if RFG_MFMA
 RFG_DEVICE void rfg_frag_mma(rfg_frag_c *c, const rfg_frag_ab *a, const rfg_frag_ab *b, int dtype)
 {
@@ -238,6 +252,10 @@ RFG_DEVICE void rfg_frag_mma(rfg_frag_c *c, const rfg_frag_ab *a, const rfg_frag
 RFG_DEVICE void rfg_frag_mma(rfg_frag_c *c, const rfg_frag_ab *a, const rfg_frag_ab *b, int dtype)
 {
     rfg_f32x8 d = { c->v[0], c->v[1], c->v[2], c->v[3], c->v[4], c->v[5], c->v[6], c->v[7] };
+#if RFG_WMMA32
+    d = rfg_wmma32(__builtin_shufflevector(a->v[0], a->v[1], 0, 1, 2, 3, 4, 5, 6, 7),
+                   __builtin_shufflevector(b->v[0], b->v[1], 0, 1, 2, 3, 4, 5, 6, 7), d, dtype);
+#else
 #pragma unroll
     for (int i = 0; i < 2; i++) {
 #if RFG_WMMA11
@@ -258,6 +276,7 @@ RFG_DEVICE void rfg_frag_mma(rfg_frag_c *c, const rfg_frag_ab *a, const rfg_frag
                                                                   __builtin_bit_cast(rfg_s16x8, b->v[i]), d);
 #endif
     }
+#endif
 #pragma unroll
     for (int i = 0; i < 8; i++)
         c->v[i] = d[i];

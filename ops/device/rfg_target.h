@@ -13,7 +13,8 @@
 
 #define RFG_MFMA   0 /* CDNA: gfx908, gfx90a, gfx942, gfx950 */
 #define RFG_WMMA11 0 /* RDNA 3 */
-#define RFG_WMMA12 0 /* RDNA 4 */
+#define RFG_WMMA12 0 /* RDNA 4, gfx1250 */
+#define RFG_WMMA32 0 /* gfx1250's have 32 columns */
 
 #if RFG_AMD
 #if defined(__GFX9__)
@@ -31,6 +32,10 @@
 #elif defined(__GFX12__)
 #undef RFG_WMMA12
 #define RFG_WMMA12 1
+#if defined(__gfx1250__)
+#undef RFG_WMMA32
+#define RFG_WMMA32 1
+#endif
 #endif
 #define RFG_HAS_MMA     (RFG_MFMA || RFG_WMMA11 || RFG_WMMA12)
 #define RFG_HAS_ASYNC   0

@@ -130,9 +130,9 @@ static const struct {
     { "gfx1200|AMD Radeon RX 9060 XT|16|1258000|128|4194304|70051831|1|5", 0, 32, 322.048, 32, MMA },
     { "gfx1201|AMD Radeon RX 9070 XT|32|1258000|256|8388608|70051831|1|5", 0, 64, 644.096, 64, MMA },
     { "gfx1201|AMD Radeon RX 9070|28|1258000|256|8388608|70051831|1|5", 0, 56, 644.096, 64, MMA },
-    /* Nobody's yet: what its family has; of no family: what every GPU has. gfx1250 has no WGPs. */
+    /* Nobody's yet: what its family has; of no family: what every GPU has. */
     { "gfx1104|AMD Radeon Graphics|10|1249000|128|4194304|70051831|1|5", 0, 20, 319.744, 4, MMA },
-    { "gfx1250|AMD Instinct|64|1000000|1024|4194304|70051831|1|5", 0, 64, 256, 4, 0 },
+    { "gfx1310|AMD Instinct|64|1000000|1024|4194304|70051831|1|5", 0, 64, 256, 4, 0 },
 };
 
 START_TEST(product)

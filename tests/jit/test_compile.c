@@ -27,7 +27,8 @@ static const struct arch {
 } archs[] = {
     { "gfx90a", "hiprtc", false, false }, { "gfx908", "hiprtc", false, true },  { "gfx1030", "hiprtc", false, true },
     { "gfx942", "clang", false, false },  { "gfx1100", "clang", false, false }, { "gfx1201", "clang", false, true },
-    { "gfx950", "ziglang", true, false }, { "sm_90", "nvrtc", true, false },    { "sm_80", "nvrtc", true, true },
+    { "gfx950", "ziglang", true, false }, { "gfx1250", "ziglang", true, true }, { "sm_90", "nvrtc", true, false },
+    { "sm_80", "nvrtc", true, true },
 };
 
 #define GEMM_VARIANTS rfg_op_variants(&rfg_op_gemm_desc)->list
