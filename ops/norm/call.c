@@ -219,13 +219,7 @@ rfg_status rfg_op_add_rmsnorm(rfg_context *ctx, const rfg_tensor *y, const rfg_t
                               const rfg_tensor *x, const rfg_tensor *residual, const rfg_tensor *weight,
                               const rfg_norm_params *params, rfg_stream stream)
 {
-    struct call c = { .fn = "rfg_op_add_rmsnorm",
-                      .op = &rfg_op_add_rmsnorm_desc,
-                      .y = y,
-                      .residual_out = residual_out,
-                      .x = x,
-                      .residual = residual,
-                      .weight = weight };
+    struct call c = { "rfg_op_add_rmsnorm", &rfg_op_add_rmsnorm_desc, y, residual_out, x, residual, weight };
     return run(ctx, &c, params, stream);
 }
 
@@ -240,12 +234,6 @@ rfg_status rfg_op_add_layernorm(rfg_context *ctx, const rfg_tensor *y, const rfg
                                 const rfg_tensor *x, const rfg_tensor *residual, const rfg_tensor *weight,
                                 const rfg_norm_params *params, rfg_stream stream)
 {
-    struct call c = { .fn = "rfg_op_add_layernorm",
-                      .op = &rfg_op_add_layernorm_desc,
-                      .y = y,
-                      .residual_out = residual_out,
-                      .x = x,
-                      .residual = residual,
-                      .weight = weight };
+    struct call c = { "rfg_op_add_layernorm", &rfg_op_add_layernorm_desc, y, residual_out, x, residual, weight };
     return run(ctx, &c, params, stream);
 }
