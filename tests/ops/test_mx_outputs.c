@@ -254,12 +254,13 @@ END_TEST
 
 static const struct refusal {
     rfg_dtype q, scale;
-    int64_t n, groups, rounding;
+    int64_t n, groups;
+    int rounding;
     const char *words;
 } calls[] = {
     { RFG_E4M3, RFG_E8M0, 64, 2, RFG_SCALE_EXACT, "rounding is 0: must be RFG_SCALE_UP, DOWN, EVEN or CEIL, 1 to 4" },
     { RFG_E4M3, RFG_E8M0, 64, 2, 5, "rounding is 5: must be RFG_SCALE_UP" },
-    { RFG_E4M3, RFG_E8M0, 64, 2, INT64_C(1) << 32 | 1, "rounding is 4294967297: must be" },
+    { RFG_E4M3, RFG_E8M0, 64, 2, -1, "rounding is -1: must be" },
     { RFG_E4M3, RFG_F32, 64, 2, RFG_SCALE_UP, "scale is f32: must be e8m0 (mx)" },
     { RFG_E4M3, RFG_E8M0, 64, 1, RFG_SCALE_UP, "scale is 4 x 1: must be 4 x 2 (mx: one for each 32 columns)" },
     { RFG_E4M3, RFG_E8M0, 80, 3, RFG_SCALE_UP, "q has 80 columns: must be a multiple of 32" },
