@@ -39,6 +39,11 @@ static void *data_of(const struct call *c, int i)
     return there(c, i) ? c->in[i].t->data : NULL;
 }
 
+static uintptr_t bits_of(const struct call *c, int i)
+{
+    return there(c, i) ? c->in[i].bits : 0;
+}
+
 /* ---- params ------------------------------------------------------------------------------------------------------ */
 
 static rfg_status check_params(const rfg_gemm_params *p)
@@ -211,7 +216,7 @@ static void problem_of(struct call *c)
     prob->dtype[0] = (uint8_t)in[X].t->dtype;
     prob->dtype[1] = (uint8_t)in[W].t->dtype;
     prob->dtype[2] = (uint8_t)y->t->dtype;
-    v[GEMM_SLOTS] = in[PLACES].cols;
+    v[GEMM_SLOTS] = c->sum ? in[PLACES].cols : 0;
     v[GEMM_M] = c->sum ? y->rows * v[GEMM_SLOTS] : y->rows;
     v[GEMM_N] = y->cols * (p->gated ? 2 : 1);
     v[GEMM_K] = in[X].cols;
@@ -237,21 +242,22 @@ static void problem_of(struct call *c)
     v[GEMM_LDX] = ld_of(&in[X]);
     v[GEMM_LDW] = ld_of(&in[W]);
     v[GEMM_LDY] = ld_of(y);
-    v[GEMM_LDR] = ld_of(&in[RESIDUAL]);
+    v[GEMM_LDR] = there(c, RESIDUAL) ? ld_of(&in[RESIDUAL]) : 0;
     v[GEMM_X_COLUMNS] = c->x_columns;
     v[GEMM_W_COLUMNS] = c->w_columns;
     v[GEMM_INPLACE] = there(c, RESIDUAL) && in[RESIDUAL].begin == y->begin;
     v[GEMM_TOKENS] = there(c, TOKENS);
     v[GEMM_X_ROWS] = v[GEMM_TOP] ? gemm_far_rows(in[X].rows, in[X].ld) : 0;
-    v[GEMM_ALIGN] = rfg_alignment(in[X].bits | in[W].bits | (c->prepacked ? in[W_SCALE].bits | in[W_ZERO].bits : 0));
-    v[GEMM_ALIGN_Y] = rfg_alignment(y->bits | in[BIAS].bits | (c->sum ? in[RESIDUAL].bits : 0));
+    v[GEMM_ALIGN] =
+        rfg_alignment(in[X].bits | in[W].bits | (c->prepacked ? bits_of(c, W_SCALE) | bits_of(c, W_ZERO) : 0));
+    v[GEMM_ALIGN_Y] = rfg_alignment(y->bits | bits_of(c, BIAS) | (c->sum ? bits_of(c, RESIDUAL) : 0));
 }
 
 /* What the sizes and the bias are judged by. */
 static rfg_status check_formats(const struct call *c)
 {
     struct rfg_reason why;
-    return gemm_has_loader(&c->prob, &why) ? RFG_OK : BAD("%s", why.text);
+    return c->prob.dtype[0] == c->prob.dtype[1] || gemm_has_loader(&c->prob, &why) ? RFG_OK : BAD("%s", why.text);
 }
 
 /* Rules of arguments that the problem says nothing of, or by another name. */
@@ -399,7 +405,7 @@ static struct gemm_args args_of(const struct call *c)
                            .k = (int32_t)prob->v[GEMM_K],
                            .w_scale = data_of(c, W_SCALE),
                            .residual = data_of(c, RESIDUAL),
-                           .ldr = c->in[RESIDUAL].ld,
+                           .ldr = there(c, RESIDUAL) ? c->in[RESIDUAL].ld : 0,
                            .x_scale = data_of(c, X_SCALE),
                            .w_zero = data_of(c, W_ZERO),
                            .alpha = p->alpha != 0 ? p->alpha : GEMM_DEFAULT_ALPHA,
@@ -428,7 +434,7 @@ static rfg_status check_spans(const struct call *c, const struct gemm_args *a)
 {
     const struct rfg_problem *prob = &c->prob;
     bool mx = gemm_is_mx(prob), experts = prob->v[GEMM_EXPERTS] != 0;
-    int64_t of_w = gemm_expert_scales(prob, a->w_scale_row), of_x = c->in[X_SCALE].rows * a->x_scale_row;
+    int64_t of_w = gemm_expert_scales(prob, a->w_scale_row), of_x = mx ? c->in[X_SCALE].rows * a->x_scale_row : 0;
     if (mx && of_x > INT32_MAX)
         return BAD("x_scale has %" PRId64 " rows, %d apart: must span at most %d scales", c->in[X_SCALE].rows,
                    a->x_scale_row, INT32_MAX);
@@ -447,7 +453,8 @@ rfg_status rfg_gemm_sum(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor 
     c.p = (rfg_gemm_params)RFG_GEMM_PARAMS_INIT;
     c.sum = sum;
     c.x_columns = c.w_columns = false;
-    memset(c.in, 0, sizeof(c.in));
+    for (int i = 0; i < INPUTS; i++) /* the rest of one that isn't there isn't read */
+        c.in[i].t = NULL;
     memset(&c.prob, 0, sizeof(c.prob));
     rfg_status st;
     if (!ctx)
