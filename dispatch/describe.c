@@ -57,6 +57,9 @@ static bool is_listed(const char *list, const char *problem)
 rfg_status rfg_describe_call(const struct rfg_problem *prob)
 {
     char text[RFG_PROBLEM_STRLEN];
+    rfg_status st = rfg_problem_judge(prob);
+    if (st != RFG_OK)
+        return st;
     if (!description.buf || is_listed(description.buf, rfg_problem_format(prob, text, sizeof(text))))
         return RFG_OK;
     size_t at = strlen(description.buf), need = at + (at > 0) + strlen(text) + 1;

@@ -130,7 +130,7 @@ rfg_status rfg_plan_make(rfg_context *ctx, const struct rfg_problem *prob, uint6
     pthread_mutex_lock(&ctx->lock);
     while (!(plan = rfg_plans_find(ctx, prob, hash)) && is_in_the_making(ctx, prob, hash))
         pthread_cond_wait(&ctx->made, &ctx->lock);
-    if (!plan && (st = refuse_captured(ctx, prob, stream)) == RFG_OK &&
+    if (!plan && (st = rfg_problem_judge(prob)) == RFG_OK && (st = refuse_captured(ctx, prob, stream)) == RFG_OK &&
         (st = make_unlocked(ctx, prob, hash, &plan)) == RFG_OK) {
         plan->hash = hash;
         st = rfg_plans_insert(ctx, plan);

@@ -115,3 +115,11 @@ rfg_status rfg_problems_parse(const char *text, struct rfg_problem **probs, size
     }
     return st;
 }
+
+rfg_status rfg_problem_judge(const struct rfg_problem *prob)
+{
+    struct rfg_reason why;
+    return prob->op->valid(prob, &why)
+               ? RFG_OK
+               : rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_op_%s: %s", prob->op->name, why.text);
+}

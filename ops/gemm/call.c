@@ -380,6 +380,13 @@ static rfg_status check_scale_sizes(const struct call *c)
     return st == RFG_OK && there(c, W_ZERO) ? check_groups(c, W_ZERO, group) : st;
 }
 
+/* Are scales judged by the rules, or a variant asked? Else they are left to rfg_dispatch(), which looks at them once a
+ * problem. */
+static bool wants_rules(const struct call *c)
+{
+    return c->sum || gemm_is_codes(&c->prob) || there(c, X_SCALE) || there(c, W_SCALE) || there(c, W_ZERO);
+}
+
 /* ---- arguments of kernels ---------------------------------------------------------------------------------------- */
 
 /* Elements from a scale to the next row's and the next column's. */
@@ -464,10 +471,11 @@ rfg_status rfg_gemm_sum(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor 
         (st = check_tensors(&c, y, x, w)))
         return st;
     problem_of(&c);
+    bool empty = c.y.rows == 0 || c.y.cols == 0;
     if ((st = check_formats(&c)) || (st = check_matrices(&c)) || (st = check_arguments(&c)) ||
-        (st = rfg_check_problem(FN, &c.prob)) || (st = check_scale_sizes(&c)))
+        ((empty || wants_rules(&c)) && (st = rfg_check_problem(FN, &c.prob))) || (st = check_scale_sizes(&c)))
         return st;
-    if (c.y.rows == 0 || c.y.cols == 0)
+    if (empty)
         return RFG_OK;
     for (int i = 0; i < INPUTS; i++)
         if (there(&c, i) && (st = rfg_check_overlap(FN, &c.y, &c.in[i], i == RESIDUAL)))
