@@ -15,7 +15,7 @@ class Context:
         system_db: Optional[str] = None,
         cache_dir: Optional[str] = None,
         threads: int = 0,
-        no_misses: bool = False,
+        misses: int = 0,
         variants: Optional[str] = None,
         launch_overlap: bool = False,
         pack: Optional[str] = None,
