@@ -268,6 +268,9 @@ struct rfg_op {
 
     /* Is this combination of dtypes and values one that the op's contract allows? */
     bool (*valid)(const struct rfg_problem *prob, struct rfg_reason *why);
+    /* Calls leave that to the dispatcher, which asks where a problem is new. (Of the others some calls take more than
+     * problem strings may say.) */
+    bool judged_once;
     /* Bytes that must move (each tensor once) and floating-point operations. */
     void (*cost)(const struct rfg_problem *prob, double *bytes, double *flops);
 };
