@@ -8,7 +8,9 @@ struct bench_memory;
 
 struct bench_options {
     const char *device, *db, *variant, *save, *baseline;
-    double rounds, max_s, threshold, seed; /* rounds and seed: whole numbers */
+    int rounds;
+    uint64_t seed;
+    double max_s, threshold;
     bool json, no_check, all, dispatch, counters, copy, overlap, invariant;
     struct bench_memory *memory; /* cpu */
     struct rfg_shapes shapes;

@@ -28,7 +28,7 @@ static struct rfg_case_params case_params(const struct bench_options *o, const s
 {
     double bytes, flops;
     prob->op->cost(prob, &bytes, &flops);
-    return (struct rfg_case_params){ .seed = (uint64_t)o->seed,
+    return (struct rfg_case_params){ .seed = o->seed,
                                      .rotate_bytes = rfg_rotate_bytes(dev),
                                      .check_rows = o->no_check   ? 1
                                                    : flops > 4e9 ? 16
@@ -39,11 +39,11 @@ static struct rfg_case_params case_params(const struct bench_options *o, const s
 static rfg_status time_beside_copies(const struct bench_options *o, struct rfg_case *c, const struct rfg_plan *plan,
                                      struct rfg_times *out, double *copy_gbps)
 {
-    int rounds = (int)o->rounds, most = (rounds + 2) / 3;
+    int most = (o->rounds + 2) / 3;
     struct rfg_times copies = { 0, calloc((size_t)most, sizeof(double)) };
     *out = (struct rfg_times){ 0, calloc((size_t)most * 3, sizeof(double)) };
     rfg_status st =
-        out->us && copies.us ? RFG_OK : rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "no memory for %d samples", rounds);
+        out->us && copies.us ? RFG_OK : rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "no memory for %d samples", o->rounds);
     double start = rfg_now();
     for (int i = 0; st == RFG_OK && i < most && (i < 3 || rfg_now() - start < o->max_s); i++) {
         struct rfg_times t;
@@ -80,7 +80,7 @@ static rfg_status time_one(const struct bench_options *o, struct rfg_case *c, co
     }
     if (st == RFG_OK)
         st = o->copy ? time_beside_copies(o, c, plan, &t, &r->copy_gbps)
-                     : rfg_case_time(c, plan, (int)o->rounds, o->max_s, &t);
+                     : rfg_case_time(c, plan, o->rounds, o->max_s, &t);
     if (st == RFG_OK) {
         r->p50 = rfg_times_at(&t, 0.5);
         r->p95 = rfg_times_at(&t, 0.95);
@@ -273,7 +273,7 @@ static int run(struct bench_options *o, rfg_context *const contexts[CONTEXTS], s
             st = rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "--baseline: '%s' does not have this problem", o->baseline);
         if (st == RFG_OK)
             st = o->dispatch   ? bench_dispatch(ctx, &prob, o->json)
-                 : o->counters ? bench_counters(ctx, &prob, o->variant, (uint64_t)o->seed, o->json)
+                 : o->counters ? bench_counters(ctx, &prob, o->variant, o->seed, o->json)
                                : bench_one(o, ctx, &dev, &prob, &r);
         if (st != RFG_OK) {
             fprintf(stderr, "rfg-bench: %s: %s\n", text, rfg_last_error());

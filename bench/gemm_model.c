@@ -396,10 +396,10 @@ static double best_of(const struct shape *s, int most, int share, int *tried)
     bool *keep = must(calloc((size_t)s->n + 1, sizeof(*keep)));
     int kept = 0;
     double best = HUGE_VAL;
-    for (int v = 0; share && v < rfg_op_variants(s->prob.op)->n; v++)
+    const struct rfg_variants *all = rfg_op_variants(s->prob.op);
+    for (int v = 0; share && v < all->n; v++)
         for (int i = 0, n = 0; i < s->n && n < most / share && kept < most; i++)
-            if (s->v[i].asked && s->v[i].var == rfg_op_variants(s->prob.op)->list[v] &&
-                s->v[i].var->kind != RFG_VARIANT_VENDOR) {
+            if (s->v[i].asked && s->v[i].var == all->list[v] && s->v[i].var->kind != RFG_VARIANT_VENDOR) {
                 keep[i] = true;
                 n++;
                 kept++;

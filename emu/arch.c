@@ -48,12 +48,17 @@ static struct emu_arch archs[] = {
 };
 #define N_ARCHS (sizeof(archs) / sizeof(archs[0]))
 
-/* What base/arch.h says. gfx940, gfx941 and gfx11-generic were never sold. */
+const char *emu_arch_sold(const struct emu_arch *a)
+{
+    return a->gfx == 0x942 ? "gfx942" : a->emulated ? a->name : "gfx1100";
+}
+
+/* What base/arch.h says. */
 static void fill(void)
 {
     for (struct emu_arch *a = archs; a < archs + N_ARCHS; a++) {
         const struct rfg_arch *is = rfg_arch_of(a->name);
-        const char *sold = a->gfx == 0x942 ? "gfx942" : a->emulated ? a->name : "gfx1100";
+        const char *sold = emu_arch_sold(a);
         const struct rfg_product *p = rfg_product_usual(sold, strlen(sold));
         a->mach = (int)is->mach;
         a->wave_size = is->wave_size;
@@ -97,18 +102,13 @@ const struct emu_arch *emu_arch_of_mach(unsigned mach)
     return NULL;
 }
 
-/* CUs of one XCD, of products whose XCDs have so many. */
 int emu_xcds(const struct emu_arch *arch, int cu_count)
 {
-    static const struct {
-        int gfx, cus, most;
-    } xcd[] = {
-        { 0x942, 38, 8 }, /* MI300X, MI325X: 8; MI300A: 6; their partitions */
-        { 0x942, 20, 4 }, /* MI308X */
-        { 0x950, 32, 8 }, /* MI350X, MI355X */
-    };
-    for (size_t i = 0; i < sizeof(xcd) / sizeof(xcd[0]); i++)
-        if (arch->gfx == xcd[i].gfx && cu_count % xcd[i].cus == 0 && cu_count / xcd[i].cus <= xcd[i].most)
-            return cu_count / xcd[i].cus;
+    const char *sold = emu_arch_sold(arch);
+    for (const struct rfg_product *p = rfg_products; p->arch; p++) {
+        int one = p->cus / p->xcds;
+        if (!strcmp(p->arch, sold) && cu_count % one == 0 && cu_count / one <= p->xcds)
+            return cu_count / one;
+    }
     return arch->xcds;
 }

@@ -40,6 +40,8 @@ const struct emu_arch *emu_arch_find(const char *name);
 const struct emu_arch *emu_arch_of_mach(unsigned mach);
 /* "gfx908, gfx90a, ...": those that are emulated. */
 void emu_arch_names(char *buf, size_t size);
+/* The arch whose products stand for it: gfx940, gfx941 and gfx11-generic were never sold. */
+const char *emu_arch_sold(const struct emu_arch *arch);
 /* The XCDs of a device with so many CUs: a whole GPU, another product, or a partition of it. */
 int emu_xcds(const struct emu_arch *arch, int cu_count);
 

@@ -45,7 +45,7 @@ class ContextParams(Params):
     ]
 
 
-class Quant(c.Structure):
+class Quant(Params):
     _fields_ = [
         ("size", c.c_size_t),
         ("kind", c.c_int),
@@ -294,7 +294,7 @@ def by_token(q, scale):
     """A rfg_quant with a scale a row; None stays NULL."""
     if q is None:
         return None
-    return c.pointer(Quant(size=c.sizeof(Quant), kind=SCALE_TOKEN, q=pointer(q), scale=pointer(scale)))
+    return c.pointer(Quant(kind=SCALE_TOKEN, q=pointer(q), scale=pointer(scale)))
 
 
 class Rfg:

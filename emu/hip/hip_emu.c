@@ -9,11 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "hip_impl.h"
 #include "emu/isa/llvm.h"
-#include "emu/check/watch.h"
 
 #define MAX_CUS 65535
 
@@ -160,13 +158,12 @@ static hipError_t describe(int device, struct rfg_device *out)
         return hipErrorInvalidDevice;
     const struct device *d = &emu_devices[device];
     char spec[32];
-    /* gfx940 and gfx941 were never sold: gfx942's figures are theirs. */
-    const char *sold = d->arch->gfx == 0x942 ? "gfx942" : d->arch->name;
+    const char *sold = emu_arch_sold(d->arch);
     snprintf(spec, sizeof(spec), "%.16s:%d", sold, d->cu_count);
     if (!rfg_device_imagine(out, spec))
         return hipErrorInvalidDevice;
     snprintf(out->name, sizeof(out->name), "emu:%s:%d", d->arch->name, d->cu_count);
-    if (sold != d->arch->name)
+    if (strcmp(sold, d->arch->name))
         snprintf(out->target, sizeof(out->target), "%s", d->arch->name);
     out->hw = rfg_arch_of(out->target);
     /* An emulator's times are not the GPU's: its tuned rows bear a name that no GPU has. */

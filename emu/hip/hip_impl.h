@@ -165,9 +165,7 @@ hipError_t emu_launch_cooperative(hipFunction_t fn, dim3 grid, dim3 block, unsig
                                   void **params);
 hipError_t emu_hipLaunchHostFunc(hipStream_t stream, void (*fn)(void *data), void *data);
 
-/* hip_memory.c: the block that [p, p + size) is in; NULL, and a report, if it isn't in one. */
-struct emu_block *emu_find_range(const void *p, size_t size, bool write, const char *call);
-/* May a copy touch it, the host's or a device's? False, and a report, if it is a device's that was freed or ends
+/* hip_memory.c: may a copy touch it, the host's or a device's? False, and a report, if it is a device's that was freed or ends
  * before. */
 bool emu_copy_fits(const void *p, size_t size, bool write, const char *call);
 /* Without waiting for anybody. */

@@ -61,8 +61,9 @@ hipError_t emu_free(void *ptr)
     return hipErrorInvalidValue;
 }
 
-/* Any device's: pointers say whose they are. */
-struct emu_block *emu_find_range(const void *p, size_t size, bool write, const char *call)
+/* The block that [p, p + size) is in; NULL, and a report, if it isn't in one. Any device's: pointers say whose they
+ * are. */
+static struct emu_block *find_range(const void *p, size_t size, bool write, const char *call)
 {
     char why[256] = "there is no device";
     for (int i = 0; i < emu_n_devices; i++) {
@@ -86,7 +87,7 @@ static bool is_device(const void *p)
 
 bool emu_copy_fits(const void *p, size_t size, bool write, const char *call)
 {
-    return !is_device(p) || emu_find_range(p, size, write, call);
+    return !is_device(p) || find_range(p, size, write, call);
 }
 
 /* A copy that the host waits for. b: what it writes, of a device; NULL: the host's. */
@@ -109,7 +110,7 @@ hipError_t emu_hipMemcpyHtoD(hipDeviceptr_t dst, void *src, size_t size)
     hipError_t e = emu_blocking_ok();
     if (e != hipSuccess || !size)
         return e;
-    struct emu_block *b = src ? emu_find_range(dst, size, true, "hipMemcpyHtoD") : NULL;
+    struct emu_block *b = src ? find_range(dst, size, true, "hipMemcpyHtoD") : NULL;
     if (!b || !emu_copy_fits(src, size, false, "hipMemcpyHtoD"))
         return hipErrorInvalidValue;
     return copied_now("hipMemcpyHtoD", dst, src, size, b);
@@ -121,7 +122,7 @@ hipError_t emu_hipMemcpyDtoH(void *dst, hipDeviceptr_t src, size_t size)
     hipError_t e = emu_blocking_ok();
     if (e != hipSuccess || !size)
         return e;
-    if (!dst || !emu_find_range(src, size, false, "hipMemcpyDtoH") || !emu_copy_fits(dst, size, true, "hipMemcpyDtoH"))
+    if (!dst || !find_range(src, size, false, "hipMemcpyDtoH") || !emu_copy_fits(dst, size, true, "hipMemcpyDtoH"))
         return hipErrorInvalidValue;
     return copied_now("hipMemcpyDtoH", dst, src, size, NULL);
 }
@@ -134,8 +135,8 @@ static bool is_there(const struct node *n, struct emu_block **to)
         !n->src || n->kind == hipMemcpyHostToDevice || n->kind == hipMemcpyDeviceToDevice || is_device(n->dst);
     bool reads =
         n->src && (n->kind == hipMemcpyDeviceToHost || n->kind == hipMemcpyDeviceToDevice || is_device(n->src));
-    *to = writes ? emu_find_range(n->dst, n->size, true, call) : NULL;
-    return (*to || !writes) && (!reads || emu_find_range(n->src, n->size, false, call));
+    *to = writes ? find_range(n->dst, n->size, true, call) : NULL;
+    return (*to || !writes) && (!reads || find_range(n->src, n->size, false, call));
 }
 
 /* The side of a copy that is the host's own memory, known to the runtime (pinned) or not. */

@@ -489,7 +489,7 @@ static const struct {
     { "list", "list: 0 arguments: must be 1" },
     { "list a.db b.db", "list: 2 arguments: must be 1" },
     { "list nothere.db", "nothere.db: cannot open: No such file" },
-    { "list --prefer newest a.db", "list does not take" },
+    { "list --prefer newest a.db", "list does not take --prefer" },
     { "list --colour a.db", "--colour" },
     { "import a.csv", "--db is missing" },
     { "import --how measured --db x.db a.csv", "--how 'measured': must be keep or imported" },

@@ -33,8 +33,7 @@ static const char *const preferences[] = { "fastest", "newest", NULL };
 struct options {
     const char *arch, *out, *db;
     const char **shapes;
-    int n_shapes, form, how, prefer;
-    double jobs;
+    int n_shapes, form, how, prefer, jobs;
     bool json, system, all, overlap;
     int argc;
     char **argv;
@@ -154,7 +153,7 @@ static int cmd_verify(const struct options *o)
 
 static int cmd_pack(const struct options *o)
 {
-    struct rfg_pack_options p = { o->arch, o->out, o->db, o->shapes, o->n_shapes, (int)o->jobs, o->overlap };
+    struct rfg_pack_options p = { o->arch, o->out, o->db, o->shapes, o->n_shapes, o->jobs, o->overlap };
     return rfg_db_pack(&p);
 }
 
@@ -253,7 +252,7 @@ static const struct rfg_option options[] = {
     { "shapes", "FILE", RFG_CALL(add_shapes) },
     { "form", "FORM", RFG_CHOICE(form, forms) },
     { "overlap", RFG_FLAG(overlap) },
-    { "jobs", "N", RFG_REAL(jobs, 1, 1024) },
+    { "jobs", "N", RFG_WHOLE(jobs, 1, 1024) },
     { 0 },
 };
 

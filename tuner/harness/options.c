@@ -153,8 +153,9 @@ int rfg_options_parse(const struct rfg_command_line *line, int argc, char **argv
         }
         const struct rfg_option *given = c < FIRST ? of_letter[c] : &o[c - FIRST];
         if (line->takes && !is_taken(line->takes, given->name)) {
-            fprintf(stderr, "%s: %s does not take %s: see %s --help\n", line->program, line->command, argv[optind - 1],
-                    line->program);
+            const char letter[] = { given->letter, 0 };
+            fprintf(stderr, "%s: %s does not take %s%s: see %s --help\n", line->program, line->command,
+                    given->name ? "--" : "-", given->name ? given->name : letter, line->program);
             return 2;
         }
         if (!take(line, given, optarg, options))

@@ -37,8 +37,8 @@ static int list_targets(void)
 {
     static const char *const usual[] = { "gfx900",  "gfx906",  "gfx908",  "gfx90a",  "gfx942",  "gfx950",
                                          "gfx1010", "gfx1030", "gfx1100", "gfx1101", "gfx1102", "gfx1150",
-                                         "gfx1151", "gfx1200", "gfx1201", "sm_80",   "sm_86",   "sm_89",
-                                         "sm_90",   "sm_90a",  "sm_100a", "sm_120a" };
+                                         "gfx1151", "gfx1200", "gfx1201", "gfx1250", "sm_80",   "sm_86",
+                                         "sm_89",   "sm_90",   "sm_90a",  "sm_100a", "sm_120a" };
     for (int i = 0; rfg_jit_providers[i]; i++) {
         const struct rfg_jit_provider *p = rfg_jit_providers[i];
         struct rfg_reason why = { "" };

@@ -123,7 +123,7 @@ static const struct rfg_option table[] = {
       "beside a program that computes on the same device: use at most MS milliseconds of each minute,\nin short "
       "slices, and write provisional rows; needs --from-misses, and goes on until no new\nones are recorded. "
       "RFG_TUNE=online starts it so",
-      RFG_WHOLE(online_ms, 0, 60000) },
+      RFG_WHOLE(online_ms, 1, 60000) },
     { .help = "results:" },
     { "json", "FILE", "\"-\": stdout (the table goes to stderr)", RFG_TEXT(json) },
     { "report", "FILE.html", "a page with a chart of every candidate, which needs nothing else", RFG_TEXT(report) },
@@ -199,14 +199,11 @@ static bool is_consistent(const struct tune_options *o, const char *argument)
 int tune_options_parse(struct tune_options *o, int argc, char **argv)
 {
     int first = 0;
-    o->seed = UINT64_MAX; /* as no option gives them: */
-    o->online_ms = -1;
+    o->seed = UINT64_MAX; /* as no option gives it */
     int code = rfg_options_parse(&command_line, argc, argv, o, &first);
     if (!code)
         return code;
-    bool ok = code < 0 && (o->online_ms || wrong("--online '0': must be at least 1"));
-    o->online_ms = o->online_ms > 0 ? o->online_ms : 0;
-    if (!ok || !is_consistent(o, argv[first])) {
+    if (code > 0 || !is_consistent(o, argv[first])) {
         fprintf(stderr, "rfg-tune --help says more\n");
         return TUNE_EXIT_USAGE;
     }

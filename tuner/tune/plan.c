@@ -164,9 +164,10 @@ static void choose_candidates(const struct tune *t, const struct tune_shape *s, 
     const struct rfg_op *op = s->problem.op;
     int most = t->opt.candidates > 0 ? t->opt.candidates : DEFAULT_CANDIDATES, kept = 0, vendor = 0;
     double limit = s->n ? PRUNE_FACTOR * s->c[0].predicted_us : 0;
-    for (int v = 0; v < rfg_op_variants(op)->n; v++)
+    const struct rfg_variants *all = rfg_op_variants(op);
+    for (int v = 0; v < all->n; v++)
         for (int i = 0, n = 0; i < s->n && n < most / SHARE && kept < most; i++)
-            if (s->c[i].var == rfg_op_variants(op)->list[v] && s->c[i].var->kind != RFG_VARIANT_VENDOR &&
+            if (s->c[i].var == all->list[v] && s->c[i].var->kind != RFG_VARIANT_VENDOR &&
                 s->c[i].predicted_us <= limit) {
                 keep[i] = true;
                 n++;
