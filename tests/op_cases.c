@@ -565,11 +565,7 @@ void op_few_groups(const char *device, const char *problem, const char *config, 
 /* Each test is a case of its own, so that CK_RUN_CASE can ask for it. */
 static TCase *add_tcase(Suite *s, const TTest *test)
 {
-    TCase *tc = tcase_create(test->name);
-    tcase_set_timeout(tc, 600);
-    tcase_set_tags(tc, test->name);
-    suite_add_tcase(s, tc);
-    return tc;
+    return slow_case(s, test->name, test->name, NULL, NULL);
 }
 
 int op_main(const char *name, const TTest *const *each, const TTest *const *once)

@@ -85,7 +85,7 @@ SLOW = {
 RELEASES = ["5.7", "6.1", "6.4", "7.0", "7.1"]
 USUAL_RELEASES = ["6.4", "7.1"]
 ON_RELEASES = ["rocm", "rocm_blas", "rocm_devices", "rocm_faults", "rocm_headers", "rocm_hiprtc", "rocm_program", "rocm_rules", "rocm_streams"]
-# But for those that are the same code on all: the oldest and the newest.
+# But for those that are the same code on all: the oldest and those that are usual.
 ON_SOME = {"rocm_faults": ["5.7", "6.4", "7.1"], "rocm_headers": ["6.4"], "rocm_hiprtc": ["5.7", "6.4", "7.1"], "rocm_streams": ["6.4"]}
 RELEASE_GPUS = {"5.7": ("MI210", "gfx90a"), "6.1": ("MI300X", "gfx942"), "6.4": ("MI300X", "gfx942"), "7.0": ("MI300X", "gfx942"),
                 "7.1": ("RX7900XTX", "gfx1100")}
@@ -439,6 +439,9 @@ def self_test():
     names = {t.name for t in everything()} | {t.program for t in everything()}
     wrong = ["no test %s" % n for n in list(ALONE) + list(THREADED) + [p for p, _ in THREADED_CASES] + list(NOT_ASAN) if n not in names]
     wrong += ["seconds.tsv: no test %s" % n for n in SECONDS if n not in names]
+    option = re.search(r"option\('rocm_releases'.*choices: \[(.*?)\], value: \[(.*?)\]", open(os.path.join(ROOT, "meson_options.txt")).read())
+    if [re.findall(r"[\d.]+", text) for text in option.groups()] != [RELEASES, USUAL_RELEASES]:
+        wrong.append("meson_options.txt: rocm_releases: choices and value are not RELEASES and USUAL_RELEASES")
     for pattern, seers in SEEN_BY + [(folder, seen) for folder, seen in OF_FOLDER.items()] + [("any", OF_ANY), ("kernels", OF_KERNELS)]:
         wrong += ["%s: no test %s" % (pattern, p) for p in seers if not any(fnmatch.fnmatch(n, p) for n in names)]
     for path, test, is_swept in (("ops/norm/rows.hip", "norm-gfx90a-all", True), ("ops/norm/rows.hip", "norm", False), ("emu/check/check_lds.c", "emu_twins-all", True),

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * The database's files: odd names, old schemas, damage, directories. */
-#include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/util.h"

@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
  * Many writers of a database at once, and sudden death. */
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/util.h"
 #include "db_case.h"
 
 #define WRITERS 8

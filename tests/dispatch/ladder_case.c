@@ -3,13 +3,9 @@
  * A context and databases of rows of its own, for the test of the ladder. */
 #include "ladder_case.h"
 
-#include <pthread.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 char dir[64], user_db[96], system_db[96];
 

@@ -2,17 +2,13 @@
  *
  * First calls of several threads: a compile keeps those of other problems from nothing, and those of the same problem
  * wait for it. On an imagined gfx90a; a compile lasts until the test lets it go on. */
-#include <check.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "base/tempdir.h"
 #include "dispatch/context.h"
 #include "dispatch/jit/jit_internal.h"
 #include "fakehip.h"
-#include "rfg/device.h"
 #include "rfg/rfg.h"
 #include "tests/program.h"
 #include "tests/suite.h"
@@ -238,13 +234,7 @@ END_TEST
 int main(void)
 {
     Suite *su = suite_create("first_calls");
-    TCase *tc = tcase_create("first_calls");
-    tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, a_compile_keeps_nobody);
-    tcase_add_test(tc, problems_compile_side_by_side);
-    tcase_add_test(tc, one_problem_compiles_once);
-    tcase_add_test(tc, a_failure_is_tried_again);
-    suite_add_tcase(su, tc);
+    ADD_TESTS(test_case(su, "first_calls", setup, teardown), a_compile_keeps_nobody, problems_compile_side_by_side,
+              one_problem_compiles_once, a_failure_is_tried_again);
     return run_suite(su);
 }

@@ -3,7 +3,6 @@
  * An emulated device, for tests of its HIP table. */
 #include "emu_hip_case.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 

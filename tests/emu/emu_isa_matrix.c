@@ -464,9 +464,8 @@ START_TEST(sparse)
 }
 END_TEST
 
-/* ---- gfx12's: lane l holds row l % 16 of A and column l % 16 of B, the half of K that l / 16 says; column l % 16 of
- * D, rows from 8 (l / 16) on. Sparse: of each four of K, A's two elements and their places, two bits each
- * ------------- */
+/* gfx12's: lane l holds row l % 16 of A and column l % 16 of B, the half of K that l / 16 says; column l % 16 of
+ * D, rows from 8 (l / 16) on. Sparse: of each four of K, A's two elements and their places, two bits each. */
 
 static const struct {
     const char *text;

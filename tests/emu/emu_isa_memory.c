@@ -153,8 +153,7 @@ START_TEST(load_store)
             text[n] = moves[k].text;
             index[n++] = k;
         }
-    snippets_build(&s, arch, text, n);
-    b = bare_new(arch, &s.prog);
+    b = snippets_build(&s, arch, text, n);
     gfx = tested[arch].arch.gfx;
     for (int c = 0; c < n; c++)
         for (int repeat = 0; repeat < 40; repeat++) {
@@ -178,7 +177,6 @@ START_TEST(load_store)
             check_memory(text[c]);
         }
     printf("%s: %d loads and stores\n", tested[arch].arch.name, n);
-    free(b);
     snippets_free(&s);
 }
 END_TEST
@@ -253,14 +251,12 @@ START_TEST(atomic)
             text[n] = atomics[k].text;
             index[n++] = k;
         }
-    snippets_build(&s, arch, text, n);
-    b = bare_new(arch, &s.prog);
+    b = snippets_build(&s, arch, text, n);
     gfx = tested[arch].arch.gfx;
     for (int c = 0; c < n; c++)
         for (int repeat = 0; repeat < 40; repeat++)
             check_atomic(index[c], s.start[c], (uint64_t)(1000 * index[c] + repeat));
     printf("%s: %d atomics\n", tested[arch].arch.name, n);
-    free(b);
     snippets_free(&s);
 }
 END_TEST
@@ -270,8 +266,7 @@ END_TEST
 static struct snippets one;
 static void run_one(int arch, const char *text, uint64_t exec)
 {
-    snippets_build(&one, arch, &text, 1);
-    b = bare_new(arch, &one.prog);
+    b = snippets_build(&one, arch, &text, 1);
     gfx = tested[arch].arch.gfx;
     prepare(7);
     b->w.exec = exec;
@@ -284,7 +279,6 @@ static void run_one(int arch, const char *text, uint64_t exec)
 }
 static void done(void)
 {
-    free(b);
     snippets_free(&one);
 }
 
@@ -374,8 +368,7 @@ START_TEST(scalar_atomics)
                  k & 1 ? "_x2" : "", data, k & 2 ? "s[4:7]" : "s[0:1]", k & 4 ? " glc" : "");
         text[k] = line[k];
     }
-    snippets_build(&s, 1, text, FORMS);
-    b = bare_new(1, &s.prog);
+    b = snippets_build(&s, 1, text, FORMS);
     gfx = 0x90a;
     for (int k = 0; k < FORMS; k++)
         for (int repeat = 0; repeat < 40; repeat++) {
@@ -399,7 +392,6 @@ START_TEST(scalar_atomics)
             ck_assert(!memcmp(&b->w.s[8 + words], &before.w.s[8 + words], 8));
             ck_assert(!memcmp(memory, was, 64) && !memcmp(memory + 64 + bytes, was + 64 + bytes, 64) && !stray);
         }
-    free(b);
     snippets_free(&s);
 }
 END_TEST

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
  * What a kernel finds when it starts: registers; and how many workgroups a CU has room for. */
-#include <elf.h>
-#include <sys/mman.h>
-
-#include "base/util.h"
 #include "emu/run/front.h"
 #include "emu/run/slot.h"
 #include "tuner/harness/harness.h"

@@ -3,7 +3,6 @@
  * examples/decoder: tiny models of each family, in files that the test writes, against the same model in double, in
  * plain loops, without a cache. */
 #include <math.h>
-#include <unistd.h>
 
 #include "decoder_model.h"
 #include "examples/decoder/decoder.h"

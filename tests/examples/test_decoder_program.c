@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
  * rfg-decoder: what it prints, and what it says of bad input. */
-#include <math.h>
 #include <unistd.h>
 
 #include "decoder_model.h"

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Locks of the code cache that others hold, or leave behind. */
-#include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

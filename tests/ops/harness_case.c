@@ -3,12 +3,9 @@
  * A case on the cpu, for tests of the harness. */
 #include "harness_case.h"
 
-#include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 rfg_context *ctx;
 struct rfg_case *c;

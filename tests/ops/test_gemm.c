@@ -3,7 +3,6 @@
  * rfg_op_gemm on the cpu and on the devices of $RFG_TEST_DEVICES: shapes, strides, alignment, special values,
  * repeatable bits, many threads. */
 #include <inttypes.h>
-#include <math.h>
 #include <pthread.h>
 
 #include "base/util.h"

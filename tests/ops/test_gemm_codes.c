@@ -439,8 +439,7 @@ static void refused(rfg_context *ctx, const rfg_gemm_params *p, rfg_dtype dtype,
     rfg_tensor tx = rfg_tensor_2d(x, dtype, 4, 256, 256), tw = rfg_tensor_2d(w, dtype, 130, 256, 256);
     rfg_tensor ty = rfg_tensor_2d(y, RFG_BF16, 4, 130, 130);
     memcpy(y_before, y, sizeof(y));
-    ck_assert_int_eq(rfg_op_gemm(ctx, &ty, &tx, &tw, p, NULL), RFG_ERROR_INVALID_ARGUMENT);
-    ck_assert_msg(strstr(rfg_last_error(), word) != NULL, "no '%s' in: %s", word, rfg_last_error());
+    op_refused(rfg_op_gemm(ctx, &ty, &tx, &tw, p, NULL), word);
     ck_assert(!memcmp(y, y_before, sizeof(y)));
 }
 
@@ -507,9 +506,8 @@ START_TEST(refusals)
     op_refused(rfg_op_gemm(ctx, &q, &tx, &tw, &p, NULL), "bias is bf16: must be f32");
 
     rfg_tensor bx = rfg_tensor_2d(w, RFG_BF16, 4, 64, 64), bw = rfg_tensor_2d(w + 1024, RFG_BF16, 130, 64, 64);
-    ck_assert_int_eq(rfg_op_gemm(ctx, &ty, &bx, &bw, &good, NULL), RFG_ERROR_INVALID_ARGUMENT);
-    ck_assert_msg(strstr(rfg_last_error(), "x_scale=f32, x_per=block, w_per=block: x is bf16: has none") != NULL, "%s",
-                  rfg_last_error());
+    op_refused(rfg_op_gemm(ctx, &ty, &bx, &bw, &good, NULL),
+               "x_scale=f32, x_per=block, w_per=block: x is bf16: has none");
 
     /* One scale a row, as vectors and as columns of a matrix with other things: the same bits. */
     uint16_t want[4 * 130];

@@ -4,7 +4,6 @@
  * precision; one captured graph with several loads; the same bits every time, and where few tokens are summed by the
  * second product's launch, as apart; and what it refuses. Its operators' own tests have special values and strides. */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -284,8 +284,7 @@ START_TEST(calls_refused)
             tx.shape[1] = norm ? c->n : 2 * c->n;
             rfg_status st =
                 norm ? rfg_op_rmsnorm(ctx, NULL, &tx, NULL, &n, NULL) : rfg_op_act_and_mul(ctx, NULL, &tx, &a, NULL);
-            ck_assert_int_eq(st, RFG_ERROR_INVALID_ARGUMENT);
-            ck_assert_msg(strstr(rfg_last_error(), c->words) != NULL, "no '%s' in: %s", c->words, rfg_last_error());
+            op_refused(st, c->words);
         }
     }
     for (size_t i = 0; i < sizeof(q); i++)

@@ -2,12 +2,10 @@
  *
  * The harness: timing, and what no kernel can be faster than. */
 #include <check.h>
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "harness_case.h"
 

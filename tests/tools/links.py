@@ -35,8 +35,6 @@ REGISTRIES = {
 }
 # File, what it links without, why.
 APART = [("ops/problem.c", ["ops/variants.c", "ops/kernel.c", "ops/model/*", "ops/cpu/*"], "problems are read without any kernel")]
-# Rules that a room doesn't keep yet.
-NOT_YET = {}
 
 
 def room(path):
@@ -71,11 +69,9 @@ def check(defined, undefined):
         beside = any(fnmatch.fnmatch(a, x) and fnmatch.fnmatch(b, y) for x, y in BESIDE)
         if mine == other or beside or other in BELOW.get(mine, []):
             graph[a].add(b)
-        elif "rooms" not in NOT_YET.get(mine, []):
+        else:
             bad.append("%s: %s takes names of %s only" % (arrow_text(a, b, names), mine, ", ".join(BELOW.get(mine, [])) or "no other room"))
     for circle in circles(graph):
-        if all("circles" in NOT_YET.get(room(f), []) for f in circle):
-            continue
         bad.append("files take each other's names in no circle: " + " <-> ".join(circle))
         bad += ["  " + arrow_text(a, b, names) for (a, b), names in sorted(arrows.items()) if {a, b} <= set(circle)]
     for f, patterns, why in APART:

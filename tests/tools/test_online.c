@@ -2,15 +2,11 @@
  *
  * Online tuning: this program run by another name is an engine that calls one product again and again, and has an
  * rfg-tune beside it: the real one, or a script that leaves a mark. */
-#include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "online_engine.h"
@@ -366,12 +362,11 @@ START_TEST(ends_with_the_engine)
 }
 END_TEST
 
-static void add_case(Suite *s, const char *name, TCase **tc)
+static TCase *add_case(Suite *s, const char *name)
 {
-    *tc = tcase_create(name);
-    tcase_add_checked_fixture(*tc, setup_online, teardown);
-    tcase_set_timeout(*tc, 150);
-    suite_add_tcase(s, *tc);
+    TCase *tc = test_case(s, name, setup_online, teardown);
+    tcase_set_timeout(tc, 150);
+    return tc;
 }
 
 int main(int argc, char **argv)
@@ -379,20 +374,19 @@ int main(int argc, char **argv)
     if (argc > 4 && !strcmp(argv[0], "rfg-test-engine"))
         return engine_main(argv);
     Suite *s = suite_create("online");
-    TCase *tc;
-    add_case(s, "rows", &tc);
+    TCase *tc = add_case(s, "rows");
     ADD_TESTS(tc, a_miss_that_has_a_row_is_done, a_later_miss_is_tuned_too);
     ADD_LOOPS(tc, 2, tunes_while_the_engine_goes_on);
-    add_case(s, "budget", &tc);
+    tc = add_case(s, "budget");
     ADD_TESTS(tc, no_minute_has_more_than_the_budget, stays_within_the_budget);
-    add_case(s, "capture", &tc);
+    tc = add_case(s, "capture");
     ADD_TESTS(tc, a_stream_that_is_not_ready_keeps_the_old_kernel);
     ADD_LOOPS(tc, 2, starts_nothing_under_capture);
-    add_case(s, "starts", &tc);
+    tc = add_case(s, "starts");
     ADD_TESTS(tc, a_locked_database_is_read_again, the_tuner_traces_nothing, starts_nothing_where_it_may_not,
               does_not_start_a_program_of_others, two_engines_start_one_tuner,
               says_how_the_tuner_ended_and_leaves_no_zombie, what_is_written_must_be_right);
-    add_case(s, "end", &tc);
+    tc = add_case(s, "end");
     ADD_LOOPS(tc, 2, ends_with_the_engine);
     return run_suite(s);
 }

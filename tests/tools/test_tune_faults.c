@@ -380,31 +380,29 @@ START_TEST(loses_nothing_when_it_is_killed)
 }
 END_TEST
 
-static void add_case(Suite *s, const char *name, TCase **tc)
+static TCase *add_case(Suite *s, const char *name)
 {
-    *tc = tcase_create(name);
-    tcase_add_checked_fixture(*tc, setup, teardown);
-    tcase_set_timeout(*tc, 120);
-    suite_add_tcase(s, *tc);
+    TCase *tc = test_case(s, name, setup, teardown);
+    tcase_set_timeout(tc, 120);
+    return tc;
 }
 
 int main(void)
 {
     Suite *s = suite_create("tune_faults");
-    TCase *tc;
-    add_case(s, "verdicts", &tc);
+    TCase *tc = add_case(s, "verdicts");
     ADD_TESTS(tc, skips_and_remembers_faulty_candidates, writes_nothing_unless_something_is_right,
               checks_the_winner_again, looks_twice_before_it_calls_a_result_wrong);
     ADD_LOOPS(tc, 5, forgets_what_was_not_the_candidates_doing);
-    add_case(s, "doubts", &tc);
+    tc = add_case(s, "doubts");
     ADD_TESTS(tc, doubtful_winners_are_provisional, tunes_what_was_only_predicted);
-    add_case(s, "share", &tc);
+    tc = add_case(s, "share");
     ADD_LOOPS(tc, 2, two_share_out_the_problems);
-    add_case(s, "budget", &tc);
+    tc = add_case(s, "budget");
     ADD_TESTS(tc, keeps_to_the_time_budget, a_budget_for_very_many_problems);
-    add_case(s, "kills", &tc);
+    tc = add_case(s, "kills");
     ADD_TESTS(tc, stops_at_an_interrupt, loses_nothing_when_it_is_killed);
-    add_case(s, "lse", &tc);
+    tc = add_case(s, "lse");
     ADD_TESTS(tc, looks_at_lse);
     return run_suite(s);
 }
