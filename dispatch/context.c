@@ -149,8 +149,7 @@ static rfg_status create(rfg_context **out, const rfg_context_params *p, const c
     ctx->invariant = invariant;
     ctx->uncalibrated = ctx->dev;
     ctx->variants = variants ? strdup(variants) : NULL;
-    bool online = tune_ms && p->misses >= 0 && !(pack && *pack);
-    ctx->save_misses = (misses || online) && ctx->user_db && *ctx->user_db;
+    ctx->save_misses = misses && ctx->user_db && *ctx->user_db;
     if (!pack || !*pack) {
         open_databases(ctx, p);
     } else if ((st = open_pack(ctx, pack))) {
@@ -167,7 +166,7 @@ static rfg_status create(rfg_context **out, const rfg_context_params *p, const c
     if (ctx->pool)
         rfg_fork_watch(ctx);
     rfg_vendor_begin(ctx);
-    rfg_online_begin(ctx, tune_ms, p->cache_dir);
+    rfg_online_begin(ctx, tune_ms, p->misses < 0, p->cache_dir);
     ctx->trace = rfg_trace_open(ctx);
     *out = ctx;
     return RFG_OK;

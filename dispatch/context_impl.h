@@ -290,8 +290,8 @@ bool rfg_plan_renew(rfg_context *ctx, struct rfg_plan *old);
 
 /* RFG_TUNE, or the parameter in its place, and the budget; 0: off. */
 rfg_status rfg_online_read(const char *param, int *budget_ms);
-/* cache_dir: the context's parameter. */
-void rfg_online_begin(rfg_context *ctx, int budget_ms, const char *cache_dir);
+/* budget_ms 0: nothing is tuned. no_misses: they may not be written. cache_dir: the context's parameter. */
+void rfg_online_begin(rfg_context *ctx, int budget_ms, bool no_misses, const char *cache_dir);
 /* In a call without an exact row that was launched on the stream: now and then looks after the tuner and its rows. The
  * device is current, no lock is held. Never fails, never waits. */
 void rfg_online_tick(rfg_context *ctx, rfg_stream stream);

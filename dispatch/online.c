@@ -88,12 +88,12 @@ static void destroy(struct rfg_online **po)
     free(o);
 }
 
-void rfg_online_begin(rfg_context *ctx, int budget_ms, const char *cache_dir)
+void rfg_online_begin(rfg_context *ctx, int budget_ms, bool no_misses, const char *cache_dir)
 {
-    const char *why = ctx->pack           ? "a pack's rows are all there is"
-                      : !ctx->save_misses ? "misses are not recorded"
-                      : rfg_privileged()  ? "the program has more rights than its caller"
-                                          : NULL;
+    const char *why = ctx->pack                                      ? "a pack's rows are all there is"
+                      : no_misses || !ctx->user_db || !*ctx->user_db ? "misses are not recorded"
+                      : rfg_privileged()                             ? "the program has more rights than its caller"
+                                                                     : NULL;
     if (!budget_ms || why) {
         if (why && budget_ms)
             rfg_log(RFG_LOG_DISPATCH, "%s: nothing is tuned online: %s", ctx->dev.name, why);
@@ -111,6 +111,8 @@ void rfg_online_begin(rfg_context *ctx, int budget_ms, const char *cache_dir)
     if (o && !o->log)
         destroy(&o);
     ctx->online = o;
+    if (o)
+        ctx->save_misses = true; /* the tuner reads them */
 }
 
 /* ---- the tuner --------------------------------------------------------------------------------------------------- */
@@ -335,7 +337,8 @@ void rfg_online_tick(rfg_context *ctx, rfg_stream stream)
         rfg_stream_captured(ctx, "rfg", stream, &captured) != RFG_OK || captured || rfg_capture_goes_on() ||
         pthread_mutex_trylock(&ctx->lock))
         return;
-    if (!o->off && now >= atomic_load(&o->next))
+    /* A new row's plan may wait for what another thread compiles: not here. */
+    if (!o->off && !ctx->making && now >= atomic_load(&o->next))
         atomic_store(&o->next, look(ctx, now));
     pthread_mutex_unlock(&ctx->lock);
 }
