@@ -154,8 +154,9 @@ static const struct rfg_choice *model_pick(const struct walk *w)
     const struct rfg_op *op = w->prob->op;
     struct model_answer *m = w->model;
     struct ranking r = { .w = w, .out = &m->pick, .best = DBL_MAX };
-    for (int i = 0; !m->asked && i < rfg_op_variants(op)->n; i++) {
-        r.var = rfg_op_variants(op)->list[i];
+    const struct rfg_variants *all = rfg_op_variants(op);
+    for (int i = 0; !m->asked && i < all->n; i++) {
+        r.var = all->list[i];
         if (!(w->skip >> i & 1) && allowed(w->ctx, op, r.var) && r.var->predict)
             rfg_variant_each_in(r.var, &w->ctx->dev, w->prob, w->order, rank, &r);
     }
@@ -342,8 +343,9 @@ static bool first(void *arg, const int *p)
 static bool by_portable(const struct walk *w)
 {
     const struct rfg_op *op = w->prob->op;
-    for (int i = rfg_op_variants(op)->n - 1; i >= 0; i--) {
-        struct ranking r = { .w = w, .var = rfg_op_variants(op)->list[i] };
+    const struct rfg_variants *all = rfg_op_variants(op);
+    for (int i = all->n - 1; i >= 0; i--) {
+        struct ranking r = { .w = w, .var = all->list[i] };
         w->out->variant = NULL;
         if (!(w->skip >> i & 1) && allowed(w->ctx, op, r.var))
             rfg_variant_each_in(r.var, &w->ctx->dev, w->prob, w->order, first, &r);
@@ -364,17 +366,18 @@ static rfg_status nothing_serves(const struct walk *w)
     char text[RFG_PROBLEM_STRLEN], reasons[600] = "";
     bool without_pack = false; /* could one serve it, had the pack its code? */
     rfg_problem_format(w->prob, text, sizeof(text));
-    for (int i = rfg_op_variants(op)->n - 1; i >= 0; i--) {
+    const struct rfg_variants *all = rfg_op_variants(op);
+    for (int i = all->n - 1; i >= 0; i--) {
+        const struct rfg_variant *var = all->list[i];
         struct rfg_reason why = { "no valid parameters" };
-        if (!allowed(w->ctx, op, rfg_op_variants(op)->list[i]))
+        if (!allowed(w->ctx, op, var))
             rfg_refuse(&why, "switched off by RFG_VARIANTS");
         else if (w->skip >> i & 1)
             rfg_refuse(&why, "could not be made ready");
-        else if (rfg_variant_supports(rfg_op_variants(op)->list[i], &w->ctx->dev, w->prob, &why) && w->ctx->pack)
+        else if (rfg_variant_supports(var, &w->ctx->dev, w->prob, &why) && w->ctx->pack)
             without_pack = !rfg_refuse(&why, "its code is not in the pack");
         size_t at = strlen(reasons);
-        snprintf(reasons + at, sizeof(reasons) - at, "%s%s: %s", at ? "; " : "", rfg_op_variants(op)->list[i]->name,
-                 why.text);
+        snprintf(reasons + at, sizeof(reasons) - at, "%s%s: %s", at ? "; " : "", var->name, why.text);
     }
     if (without_pack)
         return rfg_fail(RFG_ERROR_COMPILE,

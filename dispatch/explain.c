@@ -3,7 +3,6 @@
  * rfg_explain(): what the ladder would choose, and why. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "context_impl.h"
 
@@ -58,8 +57,9 @@ static rfg_status explain(rfg_context *ctx, const struct rfg_problem *problem, s
                  c.row->driver, c.row->version, c.row->source_hash);
         add_line(t, line);
     }
-    for (int i = 0; i < rfg_op_variants(prob.op)->n; i++) {
-        const struct rfg_variant *var = rfg_op_variants(prob.op)->list[i];
+    const struct rfg_variants *all = rfg_op_variants(prob.op);
+    for (int i = 0; i < all->n; i++) {
+        const struct rfg_variant *var = all->list[i];
         if (var == c.variant)
             continue;
         why.text[0] = 0;

@@ -2,7 +2,6 @@
  *
  * The first call of a problem, or its preparation: down the ladder until a rung's variant can be made ready. */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/util.h"
 #include "context_impl.h"
@@ -56,9 +55,7 @@ static rfg_status make_plan(rfg_context *ctx, const struct rfg_problem *prob, st
             rfg_warn("%s: %s can't be used (%s); going on without it", text, config, rfg_last_error());
         }
         from = choice.rung < RFG_RUNG_MODEL ? choice.rung + 1 : RFG_RUNG_MODEL;
-        for (int i = 0; i < rfg_op_variants(prob->op)->n; i++)
-            if (rfg_op_variants(prob->op)->list[i] == choice.variant)
-                skip |= 1u << i;
+        skip |= rfg_variant_bit(prob->op, choice.variant);
     }
 }
 

@@ -2,7 +2,6 @@
  *
  * rfg/device.h: memory. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "context_impl.h"
 #include "rfg/device.h"

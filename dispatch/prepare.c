@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
  * Preparing: plans made ahead of the calls, of one problem, of a range of them, of a file's. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

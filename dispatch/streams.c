@@ -3,7 +3,6 @@
  * rfg/device.h: streams, captures and graphs. On GPUs they are the runtime's. On cpu a stream is where a capture
  * records calls, and a graph is such a record. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "context_impl.h"
 #include "rfg/device.h"

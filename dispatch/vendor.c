@@ -113,9 +113,10 @@ void rfg_vendor_begin(rfg_context *ctx)
 {
     int previous = -1;
     bool entered = false;
-    for (int o = 0; ctx->hip && rfg_ops[o]; o++)
-        for (int i = 0; i < rfg_op_variants(rfg_ops[o])->n; i++) {
-            const struct rfg_variant *var = rfg_op_variants(rfg_ops[o])->list[i];
+    for (int o = 0; ctx->hip && rfg_ops[o]; o++) {
+        const struct rfg_variants *all = rfg_op_variants(rfg_ops[o]);
+        for (int i = 0; i < all->n; i++) {
+            const struct rfg_variant *var = all->list[i];
             void *handle;
             if (var->first_run || !rfg_variant_listed(ctx->variants, rfg_ops[o], var) || !has_handles(ctx, var))
                 continue;
@@ -123,6 +124,7 @@ void rfg_vendor_begin(rfg_context *ctx)
             if (!entered || open_variant(ctx, var, &handle) != RFG_OK)
                 rfg_log(RFG_LOG_DISPATCH, "%s: %s", var->name, rfg_last_error());
         }
+    }
     if (entered)
         rfg_device_leave(ctx, previous);
 }

@@ -371,5 +371,7 @@ struct rfg_variants {
     _Static_assert(sizeof(op_name##_list) / sizeof(op_name##_list[0]) <= RFG_MAX_VARIANTS, "rfg_choose()'s skip")
 const struct rfg_variants *rfg_op_variants(const struct rfg_op *op);
 const struct rfg_variant *rfg_variant_find(const struct rfg_op *op, const char *name);
+/* Its bit in a mask of op's variants. */
+uint32_t rfg_variant_bit(const struct rfg_op *op, const struct rfg_variant *var);
 
 #endif

@@ -32,3 +32,12 @@ const struct rfg_variant *rfg_variant_find(const struct rfg_op *op, const char *
             return v->list[i];
     return NULL;
 }
+
+uint32_t rfg_variant_bit(const struct rfg_op *op, const struct rfg_variant *var)
+{
+    const struct rfg_variants *v = rfg_op_variants(op);
+    int i = 0;
+    while (v->list[i] != var)
+        i++;
+    return 1u << i;
+}

@@ -20,9 +20,6 @@
 #include "base/log.h"
 #include "base/util.h"
 
-#define STR2(x) #x
-#define STR(x)  STR2(x)
-
 /* By mode, in seconds: how long another process's lock is waited for, and how long SQLite may run for an operation of
  * ours. (None takes that long, but a hostile file's schema or data can make one.) */
 static const struct {
@@ -286,7 +283,8 @@ static rfg_status migrate(struct rfg_db *db)
     for (int64_t i = schema; st == RFG_OK && i < RFG_DB_SCHEMA; i++)
         if (exec(db, migrations[i]) != SQLITE_OK)
             st = rfg_db_fail(db, "cannot migrate");
-    if (st == RFG_OK && schema < RFG_DB_SCHEMA && exec(db, "PRAGMA user_version=" STR(RFG_DB_SCHEMA)) != SQLITE_OK)
+    if (st == RFG_OK && schema < RFG_DB_SCHEMA &&
+        exec(db, "PRAGMA user_version=" RFG_DB_STR(RFG_DB_SCHEMA)) != SQLITE_OK)
         st = rfg_db_fail(db, "cannot migrate");
     return rfg_db_finish(db, st);
 }
@@ -415,7 +413,7 @@ static rfg_status open_write(struct rfg_db *db, bool *corrupt)
         return *corrupt ? rfg_fail(RFG_ERROR_DATABASE, "%s: damaged: %s", db->path, first) : RFG_ERROR_DATABASE;
     }
     /* The label is in the file itself, not only in its log, before anything else is. */
-    int rc = db->labelled ? SQLITE_OK : exec(db, "PRAGMA application_id=" STR(RFG_DB_APPLICATION_ID));
+    int rc = db->labelled ? SQLITE_OK : exec(db, "PRAGMA application_id=" RFG_DB_STR(RFG_DB_APPLICATION_ID));
     /* FULL: a row that was reported as written survives a power cut too, not only a kill. */
     if (rc == SQLITE_OK)
         rc = exec(db, "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL");

@@ -215,10 +215,10 @@ struct rfg_shapes {
  * microseconds, for comparison, and on what. Without an op column AITER's tuned_*.csv and untuned_*.csv
  * (shapes_aiter.c): M,N,K of a gemm, of the formats that columns, kernelName or the file's name say; B of such: a
  * grouped one; token,model_dim,...: the problems of a mixture of experts. A column that isn't known is an error. One
- * number of a line may be a range, 1..256 in column M: a problem for each (at most RFG_PREPARE_MAX). AITER's
- * rows of GPUs that there aren't (gfx942 with 256 CUs) are said in a note. Also understood, by what is in them: lines of RFG_LOG=calls,
- * TunableOp's files, hipBLASLt's log (shapes_logs.c); there strides are kept, other lines passed over, and weight counts
- * how often a problem came.
+ * number of a line may be a range, 1..256 in column M: a problem for each (at most RFG_PREPARE_MAX). AITER's rows of
+ * GPUs that there aren't (gfx942 with 256 CUs) are said in a note. Also understood, by what is in them: lines of
+ * RFG_LOG=calls, TunableOp's files, hipBLASLt's log (shapes_logs.c); there strides are kept, other lines passed over,
+ * and weight counts how often a problem came.
  * Duplicate problems are kept once (said as a note). bad is called with "file:line: column: value: rule" for each
  * refused line; if there are many, for the first 10, and once more with their number. After 65536 problems or 1000000
  * lines the rest is left out, which counts as a refused line. RFG_ERROR_IO if the file can't be read, INVALID_ARGUMENT

@@ -10,6 +10,10 @@
 
 #include "db.h"
 
+/* A macro's value as text. */
+#define RFG_DB_STR2(x) #x
+#define RFG_DB_STR(x)  RFG_DB_STR2(x)
+
 /* ---- a connection -------------------------------------------------------------------------------------------- */
 
 struct rfg_db {

@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -17,9 +16,7 @@
 #include "config.h"
 #include "db_internal.h"
 
-#define STR2(x)  #x
-#define STR(x)   STR2(x)
-#define V_SUFFIX "-v" STR(RFG_DB_SCHEMA) ".db"
+#define V_SUFFIX "-v" RFG_DB_STR(RFG_DB_SCHEMA) ".db"
 
 /* Copies the database of an older version, whole and under a new name: that version goes on with its own. False:
  * there is nothing at path, and last_error says why. */

@@ -201,9 +201,7 @@ static void go_on(struct want *w)
     w->from = w->choice.rung < RFG_RUNG_MODEL ? w->choice.rung + 1
               : w->from > RFG_RUNG_MODEL      ? w->from
                                               : RFG_RUNG_MODEL;
-    for (int i = 0; i < rfg_op_variants(w->prob.op)->n; i++)
-        if (rfg_op_variants(w->prob.op)->list[i] == w->choice.variant)
-            w->skip |= 1u << i;
+    w->skip |= rfg_variant_bit(w->prob.op, w->choice.variant);
 }
 
 static size_t find_code(const struct packing *p, const struct rfg_pack_code *name)
