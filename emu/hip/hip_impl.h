@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the files of the emulator's HIP table share. Each calls the ones before it: hip_objects.c, hip_order.c,
- * hip_stream.c, hip_memory.c and hip_module.c, hip_emu.c. */
+ * hip_late.c, hip_stream.c, hip_memory.c and hip_module.c, hip_emu.c. */
 #ifndef RFG_EMU_HIP_IMPL_H
 #define RFG_EMU_HIP_IMPL_H
 
@@ -82,6 +82,14 @@ struct node {
     uint32_t value; /* of a memset: its low `width` bytes, again and again */
     int width;
     size_t size;
+    bool replayed; /* in a late stream */
+};
+
+/* Work of a late stream, numbered from 1. */
+struct emu_line {
+    hipStream_t stream;
+    struct node *first, **end;
+    uint64_t queued, done;
 };
 
 struct graph { /* and GRAPH_EXEC */
@@ -98,6 +106,7 @@ struct stream {
     pthread_t owner; /* who began the capture */
     struct graph *graph;
     int queue; /* hip_order.c's; 0: none yet */
+    struct emu_line line;
 };
 
 struct event {
@@ -106,6 +115,8 @@ struct event {
     bool recorded, captured;
     double time;
     struct emu_order *order; /* hip_order.c's: what is over when it is; NULL: unknown */
+    struct emu_line *line;   /* of a late stream: until number `number` of it has run; else NULL */
+    uint64_t number;
 };
 
 struct module {
@@ -155,8 +166,9 @@ hipError_t emu_implicit_ok(hipStream_t stream);
 hipError_t emu_blocking_ok(void);
 /* NULL is the device's default stream: always there, never captured. hipStreamPerThread becomes the thread's own. */
 bool emu_stream_ok(hipStream_t *stream);
-/* Takes the node: runs it, or adds it to the capture. */
+/* Takes the node: runs it, or adds it to the capture or the late stream. */
 hipError_t emu_submit(hipStream_t stream, struct node *n);
+void emu_free_node(struct node *n);
 
 /* Not in the table, as rfg needs neither. emu/rocm shows it as hipLaunchHostFunc(). fn runs under the emulator's lock:
  * as on a GPU it may not call HIP. */
@@ -190,6 +202,19 @@ void emu_order_touched(const struct emu_touched *t);
 /* It is done; a copy reads or writes host memory that the host should leave alone until it waited. False: there was a
  * report. */
 bool emu_order_end(const void *pinned, size_t size);
+
+/* hip_late.c: streams that run work when it is waited for (RFG_EMU_LATE=1). */
+bool emu_late(void);
+hipError_t emu_keep(hipStream_t stream, struct node *n); /* takes the node */
+hipError_t emu_late_record(struct event *v, hipStream_t stream);
+hipError_t emu_late_wait(hipStream_t stream, const struct event *v);
+void emu_late_forget(struct event *v); /* it is as if recorded at once */
+void emu_late_event_gone(struct event *v);
+void emu_late_stream_gone(struct stream *s);
+/* The host waits. The first error of what ran. */
+hipError_t emu_finish_stream(hipStream_t stream);
+hipError_t emu_finish_event(struct event *v);
+hipError_t emu_finish_all(void);
 
 /* An operation that is a function of the host's. */
 void emu_order_host_function(hipStream_t stream);

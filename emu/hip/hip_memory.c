@@ -43,7 +43,8 @@ void *emu_host_alloc(size_t size)
 hipError_t emu_hipFree(void *ptr)
 {
     LOCKED;
-    emu_order_host_all(); /* it waits for the device */
+    (void)emu_finish_all(); /* it waits for the device */
+    emu_order_host_all();
     return emu_free(ptr);
 }
 
@@ -93,6 +94,7 @@ bool emu_copy_fits(const void *p, size_t size, bool write, const char *call)
 /* A copy that the host waits for. b: what it writes, of a device; NULL: the host's. */
 static hipError_t copied_now(const char *call, void *dst, const void *src, size_t size, struct emu_block *b)
 {
+    hipError_t e = emu_finish_stream(NULL);
     emu_order_begin(NULL, "%s of %zu bytes", call, size);
     emu_order_touch(src, size, EMU_TOUCH_READ);
     emu_order_touch(dst, size, EMU_TOUCH_WRITE);
@@ -101,7 +103,7 @@ static hipError_t copied_now(const char *call, void *dst, const void *src, size_
         host_wrote(b, dst, size);
     bool ordered = emu_order_end(NULL, 0);
     emu_order_host_stream(NULL);
-    return ordered ? hipSuccess : hipErrorLaunchFailure;
+    return ordered ? e : hipErrorLaunchFailure;
 }
 
 hipError_t emu_hipMemcpyHtoD(hipDeviceptr_t dst, void *src, size_t size)
@@ -178,6 +180,11 @@ static hipError_t run_copy(hipStream_t stream, const struct node *n, bool replay
     return ordered ? hipSuccess : hipErrorLaunchFailure;
 }
 
+static bool is_captured(hipStream_t stream)
+{
+    return stream && ((struct stream *)stream)->capture != hipStreamCaptureStatusNone;
+}
+
 static hipError_t submit_copy(const struct node *copy, hipStream_t stream)
 {
     struct emu_block *to;
@@ -192,7 +199,11 @@ static hipError_t submit_copy(const struct node *copy, hipStream_t stream)
         return hipErrorOutOfMemory;
     *n = *copy;
     n->run = run_copy;
-    return emu_submit(stream, n);
+    bool is_pinned, now = emu_late() && !is_captured(stream);
+    (void)host_side(copy, &is_pinned);
+    hipError_t e = emu_submit(stream, n);
+    /* HIP copies memory that it doesn't know before the call comes back. */
+    return e == hipSuccess && now && !is_pinned ? emu_finish_stream(stream) : e;
 }
 
 hipError_t emu_hipMemcpyAsync(void *dst, const void *src, size_t size, hipMemcpyKind kind, hipStream_t stream)

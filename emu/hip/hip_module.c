@@ -283,6 +283,7 @@ hipError_t emu_hipModuleUnload(hipModule_t module)
     LOCKED;
     if (!emu_is(module, MODULE))
         return hipErrorInvalidHandle;
+    (void)emu_finish_all();
     emu_order_host_all();
     unload((struct module *)module);
     return hipSuccess;

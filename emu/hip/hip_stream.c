@@ -80,7 +80,7 @@ hipError_t emu_implicit_ok(hipStream_t stream)
     return hipSuccess;
 }
 
-static void free_node(struct node *n)
+void emu_free_node(struct node *n)
 {
     if (n)
         free(n->kernarg);
@@ -107,9 +107,11 @@ hipError_t emu_submit(hipStream_t stream, struct node *n)
         *s->graph->end = n;
         s->graph->end = &n->next;
         return hipSuccess;
-    } else if (e == hipSuccess)
+    } else if (e == hipSuccess && emu_late())
+        return emu_keep(stream, n);
+    else if (e == hipSuccess)
         e = n->run(stream, n, false);
-    free_node(n);
+    emu_free_node(n);
     return e;
 }
 
@@ -151,7 +153,7 @@ static void free_graph(struct graph *g)
 {
     for (struct node *n = g->first, *next; n; n = next) {
         next = n->next;
-        free_node(n);
+        emu_free_node(n);
     }
     emu_forget(g);
 }
@@ -166,6 +168,7 @@ hipError_t emu_hipStreamDestroy(hipStream_t stream)
     struct stream *s = (struct stream *)stream;
     if (s->graph)
         free_graph(s->graph);
+    emu_late_stream_gone(s);
     emu_order_destroy(s);
     emu_forget(s);
     return hipSuccess;
@@ -182,8 +185,10 @@ hipError_t emu_hipStreamSynchronize(hipStream_t stream)
         return hipErrorStreamCaptureUnsupported;
     }
     hipError_t e = emu_not_while_capturing();
-    if (e == hipSuccess)
+    if (e == hipSuccess) {
+        e = emu_finish_stream(stream);
         emu_order_host_stream(stream);
+    }
     return e;
 }
 
@@ -193,8 +198,10 @@ hipError_t emu_hipDeviceSynchronize(void)
     if (!emu_here())
         return hipErrorNoDevice;
     hipError_t e = emu_rules.sync_breaks ? emu_not_while_capturing() : hipSuccess;
-    if (e == hipSuccess)
+    if (e == hipSuccess) {
+        e = emu_finish_all();
         emu_order_host_all();
+    }
     return e;
 }
 
@@ -260,6 +267,24 @@ hipError_t emu_hipStreamEndCapture(hipStream_t stream, hipGraph_t *graph)
     return broken ? hipErrorStreamCaptureInvalidated : hipSuccess;
 }
 
+static struct node *copy_node(const struct node *n)
+{
+    struct node *copy = malloc(sizeof(*copy));
+    size_t size = n->fn ? EMU_KERNARG_SIZE(n->fn->kernel->kernarg_bytes) : 0;
+    if (!copy)
+        return NULL;
+    *copy = *n;
+    copy->next = NULL;
+    copy->kernarg = n->fn ? aligned_alloc(64, size ? size : 64) : NULL;
+    if (n->fn && !copy->kernarg) {
+        free(copy);
+        return NULL;
+    }
+    if (size)
+        memcpy(copy->kernarg, n->kernarg, size);
+    return copy;
+}
+
 hipError_t emu_hipGraphInstantiate(hipGraphExec_t *exec, hipGraph_t graph, hipGraphNode_t *error_node, char *log,
                                    size_t log_size)
 {
@@ -275,21 +300,13 @@ hipError_t emu_hipGraphInstantiate(hipGraphExec_t *exec, hipGraph_t graph, hipGr
         return hipErrorOutOfMemory;
     x->end = &x->first;
     for (const struct node *n = ((struct graph *)graph)->first; n; n = n->next) {
-        struct node *copy = malloc(sizeof(*copy));
-        size_t size = n->fn ? EMU_KERNARG_SIZE(n->fn->kernel->kernarg_bytes) : 0;
-        if (copy) {
-            *copy = *n;
-            copy->next = NULL;
-            copy->kernarg = n->fn ? aligned_alloc(64, size ? size : 64) : NULL;
-            *x->end = copy;
-            x->end = &copy->next;
-        }
-        if (!copy || (n->fn && !copy->kernarg)) {
+        struct node *copy = copy_node(n);
+        if (!copy) {
             free_graph(x);
             return hipErrorOutOfMemory;
         }
-        if (size)
-            memcpy(copy->kernarg, n->kernarg, size);
+        *x->end = copy;
+        x->end = &copy->next;
     }
     *exec = (hipGraphExec_t)x;
     return hipSuccess;
@@ -300,6 +317,18 @@ static void spend(double seconds)
 {
     for (double end = rfg_now() + seconds; seconds > 0 && rfg_now() < end;)
         ;
+}
+
+/* Runs a node of a graph, or adds a copy of it to the late stream. */
+static hipError_t replay(hipStream_t stream, const struct node *n)
+{
+    if (!emu_late())
+        return n->run(stream, n, true);
+    struct node *copy = copy_node(n);
+    if (!copy)
+        return hipErrorOutOfMemory;
+    copy->replayed = true;
+    return emu_keep(stream, copy);
 }
 
 hipError_t emu_hipGraphLaunch(hipGraphExec_t exec, hipStream_t stream)
@@ -319,7 +348,7 @@ hipError_t emu_hipGraphLaunch(hipGraphExec_t exec, hipStream_t stream)
     for (const struct node *n = ((struct graph *)exec)->first; n && e == hipSuccess; n = n->next) {
         if (n->fn && !emu_is(n->fn, FUNCTION))
             return hipErrorInvalidHandle; /* its module was unloaded */
-        e = n->run(stream, n, true);
+        e = replay(stream, n);
         spend(emu_rules.node_seconds);
     }
     spend(emu_rules.tail_seconds);
@@ -364,6 +393,7 @@ hipError_t emu_hipEventDestroy(hipEvent_t event)
     LOCKED;
     if (!emu_is(event, EVENT))
         return hipErrorInvalidHandle;
+    emu_late_event_gone((struct event *)event);
     emu_order_forget((struct event *)event);
     emu_forget(event);
     return hipSuccess;
@@ -386,6 +416,9 @@ hipError_t emu_hipEventRecord(hipEvent_t event, hipStream_t stream)
     v->captured = s && s->capture == hipStreamCaptureStatusActive;
     v->recorded = !v->captured;
     v->time = rfg_now(); /* everything before it is done */
+    emu_late_forget(v);
+    if (v->recorded && emu_late())
+        return emu_late_record(v, stream);
     if (v->recorded)
         emu_order_record(v, stream);
     return hipSuccess;
@@ -397,8 +430,10 @@ hipError_t emu_hipEventSynchronize(hipEvent_t event)
     if (!emu_is(event, EVENT))
         return hipErrorInvalidHandle;
     hipError_t e = ((struct event *)event)->captured ? hipErrorCapturedEvent : emu_not_while_capturing();
-    if (e == hipSuccess)
+    if (e == hipSuccess) {
+        e = emu_finish_event((struct event *)event);
         emu_order_host_event((struct event *)event);
+    }
     return e;
 }
 
@@ -411,6 +446,8 @@ hipError_t emu_hipEventElapsedTime(float *ms, hipEvent_t start, hipEvent_t stop)
     if (!emu_is(start, EVENT) || !emu_is(stop, EVENT) || (a->flags | b->flags) & hipEventDisableTiming ||
         !a->recorded || !b->recorded)
         return hipErrorInvalidHandle;
+    if (a->line || b->line)
+        return hipErrorNotReady;
     *ms = (float)((b->time - a->time) * 1e3);
     return hipSuccess;
 }

@@ -80,6 +80,7 @@ hipError_t hipMallocAsync(void **p, size_t size, hipStream_t stream)
 static hipError_t free_in_order(void *p, hipStream_t stream)
 {
     LOCKED;
+    (void)emu_finish_all();
     if (!emu_order_wanted() || !emu_find_block(p))
         return emu_free(p);
     if (!emu_stream_ok(&stream))
@@ -130,8 +131,10 @@ hipError_t hipHostUnregister(void *p)
     struct emu_block *b = emu_find_block(p);
     if (e == hipSuccess && (!b || b->mapping || b->lo != (uintptr_t)p))
         e = hipErrorHostMemoryNotRegistered;
-    if (e == hipSuccess)
+    if (e == hipSuccess) {
+        (void)emu_finish_all();
         emu_order_host_gone(p, b->hi - b->lo, "hipHostUnregister");
+    }
     for (int i = 0; i < emu_n_devices && e == hipSuccess; i++)
         if (emu_memory_find(&emu_devices[i].memory, b->lo) == b) {
             emu_memory_remove(&emu_devices[i].memory, b);
@@ -260,8 +263,9 @@ static hipError_t blocking(void)
 static hipError_t waited(hipError_t e)
 {
     LOCKED;
+    hipError_t late = emu_finish_stream(NULL);
     emu_order_host_stream(NULL);
-    return e;
+    return e != hipSuccess ? e : late;
 }
 
 /* Which side is the device's, HIP sees by the pointers. */

@@ -89,7 +89,7 @@ hipError_t hipStreamWaitEvent(hipStream_t stream, hipEvent_t event, unsigned fla
         return rocm_end(hipErrorStreamCaptureIsolation);
     }
     emu_order_wait((hipStream_t)s, (struct event *)event);
-    return rocm_end(hipSuccess);
+    return rocm_end(emu_late_wait((hipStream_t)s, (struct event *)event));
 }
 
 hipError_t hipStreamAddCallback(hipStream_t stream, hipStreamCallback_t fn, void *data, unsigned flags)
