@@ -36,7 +36,7 @@ REFUSAL = re.compile(r"(\w+_)?(fail|failed|failing|refuse|refused|bad|BAD|REFUSE
 # Calls that only log or hint, or that only a sanitiser misses.
 SILENT = re.compile(r"rfg_log\w*$|rfg_warn\w*$|rfg_(fail|refuse|print)\w*$|v?f?printf$|f?puts$|f?putc$|fflush$|perror$|va_(start|end|copy)$|assert$|\w*prefetch\w*$"
                     r"|__builtin_amdgcn_(sched|s_setprio|s_sleep|iglp)\w*$|\w*(^|_)(mutex_|read|write|try)?(lock|trylock)$|RFG_ONLY$|madvise$|rfg_keep_order$")
-NVIDIA = re.compile(r"\(?(RFG_NVIDIA|RFG_HAS_(WGMMA|ASYNC|CLUSTER)|WGMMA|CLUSTER|__CUDA\w*|defined\(__CUDA\w*\))\b")
+NVIDIA = re.compile(r"\(?(RFG_NVIDIA|RFG_HAS_(WGMMA|ASYNC|CLUSTER)|WGMMA|CLUSTER|WHOLE_STEPS|__CUDA\w*|defined\(__CUDA\w*\))\b")
 NVIDIA_CALL = re.compile(r"rfg_(await_previous|start_next|cluster_\w+|wg_\w+|arrival_\w+|arrive|arrive_\w+|async_\w+)$|__syncwarp$")
 LEAK = re.compile(r"(\w*_)?(free|free_all|destroy|destroy_all|close|fclose|closedir|closelog|decref|finalize|munmap|release|unref)(_v2)?$|release_\w+$|free_\w+$"
                   r"|\w+_(destroy|free|release)_\w+$|globfree$|tdestroy$|Py_\w*DECREF$|Py_CLEAR$|PyBuffer_Release$")

@@ -247,7 +247,7 @@ def part_of(program, arch):
     return arch + "-" + next((part for part, names in PARTS.items() if program in names), "rest")
 
 
-# Work runs when it is waited for: a wait that is left out shows in results.
+# Emulated work runs when it is waited for: a wait that is left out shows in results. (Tests of the emulator say themselves.)
 LATE = "RFG_EMU_LATE=1"
 
 
@@ -298,7 +298,8 @@ def on_releases(build, built):
 def tests(build="build", ziglang="", releases=RELEASES):
     for name in programs():
         if name not in ON_RELEASES and name not in ONLY_SWEPT:
-            yield Test(name, name, env=["CK_EXCLUDE_TAGS=" + SLOW[name]] if name in SLOW else LESS.get(name, []), sanitizers=True)
+            env = ["CK_EXCLUDE_TAGS=" + SLOW[name]] if name in SLOW else LESS.get(name, [])
+            yield Test(name, name, env=env + [LATE] * (not name.startswith("emu_")), sanitizers=True)
         if name in SLOW:
             yield Test(name + "-slow", name, "others-rest", ["CK_INCLUDE_TAGS=" + SLOW[name]])
     for name, program, part, env in MORE:

@@ -290,6 +290,40 @@ START_TEST(fork_waits_for_databases)
 }
 END_TEST
 
+static void *open_and_close(void *path)
+{
+    struct rfg_db *db;
+    rfg_status st = rfg_db_open(&db, path, RFG_DB_WRITE);
+    if (st == RFG_OK)
+        rfg_db_close(&db);
+    return st == RFG_OK ? path : NULL;
+}
+
+/* Threads that come with a database while another waits to fork wait for that, and go on after it. */
+START_TEST(databases_wait_for_forks)
+{
+    enum { N = 16 };
+    struct rfg_db *db;
+    pthread_t forks, opens[N];
+    atomic_bool done = false;
+    make_database();
+    ck_assert_int_eq(rfg_db_open(&db, user_db, RFG_DB_WRITE), RFG_OK);
+    ck_assert_int_eq(pthread_create(&forks, NULL, fork_and_note, &done), 0);
+    usleep(100000);
+    for (int i = 0; i < N; i++)
+        ck_assert_int_eq(pthread_create(&opens[i], NULL, open_and_close, user_db), 0);
+    usleep(100000);
+    rfg_db_close(&db);
+    pthread_join(forks, NULL);
+    for (int i = 0; i < N; i++) {
+        void *opened = NULL;
+        pthread_join(opens[i], &opened);
+        ck_assert_ptr_eq(opened, user_db);
+    }
+    rfg_tempdir_remove(&tmp);
+}
+END_TEST
+
 static atomic_int seen;
 
 static void note_worker(void *ctx, int task, int worker)
@@ -358,7 +392,7 @@ int main(void)
     Suite *s = suite_create("fork");
     TCase *tc = test_case(s, "fork", NULL, NULL);
     ADD_TESTS(tc, child_of_a_busy_parent, child_of_a_parent_with_databases, fork_waits_for_databases,
-              workers_are_started_anew, child_without_the_device);
+              databases_wait_for_forks, workers_are_started_anew, child_without_the_device);
     ADD_LOOPS(tc, 2 * N_FATES, child);
     return run_suite(s);
 }

@@ -29,6 +29,8 @@ START_TEST(rounding_is_refused)
     ck_assert_str_eq(error, "");
     decode_error(3, "s_round_mode 0", error, sizeof(error));
     ck_assert_str_eq(error, "");
+    decode_error(3, "s_round_mode 0x10", error, sizeof(error)); /* four bits count */
+    ck_assert_str_eq(error, "");
 }
 END_TEST
 
