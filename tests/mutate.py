@@ -87,6 +87,8 @@ class Tree:
         programs += ["examples/decoder/rfg-decoder"] if mutant.run[0].startswith("tests/test-decoder") else []
         if mutant.run[0] == "tests/test-rfg_db":
             programs += ["tuned_configs/%s-v4.db" % os.path.basename(d[:-1]) for d in glob.glob(self.source + "/tuned_configs/*_*/")]
+        if "EMULATED_ROCM" in mutant.env:
+            programs += ["emu/rocm/rocm-%s.stamp" % name for name in (mutant.env["EMULATED_ROCM"], "bitcode")]
         target = mutant.run[0] if mutant.run[0].startswith(("tests/", "tuner/", "bench/")) else "all"
         return self.make([target] + programs)
 

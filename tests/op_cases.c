@@ -480,7 +480,7 @@ void op_cases_run(const char *device, const char *group, const struct op_case *c
     }
     struct rfg_tempdir rows = { 0 };
     if (few_wanted()) {
-        op_keep_few(configs, n);
+        op_keep_few(rfg_context_info(ctx), probs, configs, n);
         const char *db = op_few_rows(&rows, ctx, probs, configs, n);
         rfg_context_destroy(&ctx);
         ctx = op_context_of_rows(device, db);

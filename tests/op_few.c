@@ -42,16 +42,24 @@ struct op_case *op_few_cases(const struct op_case *cases, int *n)
     return few;
 }
 
-/* What compiling a set costs, roughly: its tiles and unrolled loops are its parameters. */
-static double extent(const struct config *c)
+static bool is_one_wave(const struct rfg_device *dev, const struct rfg_problem *prob, const struct config *c)
 {
-    double product = 1;
+    struct rfg_launch l = { .block = { 0 } };
+    if (c->var->kind == RFG_VARIANT_KERNEL)
+        c->var->launch(dev, prob, c->p, &l);
+    return l.block[0] * l.block[1] * l.block[2] <= (uint32_t)dev->wave_size;
+}
+
+/* What compiling a set costs, roughly: its tiles and unrolled loops are its parameters. One wave costs more than all. */
+static double extent(const struct rfg_device *dev, const struct rfg_problem *prob, const struct config *c)
+{
+    double product = is_one_wave(dev, prob, c) ? 1e30 : 1;
     for (int i = 0; i < c->var->n_params; i++)
         product *= c->p[i] > 0 ? c->p[i] : 1;
     return product;
 }
 
-void op_keep_few(struct configs *configs, int n)
+void op_keep_few(const struct rfg_device *dev, const struct rfg_problem *probs, struct configs *configs, int n)
 {
     enum { MOST = 64 };
     const struct rfg_variant *seen[MOST];
@@ -59,6 +67,7 @@ void op_keep_few(struct configs *configs, int n)
     for (int i = 0; i < n; i++) {
         struct configs *c = &configs[i];
         int least = 0, best = -1;
+        double least_cost = 0;
         for (int k = 0; k < c->n; k++) {
             int v = 0;
             while (v < n_seen && seen[v] != c->list[k].var)
@@ -68,9 +77,11 @@ void op_keep_few(struct configs *configs, int n)
                 seen[n_seen] = c->list[k].var;
                 had[n_seen++] = 0;
             }
-            if (best < 0 || had[v] < had[best] || (v == best && extent(&c->list[k]) < extent(&c->list[least]))) {
+            double cost = extent(dev, &probs[i], &c->list[k]);
+            if (best < 0 || had[v] < had[best] || (v == best && cost < least_cost)) {
                 best = v;
                 least = k;
+                least_cost = cost;
             }
         }
         if (c->n) {

@@ -32,8 +32,8 @@ struct configs {
 struct op_case *op_few_cases(const struct op_case *cases, int *n);
 
 /* Keeps one set of each case, of another variant from case to case: the one that had fewest so far, and of its sets the
- * one that is compiled soonest. */
-void op_keep_few(struct configs *configs, int n);
+ * one that is compiled soonest; of those whose workgroups have several waves, if there are: one wave needs no barrier. */
+void op_keep_few(const struct rfg_device *dev, const struct rfg_problem *probs, struct configs *configs, int n);
 
 /* A database, in a directory that it makes, in which the first set of each case is its problem's winner: the public
  * function runs it then, and nothing else need be compiled. Returns its path. */

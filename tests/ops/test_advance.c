@@ -18,6 +18,7 @@ static const struct op_case options[] = {
     { "advance i32->i32 B=40 Sq=8 blocks=20 page=2 slots=1 spare=100 accepted=1" },
     { "advance i32->i64 B=40 Sq=8 blocks=30 page=1 slots=1 spare=200 accepted=1 active=1" },
     { "advance i32->i64 B=40 Sq=5 blocks=6 page=4 spare=7 active=1" },
+    { "advance i32->i64 B=1100 Sq=1 blocks=2 page=2 slots=1 spare=900" }, /* several rounds of a workgroup */
     { "advance i32->i64 B=9 Sq=1 blocks=2000 page=1048576 slots=1 spare=5" },
     { "advance i32->i64 B=9 Sq=2 blocks=3000 page=1048576 slots=1" },
     { "advance i32->i64 B=11 Sq=2 blocks=6 page=4 slots=1 spare=9 ldb=11" },
