@@ -650,6 +650,7 @@ START_TEST(all_counters_are_printed)
     static const char *const words[] = { "the_kernel", "waves", "vgprs", "sgprs", "lds", "barriers" };
     for (size_t k = 0; k < sizeof(words) / sizeof(words[0]); k++)
         ck_assert_msg(strstr(json, words[k]) && strstr(text, words[k]), "%s", words[k]);
+    ck_assert_uint_eq(json_array_size(json_object_get(j, "kernels")), 1);
     json_t *per_simd = json_object_get(json_array_get(json_object_get(j, "kernels"), 0), "waves_per_simd");
     ck_assert(json_real_value(per_simd) == 6.0);
     PRINTS(text, "6 waves per SIMD");
