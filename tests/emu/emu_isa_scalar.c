@@ -375,6 +375,35 @@ static const struct {
       "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), 0\nv_mov_b32 v1, 1.0\nv_add_f32_e64 v2, v1, v1 "
       "mul:4\nv_readlane_b32 s0, v2, 0",
       0, 0x41000000 },
+    { 2, "f32 mul:2",
+      "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), 0\n"
+      "v_mov_b32 v1, 0x40400000\nv_add_f32_e64 v2, v1, v1 mul:2\nv_readlane_b32 s0, v2, 0",
+      0, 0x41400000 },
+    { 2, "f32 div:2",
+      "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), 0\n"
+      "v_mov_b32 v1, 0x40400000\nv_add_f32_e64 v2, v1, v1 div:2\nv_readlane_b32 s0, v2, 0",
+      0, 0x40400000 },
+    { 2, "f32 omod with denormals on",
+      "v_mov_b32 v1, 0x40400000\nv_add_f32_e64 v2, v1, v1 mul:4\nv_readlane_b32 s0, v2, 0", 0, 0x40c00000 },
+    { 2, "f32 clamp", "v_mov_b32 v1, 0x40400000\nv_add_f32_e64 v2, v1, v1 clamp\nv_readlane_b32 s0, v2, 0", 0,
+      0x3f800000 },
+    { 2, "f16 mul:2",
+      "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 6, 2), 0\n"
+      "v_mov_b32 v1, 0x4200\nv_add_f16_e64 v2, v1, v1 mul:2\nv_readlane_b32 s0, v2, 0",
+      0, 0x4a00 },
+    { 2, "f16 mul:4",
+      "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 6, 2), 0\n"
+      "v_mov_b32 v1, 0x4200\nv_add_f16_e64 v2, v1, v1 mul:4\nv_readlane_b32 s0, v2, 0",
+      0, 0x4e00 },
+    { 2, "f16 div:2",
+      "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 6, 2), 0\n"
+      "v_mov_b32 v1, 0x4200\nv_add_f16_e64 v2, v1, v1 div:2\nv_readlane_b32 s0, v2, 0",
+      0, 0x4200 },
+    { 2, "f16 omod with denormals on", "v_mov_b32 v1, 0x4200\nv_add_f16_e64 v2, v1, v1 mul:4\nv_readlane_b32 s0, v2, 0",
+      0, 0x4600 },
+    { 2, "f16 clamp", "v_mov_b32 v1, 0x4200\nv_add_f16_e64 v2, v1, v1 clamp\nv_readlane_b32 s0, v2, 0", 0, 0x3c00 },
+    { 2, "f16 clamp below 0", "v_mov_b32 v1, 0xc200\nv_add_f16_e64 v2, v1, v1 clamp\nv_readlane_b32 s0, v2, 0", 0,
+      0x0 },
 };
 
 START_TEST(program)
