@@ -339,7 +339,7 @@ SEEN_BY = [
     ("asm/*", ["asm", "invariant", "compile*"]),
     ("base/*", ["*"]),
     ("dispatch/db/*", ["db*", "snapshot", "shapes*", "packs", "rfg_db", "rfg_pack", "ladder", "overlap", "tune", "tune_faults", "online", "fleet*", "fuzz-*",
-                       "describe", "settings", "python"]),
+                       "describe", "settings", "python", "fork", "first_calls", "no_memory"]),
     ("dispatch/jit/*", ["jit*", "cache", "locks", "trust", "text", "packs", "rfg_pack", "which_rocm", "tune", "fork", "asm", "fuzz-cache_file",
                         "fuzz-pack", "programs", "rocm*", "gemm-gfx942-right_partials", "gemm-gfx1030-right_partials"]),
     ("dispatch/hip/*", ["hip", "cuda", "device*", "amd_device", "amd_facts", "which_rocm", "rocm*", "faulty", "vendor*", "emu_hip", "trace", "workspace*", "core"]),

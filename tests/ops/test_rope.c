@@ -29,6 +29,7 @@ static const struct op_case rotations[] = {
     { "rope f16,i64->f16 T=11 D=64 Hq=0 Hkv=3 table=f32" },
     { "rope bf16,i64->bf16 T=3 D=100 Hq=3 Hkv=2 R=60" },
     { "rope f16,i32->f16 T=3 D=7 Hq=3 Hkv=2 R=6 last=1" },
+    { "rope bf16,i64->bf16 T=3 D=65 Hq=3 Hkv=2 R=64" }, /* a lane for the last element alone */
     { "rope bf16,i32->bf16 T=2 D=1026 Hq=2 Hkv=1 pairs=gptj R=1022" },
     { "rope bf16,i32->bf16 T=0 D=64 Hq=2 Hkv=1" },
 };
