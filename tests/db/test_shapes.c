@@ -323,6 +323,8 @@ START_TEST(odd_bytes)
 
     ck_assert_int_eq(rfg_shapes_read("/nonexistent/x.csv", &s, hear, &said), RFG_ERROR_IO);
     ck_assert_ptr_nonnull(strstr(rfg_last_error(), "/nonexistent/x.csv: cannot read: No such file"));
+    ck_assert_int_eq(rfg_shapes_read("/", &s, hear, &said), RFG_ERROR_IO);
+    ck_assert_ptr_nonnull(strstr(rfg_last_error(), "/: cannot read: Is a directory"));
     ck_assert_int_eq(rfg_shapes_read(dir, &s, hear, &said), RFG_ERROR_IO);
 }
 END_TEST

@@ -84,6 +84,10 @@ START_TEST(runs_when_it_is_waited_for)
     copy(pinned, y, free_a);
     OK(CALL(hipDeviceSynchronize, void)());
     all_are(pinned, 2);
+    put(y, 3, free_a);
+    copy(pinned, y, free_a);
+    OK(CALL(hipCtxSynchronize, void)());
+    all_are(pinned, 3);
 }
 END_TEST
 

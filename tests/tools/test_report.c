@@ -58,6 +58,9 @@ START_TEST(of_a_run)
                   "%s", err);
     read_page("r.html", "r.json", &problems, &candidates);
     ck_assert_int_eq(problems, 2);
+    char *page = rfg_read_file("r.html", NULL);
+    ck_assert(page && strstr(page, ", default ") && !strstr(page, ", vendor ")); /* there is none on cpu */
+    free(page);
     json_t *run = json_load_file("r.json", 0, NULL), *shape;
     size_t i, k;
     static const char *const texts[] = { "gemm f32,f32->f32 M=5 N=17 K=33",
