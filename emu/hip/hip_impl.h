@@ -151,6 +151,7 @@ static inline int emu_major(const struct emu_arch *a)
 void *emu_make(enum kind kind, size_t size); /* zeroed; NULL: no memory */
 bool emu_is(const void *handle, enum kind kind);
 void emu_forget(void *handle);
+void emu_free_node(struct node *n);
 struct device *emu_here(void); /* the thread's device; NULL: there is none */
 /* Is p in memory that a device may touch? */
 struct emu_block *emu_find_block(const void *p);
@@ -168,7 +169,6 @@ hipError_t emu_blocking_ok(void);
 bool emu_stream_ok(hipStream_t *stream);
 /* Takes the node: runs it, or adds it to the capture or the late stream. */
 hipError_t emu_submit(hipStream_t stream, struct node *n);
-void emu_free_node(struct node *n);
 
 /* Not in the table, as rfg needs neither. emu/rocm shows it as hipLaunchHostFunc(). fn runs under the emulator's lock:
  * as on a GPU it may not call HIP. */

@@ -66,6 +66,13 @@ void emu_forget(void *handle)
     free(handle);
 }
 
+void emu_free_node(struct node *n)
+{
+    if (n)
+        free(n->kernarg);
+    free(n);
+}
+
 struct device *emu_here(void)
 {
     return current < emu_n_devices ? &emu_devices[current] : NULL;

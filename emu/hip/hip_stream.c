@@ -80,13 +80,6 @@ hipError_t emu_implicit_ok(hipStream_t stream)
     return hipSuccess;
 }
 
-void emu_free_node(struct node *n)
-{
-    if (n)
-        free(n->kernarg);
-    free(n);
-}
-
 static hipError_t run_host(hipStream_t stream, const struct node *n, bool replayed)
 {
     (void)replayed;
