@@ -8,6 +8,10 @@
  * (rfg_frag_mma_wx): tokens are the rows of S, queries its columns, on every architecture. Prefill has tiles in LDS
  * (rfg_frag_mma), and queries are the rows of S on NVIDIA, its columns on AMD: see RFG_S_ROWS. */
 
+#if RFG_AMD && !RFG_F16_WORDS /* gfx1250: rfg_amd.h has it where words of two are computed with */
+typedef _Float16 rfg_f16x2 __attribute__((ext_vector_type(2)));
+#endif
+
 /* ---- operations of a lane and of a wave -------------------------------------------------------------------------- */
 
 RFG_DEVICE bool rfg_any_lane(bool b)
