@@ -125,9 +125,10 @@ FEW_OTHERS = {"gfx1030": ["gemm:right_partials"], "gfx1201": ["gemm:right_partia
 SWEPT = ["gfx90a", "gfx942", "gfx1100"]
 PARTS = {"attention": ["mha", "mha_invariant", "mha_rules", "mha_lengths", "mha_variants", "sample", "rope", "embedding"],
          "gemm": ["gemm", "gemm_codes", "gemm_mx", "gemm_tile", "prepack", "experts", "far"]}
-OF_OPERATORS = ["act", "advance", "argmax", "embedding", "experts", "far", "gemm", "gemm_codes", "gemm_mx", "gemm_tile", "indices", "invariant", "mha", "mha_invariant",
-                "mha_lengths", "mha_rules", "mha_variants", "moe", "moe_align", "moe_route", "moe_sum", "moe_workspace", "norm", "prepack", "quantize",
-                "rope", "sample"]
+# Operators' tests, as of_operators() finds them, that are not swept: they need no device, or run the kernels of norm, act and gemm.
+NEVER_SWEPT = {"composed", "cpu_i8", "gemm_refused", "mx_outputs", "subnormal"}
+# And those of which ./dev test runs nothing on an emulated GPU: the kernels are others' tests' too.
+NOT_FEW = {"invariant", "mha_invariant", "mha_lengths", "mha_variants"}
 NOT_SWEPT = {("mha", "gfx90a"), ("mha_rules", "gfx90a"), ("mha_rules", "gfx1100"), ("mha_lengths", "gfx90a"), ("mha_lengths", "gfx1100"),
              ("mha_variants", "gfx90a"), ("mha_variants", "gfx942"), ("mha_variants", "gfx1100")}
 SWEPT_OTHERS = {
@@ -247,6 +248,21 @@ def part_of(program, arch):
     return arch + "-" + next((part for part, names in PARTS.items() if program in names), "rest")
 
 
+@functools.lru_cache(maxsize=None)
+def of_operators():
+    """Programs whose tests run on each device: they end in op_main() (op_cases.h)."""
+    def on_devices(name, room):
+        with open(os.path.join(HERE, room, "test_%s.c" % name)) as file:
+            return re.search(r"\bop_main(_gpus)?\(", file.read())
+    return [name for name, room in programs().items() if name not in NEVER_SWEPT and on_devices(name, room)]
+
+
+def few_cases():
+    """Of each program the cases that ./dev test runs; of one that no table has, all."""
+    cases = {program: [""] for program in of_operators() if program not in NOT_FEW}
+    return {**cases, **FEW}
+
+
 # Emulated work runs when it is waited for: a wait that is left out shows in results. (Tests of the emulator say themselves.)
 LATE = "RFG_EMU_LATE=1"
 
@@ -260,12 +276,12 @@ def case_name(program, arch, case):
 
 
 def on_emulated_gpus(ziglang):
-    for program, cases in FEW.items():
+    for program, cases in few_cases().items():
         for case in cases:
             yield Test(case_name(program, "gfx942", case), program, "default",
                        emulated("gfx942") + ["RFG_TEST_FEW=1"] + ["CK_RUN_CASE=" + case] * bool(case))
     for arch in SWEPT:
-        for program in OF_OPERATORS:
+        for program in of_operators():
             if (program, arch) not in NOT_SWEPT:
                 yield Test("%s-%s-all" % (program, arch), program, part_of(program, arch), emulated(arch))
     for table, when in ((FEW_OTHERS, "default"), (SWEPT_OTHERS, "others-rest")):
@@ -334,8 +350,8 @@ SEEN_BY = [
     ("ops/format*", ["format", "operand*", "conversions", "gemm*", "quantize*", "args", "outputs", "decoder", "compile*"]),
     ("ops/cpu/*", ["act", "norm", "quantize", "embedding", "moe*", "mx_outputs", "pool", "fork", "rope", "sample", "argmax", "invariant"]),
     ("ops/calibrate/*", ["calibrate", "compile*"]),
-    ("ops/*", ["args", "indices", "params", "model", "operand*", "outputs", "oracles", "ladder", "ranks", "describe", "asm", "overlap", "gemm*", "experts", "norm*", "act*", "mha*", "quantize*",
-               "moe*", "advance*", "embedding*", "rope*", "sample*", "argmax*", "prepack*", "xcd", "compile*", "fuzz-problem", "shapes", "programs", "tune", "bench", "verified"]),
+    ("ops/*", ["args", "params", "model", "operand*", "outputs", "oracles", "ladder", "ranks", "describe", "asm", "overlap", "xcd", "compile*", "fuzz-problem",
+               "shapes", "programs", "tune", "bench", "verified"] + [name + "*" for name in of_operators()]),
     ("asm/*", ["asm", "invariant", "compile*"]),
     ("base/*", ["*"]),
     ("dispatch/db/*", ["db*", "snapshot", "shapes*", "packs", "rfg_db", "rfg_pack", "ladder", "overlap", "tune", "tune_faults", "online", "fleet*", "fuzz-*",
