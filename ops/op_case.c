@@ -21,6 +21,23 @@ const struct rfg_op_case *rfg_op_case_of(const struct rfg_op *op)
     return NULL;
 }
 
+const char *rfg_small_problem(int i)
+{
+    for (int k = 0; rfg_ops[k]; k++)
+        for (const char *const *p = rfg_op_case_of(rfg_ops[k])->small; p && *p; p++)
+            if (i-- == 0)
+                return *p;
+    return NULL;
+}
+
+int rfg_small_problems(void)
+{
+    int n = 0;
+    while (rfg_small_problem(n))
+        n++;
+    return n;
+}
+
 struct rfg_tensor_spec rfg_rows_spec(const char *name, rfg_dtype dtype, int64_t rows, int64_t cols, int64_t heads,
                                      int64_t ld, int align_key)
 {

@@ -83,6 +83,9 @@ struct rfg_op_case {
     /* Problems that between them have each value of each macro of its kernels, and NULL: what tests/jit/test_compile.c
      * compiles for every architecture. NULL: its own table has them. */
     const char *const *compiled;
+    /* Problems that cpu takes in a moment, spelled as they are printed, and NULL: what tests of all operators run
+     * (operands, special data, stacks). NULL: those tests' own tables have some. */
+    const char *const *small;
 
     /* Changes what the harness has put into input `tensor` where that won't do: lengths, tables, data whose mistakes
      * would not be seen. t: in host memory. */
@@ -104,6 +107,9 @@ struct rfg_op_case {
 
 /* NULL: the operator isn't in the registry. */
 const struct rfg_op_case *rfg_op_case_of(const struct rfg_op *op);
+/* The i-th of all cases' small problems; NULL: there are no more. How many there are. */
+const char *rfg_small_problem(int i);
+int rfg_small_problems(void);
 
 #define RFG_OP(name, folder)                                                                                           \
     extern const struct rfg_op_case rfg_op_case_##name;                                                                \

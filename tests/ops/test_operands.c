@@ -55,13 +55,20 @@ static const char *const problems[] = {
 };
 #define N_PROBLEMS ((int)(sizeof(problems) / sizeof(problems[0])))
 
+/* Of these and of the operators' cases. */
+static const char *problem_at(int i)
+{
+    return i < N_PROBLEMS ? problems[i] : rfg_small_problem(i - N_PROBLEMS);
+}
+
 START_TEST(strings)
 {
     struct rfg_problem p;
     struct rfg_reason why = { "" };
     char text[RFG_PROBLEM_STRLEN];
-    ck_assert_msg(rfg_problem_parse(&p, problems[_i], &why), "%s: %s", problems[_i], why.text);
-    ck_assert_str_eq(rfg_problem_format(&p, text, sizeof(text)), problems[_i]);
+    const char *problem = problem_at(_i);
+    ck_assert_msg(rfg_problem_parse(&p, problem, &why), "%s: %s", problem, why.text);
+    ck_assert_str_eq(rfg_problem_format(&p, text, sizeof(text)), problem);
 }
 END_TEST
 
@@ -71,19 +78,20 @@ START_TEST(tensors)
     struct rfg_problem p;
     struct rfg_reason why = { "" };
     struct rfg_tensor_spec spec[RFG_MAX_TENSORS];
-    ck_assert_msg(rfg_problem_parse(&p, problems[_i], &why), "%s: %s", problems[_i], why.text);
+    const char *problem = problem_at(_i);
+    ck_assert_msg(rfg_problem_parse(&p, problem, &why), "%s: %s", problem, why.text);
     int n = rfg_op_case_of(p.op)->tensors(&p, spec), seen = 0;
     for (int i = 0; i < n; i++) {
         int o = rfg_op_operand(p.op, spec[i].name);
-        ck_assert_msg(o >= 0, "%s: %s is no operand of it", problems[_i], spec[i].name);
+        ck_assert_msg(o >= 0, "%s: %s is no operand of it", problem, spec[i].name);
         seen++;
         if (spec[i].absent)
             continue;
-        ck_assert_msg(rfg_problem_format_of(&p, o) == spec[i].dtype, "%s: %s is %s, the table says %s", problems[_i],
+        ck_assert_msg(rfg_problem_format_of(&p, o) == spec[i].dtype, "%s: %s is %s, the table says %s", problem,
                       spec[i].name, rfg_dtype_name(spec[i].dtype), rfg_dtype_name(rfg_problem_format_of(&p, o)));
-        ck_assert_msg(p.op->operands[o].output || !spec[i].output, "%s: %s is an output", problems[_i], spec[i].name);
+        ck_assert_msg(p.op->operands[o].output || !spec[i].output, "%s: %s is an output", problem, spec[i].name);
     }
-    ck_assert_msg(seen == p.op->n_operands, "%s: %d of %d operands have tensors", problems[_i], seen, p.op->n_operands);
+    ck_assert_msg(seen == p.op->n_operands, "%s: %d of %d operands have tensors", problem, seen, p.op->n_operands);
 }
 END_TEST
 
@@ -239,7 +247,7 @@ int main(void)
     Suite *s = suite_create("operands");
     TCase *tc = test_case(s, "operands", NULL, NULL);
     ADD_TESTS(tc, tables, eight_formats);
-    ADD_LOOPS(tc, N_PROBLEMS, strings, tensors);
+    ADD_LOOPS(tc, N_PROBLEMS + rfg_small_problems(), strings, tensors);
     ADD_LOOPS(tc, (sizeof(settings) / sizeof(settings[0])), format_keys);
     return run_suite(s);
 }

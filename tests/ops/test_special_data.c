@@ -87,29 +87,35 @@ static void special_tensor(const char *problem, const struct rfg_tensor_spec *s,
         ck_assert_msg(infinities, "%s: %s has no infinity among %lld", problem, s->name, (long long)all);
 }
 
+static void special_problem(rfg_context *ctx, const char *problem, const char *finite)
+{
+    for (uint64_t seed = 1; seed <= 2; seed++) {
+        struct rfg_tensor_spec spec[RFG_MAX_TENSORS] = { 0 };
+        struct rfg_problem p = op_problem(problem);
+        struct rfg_case_params params = { .seed = seed, .data = RFG_DATA_SPECIAL };
+        struct rfg_case *c;
+        struct rfg_check check;
+        ck_assert_msg(rfg_case_create(ctx, &p, &params, &c) == RFG_OK, "%s", rfg_last_error());
+        ck_assert_msg(rfg_case_run(c, 0, NULL, NULL) == RFG_OK, "%s", rfg_last_error());
+        int n = rfg_op_case_of(rfg_case_problem(c)->op)->tensors(rfg_case_problem(c), spec);
+        const rfg_tensor *t = rfg_case_tensors(c, 0);
+        for (int k = 0; k < n; k++)
+            if (t[k].data && spec[k].constant == 0 && spec[k].dtype != RFG_I32 && spec[k].dtype != RFG_I64 &&
+                !spec[k].by_predicate)
+                special_tensor(problem, &spec[k], &t[k], finite);
+        ck_assert(rfg_case_check(c, 0, &check) == RFG_OK);
+        ck_assert_msg(check.ok, "%s", check.message);
+        rfg_case_destroy(&c);
+    }
+}
+
 START_TEST(special_data_are_special)
 {
     rfg_context *ctx = op_context("cpu");
     for (size_t i = 0; i < sizeof(special_problems) / sizeof(special_problems[0]); i++)
-        for (uint64_t seed = 1; seed <= 2; seed++) {
-            const char *problem = special_problems[i].problem;
-            struct rfg_tensor_spec spec[RFG_MAX_TENSORS] = { 0 };
-            struct rfg_problem p = op_problem(problem);
-            struct rfg_case_params params = { .seed = seed, .data = RFG_DATA_SPECIAL };
-            struct rfg_case *c;
-            struct rfg_check check;
-            ck_assert_msg(rfg_case_create(ctx, &p, &params, &c) == RFG_OK, "%s", rfg_last_error());
-            ck_assert_msg(rfg_case_run(c, 0, NULL, NULL) == RFG_OK, "%s", rfg_last_error());
-            int n = rfg_op_case_of(rfg_case_problem(c)->op)->tensors(rfg_case_problem(c), spec);
-            const rfg_tensor *t = rfg_case_tensors(c, 0);
-            for (int k = 0; k < n; k++)
-                if (t[k].data && spec[k].constant == 0 && spec[k].dtype != RFG_I32 && spec[k].dtype != RFG_I64 &&
-                    !spec[k].by_predicate)
-                    special_tensor(problem, &spec[k], &t[k], special_problems[i].finite);
-            ck_assert(rfg_case_check(c, 0, &check) == RFG_OK);
-            ck_assert_msg(check.ok, "%s", check.message);
-            rfg_case_destroy(&c);
-        }
+        special_problem(ctx, special_problems[i].problem, special_problems[i].finite);
+    for (int i = 0; rfg_small_problem(i); i++)
+        special_problem(ctx, rfg_small_problem(i), NULL);
     rfg_context_destroy(&ctx);
 }
 END_TEST

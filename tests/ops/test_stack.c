@@ -47,7 +47,7 @@ static void expect_small(void *(*fn)(void *arg), void *arg, const char *what)
     ck_assert_msg(used <= base + MOST, "%s: %zu bytes of stack: must be at most %d", what, used - base, MOST);
 }
 
-/* Of each operator, and the forms that have buffers of their own. */
+/* Of each operator whose case has none, and the forms that have buffers of their own. */
 static const char *const problems[] = {
     "gemm bf16,bf16->bf16 M=33 N=96 K=256",
     "gemm f32,f32->f32 M=5 N=40 K=64",
@@ -78,6 +78,12 @@ static const char *const problems[] = {
     "rope_append bf16,i64->bf16 T=7 D=128 Hq=8 Hkv=2 page=16 norm=w table=f32",
 };
 #define N_PROBLEMS (int)(sizeof(problems) / sizeof(problems[0]))
+
+/* Of these and of the operators' cases. */
+static const char *problem_at(int i)
+{
+    return i < N_PROBLEMS ? problems[i] : rfg_small_problem(i - N_PROBLEMS);
+}
 
 static const struct rfg_case_params defaults;
 
@@ -115,7 +121,8 @@ START_TEST(each_variant)
     rfg_context_params params = {
         .size = sizeof(params), .device = "cpu", .user_db = "", .system_db = "", .cache_dir = "", .threads = 1
     };
-    struct job j = { .prob = op_problem(problems[_i]) };
+    const char *problem = problem_at(_i);
+    struct job j = { .prob = op_problem(problem) };
     ck_assert_msg(rfg_context_create(&j.ctx, &params) == RFG_OK, "%s", rfg_last_error());
     ck_assert_msg(rfg_case_create(j.ctx, &j.prob, &defaults, &j.c) == RFG_OK, "%s", rfg_last_error());
     int ran = 0;
@@ -124,7 +131,7 @@ START_TEST(each_variant)
         j.var = rfg_op_variants(j.prob.op)->list[v];
         if (!rfg_variant_each(j.var, rfg_context_info(j.ctx), &j.prob, keep, &j))
             continue;
-        snprintf(what, sizeof(what), "%s: %s", problems[_i], j.var->name);
+        snprintf(what, sizeof(what), "%s: %s", problem, j.var->name);
         expect_small(run_variant, &j, what);
         ck_assert_msg(j.st == RFG_OK, "%s: %d", what, (int)j.st);
         rfg_plan_destroy(j.ctx, &j.plan);
@@ -144,8 +151,8 @@ static void *live(void *arg)
         .size = sizeof(params), .device = "cpu", .user_db = j->db, .cache_dir = "", .threads = 1, .misses = 1
     };
     j->st = rfg_context_create(&j->ctx, &params);
-    for (int i = 0; j->st == RFG_OK && i < N_PROBLEMS; i++)
-        j->st = rfg_prepare(j->ctx, problems[i]);
+    for (int i = 0; j->st == RFG_OK && i < N_PROBLEMS + rfg_small_problems(); i++)
+        j->st = rfg_prepare(j->ctx, problem_at(i));
     if (j->st == RFG_OK)
         j->st = rfg_case_create(j->ctx, &j->prob, &defaults, &j->c);
     if (j->st == RFG_OK)
@@ -193,6 +200,6 @@ int main(void)
     TCase *tc = test_case(su, "stack", NULL, NULL);
     tcase_set_timeout(tc, 120);
     ADD_TESTS(tc, a_contexts_life, thread_local_storage);
-    ADD_LOOPS(tc, N_PROBLEMS, each_variant);
+    ADD_LOOPS(tc, N_PROBLEMS + rfg_small_problems(), each_variant);
     return run_suite(su);
 }
