@@ -29,6 +29,13 @@ static inline int access_width(int format, int64_t n, int64_t align, int widest)
     return width;
 }
 
+/* The same of stores of what a chunk of 16 bytes of another format becomes, which may be less than 16 bytes. */
+static inline int store_width(int from, int format, int64_t n, int64_t align)
+{
+    int widest = (int)rfg_format_bytes(format, rfg_format_elements(from, 16));
+    return access_width(format, n, align, MIN(widest, 16));
+}
+
 /* Has it Hopper's asynchronous matrix instructions? */
 static inline bool has_wgmma(const struct rfg_device *dev, struct rfg_reason *why)
 {

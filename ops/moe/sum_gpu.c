@@ -61,9 +61,6 @@ static void rows_kernel(const struct rfg_device *dev, const struct rfg_problem *
                         struct rfg_kernel *k)
 {
     const int64_t *v = prob->v;
-    /* A chunk of x may be less than 16 bytes of y. */
-    int elements = (int)rfg_format_elements(prob->dtype[0], 16),
-        widest = (int)rfg_format_bytes(prob->dtype[1], elements);
     (void)dev;
     k->source = "moe/sum.hip";
     k->entry = "moe_sum_rows";
@@ -72,7 +69,7 @@ static void rows_kernel(const struct rfg_device *dev, const struct rfg_problem *
     rfg_kernel_macro(k, "WEIGHTS", (int)v[SUM_WEIGHTS]);
     rfg_kernel_macro(k, "RESIDUAL", (int)v[SUM_RESIDUAL]);
     rfg_kernel_macro(k, "WIDTH", access_width(prob->dtype[0], v[SUM_N], v[SUM_ALIGN], 16));
-    rfg_kernel_macro(k, "WIDTH_Y", access_width(prob->dtype[1], v[SUM_N], v[SUM_ALIGN_Y], MIN(widest, 16)));
+    rfg_kernel_macro(k, "WIDTH_Y", store_width(prob->dtype[0], prob->dtype[1], v[SUM_N], v[SUM_ALIGN_Y]));
     rfg_kernel_macro(k, "THREADS", p[P_THREADS]);
     rfg_kernel_macro(k, "SLOTS", p[P_SLOTS]);
 }

@@ -225,6 +225,7 @@ static const struct wrong embedding_wrongs[] = { { "scale", embedding_scale_nan 
                                                  { NULL, NULL } };
 
 #include "args_advance.h"
+#include "args_merge.h"
 #include "args_moe.h"
 #include "args_quantize.h"
 #include "args_route.h"
@@ -621,6 +622,11 @@ const struct form forms[] = {
                 { "places", T2(RFG_I32, 3, 2), 0, .values = { 4, 0, -1, 2, 5, 2 } },
                 { "weights", T2(RFG_F32, 3, 2), ARG_OPTIONAL },
                 { "tokens", T1(RFG_I32, 1), ARG_OPTIONAL, .values = { 2 } } } },
+    { "rfg_op_merge_states", "merge_states", "all", merge_states, .wrongs = no_wrongs, .n = 4,
+      .args = { { "out", T3(B, 3, 4, 20), ARG_OUT | ARG_SAME_AS_NEXT, FLOATS }, /* any state of o */
+                { "o", T4(B, 2, 3, 4, 20), 0, FLOATS },
+                { "lse", T3(RFG_F32, 2, 3, 4), ARG_ANY_STRIDE },
+                { "lse_out", T2(RFG_F32, 3, 4), ARG_OUT | ARG_OPTIONAL | ARG_ANY_STRIDE } } },
     { "rfg_op_argmax", "argmax", "plain", argmax, .wrongs = no_wrongs, .n = 2,
       .args = { { "y", T1(RFG_I64, 3), ARG_OUT, 1u << RFG_I32 }, { "x", T2(B, 3, 20), 0, FLOATS, .sizes = 2 } } },
     { "rfg_op_sample", "sample", "all", draw, .wrongs = sample_wrongs, .n = 14,

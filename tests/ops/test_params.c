@@ -158,6 +158,13 @@ static rfg_status moe_align(const void *p)
     a.offsets = a.offsets ? a.offsets : &offsets;
     return rfg_op_moe_align(ctx, &rows, &t, &a, NULL);
 }
+static rfg_status merge_states(const void *p)
+{
+    rfg_tensor out = rfg_tensor_nd(y, RFG_F32, 3, (int64_t[]){ 2, 3, 4 }),
+               o = rfg_tensor_nd(x, RFG_F32, 4, (int64_t[]){ 2, 2, 3, 4 }),
+               lse = rfg_tensor_nd(w, RFG_F32, 3, (int64_t[]){ 2, 2, 3 });
+    return rfg_op_merge_states(ctx, &out, &o, &lse, p, NULL);
+}
 static rfg_status moe_sum(const void *p)
 {
     rfg_tensor tx = F2(x, 4, 8), t = rfg_tensor_2d(ids, RFG_I32, 2, 2, 2), ty = F2(y, 2, 8);
@@ -267,6 +274,9 @@ static const struct member {
     M(rfg_mha_params, mean_seqlen_k, HINT, 3, mha),
     M(rfg_mha_params, block_table, TENSOR, 0, mha),
     M(rfg_mha_params, kv_lens, TENSOR, 0, mha),
+    M(rfg_merge_states_params, lse_out, TENSOR, 0, merge_states),
+    M(rfg_merge_states_params, base2, INT, 1, merge_states),
+    M(rfg_merge_states_params, reserved, INT, 1, merge_states),
     M(rfg_moe_route_params, scoring, INT, RFG_MOE_SIGMOID, moe_route),
     M(rfg_moe_route_params, bias, TENSOR, 0, moe_route),
     M(rfg_moe_route_params, groups, LONG, 3, moe_route),
