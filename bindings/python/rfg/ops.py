@@ -338,6 +338,22 @@ def mha_decode(
     return out
 
 
+def merge_states(
+    o: Tensor, lse: Tensor, *, base2: bool = False, out: Optional[Tensor] = None, lse_out: Optional[Tensor] = None, dtype: Any = None,
+    stream: Any = None, ctx: Ctx = None
+) -> Tuple[Tensor, Tensor]:
+    """rfg_op_merge_states: n attention states over disjoint keys, merged: what attention over all of these keys gives.
+
+    o [n,T,H,D] bf16, f16, f32: outputs; lse [n,T,H] f32: natural logarithms, with base2 to base 2 (FlashInfer's). Any strides but D's.
+    -inf and inf: no keys, o is not looked at. Returns (out [T,H,D], lse_out [T,H]). out may be one of the states; dtype: of a new
+    out, o's if None."""
+    shape = _shape("merge_states", "o", o, 4)
+    out = empty(o, shape[1:], dtype) if out is None else out
+    lse_out = empty(o, shape[1:3], "f32") if lse_out is None else lse_out
+    _rfg.merge_states(out, o, lse, lse_out=lse_out, base2=int(base2), stream=stream, ctx=ctx)
+    return out, lse_out
+
+
 def rope(
     q: Tensor, k: Optional[Tensor], cos_sin: Tensor, positions: Tensor, *, q_out: Optional[Tensor] = None, k_out: Optional[Tensor] = None,
     gptj: bool = False, last: bool = False, backward: bool = False, mrope_interleaved: bool = False, sections: Sequence[int] = (),

@@ -193,6 +193,10 @@ PARAMS(moe_sum, MEMBER(rfg_moe_sum_params, weights, INPUT), MEMBER(rfg_moe_sum_p
        MEMBER(rfg_moe_sum_params, tokens, INPUT));
 CALLER(rfg_op_moe_sum, rfg_moe_sum_params, t[0], t[1], t[2])
 
+static const rfg_merge_states_params merge_states_init = RFG_MERGE_STATES_PARAMS_INIT;
+PARAMS(merge_states, MEMBER(rfg_merge_states_params, lse_out, OUTPUT), MEMBER(rfg_merge_states_params, base2, INT32));
+CALLER(rfg_op_merge_states, rfg_merge_states_params, t[0], t[1], t[2])
+
 static const rfg_moe_params moe_init = RFG_MOE_PARAMS_INIT;
 PARAMS(moe, MEMBER(rfg_moe_params, experts, INT64), MEMBER(rfg_moe_params, act, ACT),
        MEMBER(rfg_moe_params, gates, GATES), MEMBER(rfg_moe_params, limit, FLOAT), MEMBER(rfg_moe_params, alpha, FLOAT),
@@ -253,6 +257,7 @@ static const struct op ops[] = {
     { "quantize_scale", "rfg_op_quantize_scale", "scale - x", &quantize_params, call_rfg_op_quantize_scale },
     { "mha", "rfg_op_mha", "out - q k v", &mha_params, call_rfg_op_mha },
     { "mha_decode", "rfg_op_mha_decode", "out - q k v", &mha_params, call_rfg_op_mha_decode },
+    { "merge_states", "rfg_op_merge_states", "out - o lse", &merge_states_params, call_rfg_op_merge_states },
     { "rope", "rfg_op_rope", "q_out k_out - q k cos_sin positions", &rope_params, call_rfg_op_rope },
     { "kv_append", "rfg_op_kv_append", "k_cache v_cache - k v slots", &kv_append_params, call_rfg_op_kv_append },
     { "rope_append", "rfg_op_rope_append", "q_out k_cache v_cache - q k v cos_sin positions slots", &rope_append_params,

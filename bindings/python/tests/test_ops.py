@@ -456,6 +456,26 @@ def test_moe_align_map(rng):
         rfg.moe_align(ids, 7, format="other")
 
 
+def test_merge_states(rng):
+    """Attention over keys in two parts, merged, is attention over all of them."""
+    q, k, v = (normal(rng, 1, n, 4, 64).astype(np.float16) for n in (3, 20, 20))
+    o, lse, whole_lse = np.empty((2, 3, 4, 64), np.float16), np.empty((2, 3, 4), np.float32), np.empty((1, 4, 3), np.float32)
+    whole = rfg.mha(q, k, v, lse=whole_lse)
+    for i, keys in enumerate((slice(0, 13), slice(13, 20))):
+        rfg.mha(q, k[:, keys], v[:, keys], out=o[i : i + 1], lse=lse[i : i + 1].transpose(0, 2, 1))
+    out, lse_out = rfg.merge_states(o, lse)
+    assert out.dtype == np.float16 and lse_out.dtype == np.float32
+    close(out, whole[0], 2e-3)
+    close(lse_out, whole_lse[0].T, 1e-3)
+    by_two, lse_by_two = rfg.merge_states(o, lse / np.log(2, dtype=np.float32), base2=True, dtype="f32")
+    close(by_two, whole[0], 2e-3)
+    close(lse_by_two * np.log(2), whole_lse[0].T, 1e-3)
+    lse[1], o[1] = -np.inf, np.nan
+    first = o[0].copy()
+    assert rfg.merge_states(o, lse, out=o[0])[0].base is o
+    assert (o[0] == first).all()
+
+
 def test_moe_sum(rng):
     ids, weights, residual = rng.integers(-1, 6, (9, 4)).astype(np.int32), normal(rng, 9, 4), normal(rng, 9, 40)
     tokens, made = normal(rng, 9, 40), rfg.moe_align(ids, 6)

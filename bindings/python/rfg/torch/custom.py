@@ -313,6 +313,10 @@ def moe(x: Tensor, w1: Tensor, w2: Tensor, ids: Tensor, weights: Tensor, *rest: 
     return ops.moe(_rows(x), w1, w2, _rows(ids), _rows(weights), **options).view(x.shape)
 
 
+def merge_states(o: Tensor, lse: Tensor, base2: bool = False) -> Tuple[Tensor, Tensor]:
+    return ops.merge_states(o, lse, base2=base2)
+
+
 def argmax(x: Tensor) -> Tensor:
     return ops.argmax(_rows(x)).view(x.shape[:-1])
 
@@ -520,6 +524,11 @@ OPS: List[Op] = [
         "Tensor? w2_scale=None, Tensor? w1_zero=None, Tensor? w2_zero=None, Tensor? x_scale=None, Tensor? h_scale=None, Tensor? expert_map=None, "
         "Tensor? tokens=None, Tensor? residual=None, ScalarType? x_codes=None, ScalarType? dtype=None) -> Tensor",
         _mixed,
+    ),
+    (
+        merge_states,
+        "(Tensor o, Tensor lse, bool base2=False) -> (Tensor, Tensor)",
+        lambda o, lse, *_, **__: (o.new_empty(o.shape[1:]), lse.new_empty(lse.shape[1:])),
     ),
     (argmax, "(Tensor x) -> Tensor", lambda x: x.new_empty(x.shape[:-1], dtype=torch.int64)),
     (
