@@ -68,6 +68,8 @@ static void fill_lse(const struct rfg_problem *prob, const rfg_tensor *t, enum r
         double v = data == RFG_DATA_INTS ? 0 : lse_of(prob, state, token, head, rfg_random(&seed));
         if (isfinite(*lse) || data != RFG_DATA_SPECIAL)
             *lse = (float)v;
+        else if (isnan(*lse))
+            *(uint32_t *)lse = 0x7fffffff; /* a NaN whose lower half isn't 0 */
     }
 }
 

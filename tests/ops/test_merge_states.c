@@ -61,14 +61,53 @@ END_TEST
 
 /* ---- by hand ----------------------------------------------------------------------------------------------------- */
 
+static void *allocated(rfg_context *ctx, const void *from, size_t bytes)
+{
+    void *p = NULL;
+    ck_assert_msg(rfg_device_alloc(ctx, &p, bytes) == RFG_OK, "%s", rfg_last_error());
+    if (from)
+        ck_assert_msg(rfg_device_copy(ctx, p, from, bytes, RFG_HOST_TO_DEVICE, NULL) == RFG_OK, "%s", rfg_last_error());
+    return p;
+}
+
+static void read_back(rfg_context *ctx, void *to, const void *from, size_t bytes)
+{
+    ck_assert_msg(rfg_device_copy(ctx, to, from, bytes, RFG_DEVICE_TO_HOST, NULL) == RFG_OK, "%s", rfg_last_error());
+    ck_assert_msg(rfg_stream_sync(ctx, NULL) == RFG_OK, "%s", rfg_last_error());
+}
+
+struct rule {
+    float lse[2], o[2], out, lse_out;
+    int base2;
+};
+
+static void check_rule(rfg_context *ctx, const struct rule *r, size_t number)
+{
+    float y, l;
+    void *o = allocated(ctx, r->o, sizeof(r->o)), *lse = allocated(ctx, r->lse, sizeof(r->lse)),
+         *out = allocated(ctx, NULL, sizeof(y)), *lse_out = allocated(ctx, NULL, sizeof(l));
+    rfg_tensor to = rfg_tensor_nd(o, RFG_F32, 4, (int64_t[]){ 2, 1, 1, 1 }),
+               tl = rfg_tensor_nd(lse, RFG_F32, 3, (int64_t[]){ 2, 1, 1 }),
+               ty = rfg_tensor_nd(out, RFG_F32, 3, (int64_t[]){ 1, 1, 1 }),
+               tm = rfg_tensor_nd(lse_out, RFG_F32, 2, (int64_t[]){ 1, 1 });
+    rfg_merge_states_params p = { .size = sizeof(p), .lse_out = &tm, .base2 = r->base2 };
+    ck_assert_msg(rfg_op_merge_states(ctx, &ty, &to, &tl, &p, NULL) == RFG_OK, "%s", rfg_last_error());
+    read_back(ctx, &y, out, sizeof(y));
+    read_back(ctx, &l, lse_out, sizeof(l));
+    ck_assert_msg(isnan(r->out) ? isnan(y) : y == r->out || fabsf(y - r->out) < 1e-6f * fabsf(y), "rule %zu: out is %g",
+                  number, (double)y);
+    ck_assert_msg(isnan(r->lse_out) ? isnan(l) : l == r->lse_out || fabsf(l - r->lse_out) < 2e-6f,
+                  "rule %zu: lse_out is %g", number, (double)l);
+    void *const all[] = { o, lse, out, lse_out };
+    for (int i = 0; i < 4; i++)
+        ck_assert_msg(rfg_device_free(ctx, all[i]) == RFG_OK, "%s", rfg_last_error());
+}
+
 /* Two states of one element: what lse says decides what counts. */
 START_TEST(rules)
 {
-    rfg_context *ctx = op_context("cpu");
-    const struct {
-        float lse[2], o[2], out, lse_out;
-        int base2;
-    } cases[] = {
+    rfg_context *ctx = op_context(op_device(_i));
+    static const struct rule table[] = {
         { { 0, 0 }, { 1, 3 }, 2, 0.6931472f, 0 },
         { { 5, 5 }, { 1, 3 }, 2, 6, 1 },
         { { 1, 3 }, { 10, 20 }, 18, 3.321928f, 1 }, /* weights 2 and 8 */
@@ -84,18 +123,8 @@ START_TEST(rules)
         { { -3e38f, 3e38f }, { NAN, 7 }, 7, 3e38f, 0 },                      /* whose difference is infinite */
         { { 0, 0 }, { INFINITY, 1 }, INFINITY, 0.6931472f, 0 },
     };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        float o[2] = { cases[i].o[0], cases[i].o[1] }, lse[2] = { cases[i].lse[0], cases[i].lse[1] }, y = 99, l = 99;
-        rfg_tensor to = rfg_tensor_nd(o, RFG_F32, 4, (int64_t[]){ 2, 1, 1, 1 }),
-                   tl = rfg_tensor_nd(lse, RFG_F32, 3, (int64_t[]){ 2, 1, 1 }),
-                   ty = rfg_tensor_nd(&y, RFG_F32, 3, (int64_t[]){ 1, 1, 1 }),
-                   tm = rfg_tensor_nd(&l, RFG_F32, 2, (int64_t[]){ 1, 1 });
-        rfg_merge_states_params p = { .size = sizeof(p), .lse_out = &tm, .base2 = cases[i].base2 };
-        ck_assert_msg(rfg_op_merge_states(ctx, &ty, &to, &tl, &p, NULL) == RFG_OK, "%s", rfg_last_error());
-        ck_assert_msg(isnan(cases[i].out) ? isnan(y) : y == cases[i].out, "case %zu: out is %g", i, (double)y);
-        ck_assert_msg(isnan(cases[i].lse_out) ? isnan(l) : l == cases[i].lse_out || fabsf(l - cases[i].lse_out) < 1e-6f,
-                      "case %zu: lse_out is %g", i, (double)l);
-    }
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+        check_rule(ctx, &table[i], i);
     rfg_context_destroy(&ctx);
 }
 END_TEST
@@ -116,21 +145,6 @@ struct memory {
     float lse[N * ROWS];
     void *dev_o, *dev_lse, *dev_out, *dev_lse_out;
 };
-
-static void *allocated(rfg_context *ctx, const void *from, size_t bytes)
-{
-    void *p = NULL;
-    ck_assert_msg(rfg_device_alloc(ctx, &p, bytes) == RFG_OK, "%s", rfg_last_error());
-    if (from)
-        ck_assert_msg(rfg_device_copy(ctx, p, from, bytes, RFG_HOST_TO_DEVICE, NULL) == RFG_OK, "%s", rfg_last_error());
-    return p;
-}
-
-static void read_back(rfg_context *ctx, void *to, const void *from, size_t bytes)
-{
-    ck_assert_msg(rfg_device_copy(ctx, to, from, bytes, RFG_DEVICE_TO_HOST, NULL) == RFG_OK, "%s", rfg_last_error());
-    ck_assert_msg(rfg_stream_sync(ctx, NULL) == RFG_OK, "%s", rfg_last_error());
-}
 
 static void open_memory(struct memory *m, const char *device)
 {
@@ -245,6 +259,6 @@ END_TEST
 
 int main(void)
 {
-    return op_main_gpus("merge_states", OP_TESTS(right_shapes, right_layouts, right_values, in_place, any_batch),
-                        OP_TESTS(rules, refusals), OP_TESTS(rows_by_turns));
+    return op_main_gpus("merge_states", OP_TESTS(right_shapes, right_layouts, right_values, rules, in_place, any_batch),
+                        OP_TESTS(refusals), OP_TESTS(rows_by_turns));
 }
