@@ -31,7 +31,7 @@ import rfg  # noqa: E402
 import torch  # noqa: E402
 
 import race  # noqa: E402
-from race import attempt, say  # noqa: E402
+from race import attempt  # noqa: E402
 
 BF16, F32, D, PAGE, EPS, TOP_K, TOP_P = torch.bfloat16, torch.float32, 128, 16, 1e-6, 50, 0.9
 DTYPES = {"bf16": BF16, "f32": F32}
@@ -237,19 +237,9 @@ def run(args, bench, records):
         p.allocate(bench)
         calls = contestants(p, args, contexts, forms)
         if not bench:
-            fine = [n for n, call in calls.items() if attempt(n, lambda: (p.check(call), True)[1])]
-            say("%-90s right: %s" % (p.text, ", ".join(fine)))
-            records.append(fine)
+            records.append(race.who_is_right(p, calls))
             continue
-        times = bench.times(p, calls, lambda name: p.check(calls[name]))
-        chosen = [race.chosen(c, p.text) for c in contexts.values()]
-        r = dict(race.figures(times), problem=p.text, bytes=p.bytes, rfg=chosen)
-        peer = min((t for n, t in r["us"].items() if not n.startswith("rfg")), default=math.nan)
-        ours = min((t for n, t in r["us"].items() if n.startswith("rfg")), default=math.nan)
-        us = "  ".join("%s %.2f" % x for x in r["us"].items())
-        share = p.bytes / ours / 10 / head["copy_gbps"]
-        say("%-90s %s | %.2fx, %.1f%% of the copy's bandwidth" % (p.text, us, peer / ours, share))
-        records.append(r)
+        records.append(race.measured(bench, p, calls, contexts, head))
         race.save(args.json, head, records)
         del p, calls
         gc.collect()

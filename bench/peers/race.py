@@ -46,6 +46,13 @@ def chosen(ctx, text):
     return ([x for x in lines if x.startswith("chosen")] or lines)[0]
 
 
+def who_is_right(p, calls):
+    """The contestants whose results a problem finds right; says so."""
+    fine = [n for n, call in calls.items() if attempt(n, lambda: (p.check(call), True)[1])]
+    say("%-90s right: %s" % (p.text, ", ".join(fine)))
+    return fine
+
+
 # ---- timing -----------------------------------------------------------------------------------------------------
 
 
@@ -252,3 +259,15 @@ def figures(times):
         "p10_us": {n: t[len(t) // 10] for n, t in times.items()},
         "p90_us": {n: t[len(t) * 9 // 10] for n, t in times.items()},
     }
+
+
+def measured(bench, p, calls, contexts, head):
+    """A record of a problem's contestants, and a line of it: rfg's beside the fastest of the others and beside a copy."""
+    times = bench.times(p, calls, lambda name: p.check(calls[name]))
+    r = dict(figures(times), problem=p.text, bytes=p.bytes, rfg=[chosen(c, p.text) for c in contexts.values()])
+    peer = min((t for n, t in r["us"].items() if not n.startswith("rfg")), default=math.nan)
+    ours = min((t for n, t in r["us"].items() if n.startswith("rfg")), default=math.nan)
+    r["share"] = p.bytes / ours / 1e3 / head["copy_gbps"]
+    us = "  ".join("%s %.2f" % x for x in r["us"].items())
+    say("%-90s %s | %.2fx, %.1f%% of the copy's bandwidth" % (p.text, us, peer / ours, 100 * r["share"]))
+    return r

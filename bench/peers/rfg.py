@@ -212,6 +212,15 @@ class MoeSumParams(Params):
     ]
 
 
+class MergeStatesParams(Params):
+    _fields_ = [
+        ("size", c.c_size_t),
+        ("lse_out", c.POINTER(Tensor)),
+        ("base2", c.c_int32),
+        ("reserved", c.c_int32),
+    ]
+
+
 class MoeParams(Params):
     _fields_ = [
         ("size", c.c_size_t),
@@ -326,6 +335,8 @@ class Rfg:
         if hasattr(f, "rfg_op_mha"):
             f.rfg_op_mha.argtypes = [p] + [c.c_void_p] * 6
             f.rfg_op_mha_decode.argtypes = [p] + [c.c_void_p] * 6
+        if hasattr(f, "rfg_op_merge_states"):
+            f.rfg_op_merge_states.argtypes = [p] + [c.c_void_p] * 5
         if hasattr(f, "rfg_op_rope_append"):
             f.rfg_op_rope_append.argtypes = [p] + [c.c_void_p] * 11
             f.rfg_op_argmax.argtypes = [p] + [c.c_void_p] * 3
@@ -410,6 +421,10 @@ class Rfg:
         keep = [tensor(y), tensor(x), tensor(places), c.byref(MoeSumParams(**members(**params)))]
         return self.call(self.lib.rfg_op_moe_sum, keep)
 
+    def merge_states(self, out, o, lse, **params):
+        keep = [tensor(out), tensor(o), tensor(lse), c.byref(MergeStatesParams(**members(**params)))]
+        return self.call(self.lib.rfg_op_merge_states, keep)
+
     def moe(self, workspace, y, x, w1, w2, ids, weights, **params):
         """workspace: a function that gives a tensor of so many bytes at least."""
         p, size = MoeParams(**members(**params)), c.c_size_t()
@@ -491,6 +506,7 @@ def self_test():
         "rfg_moe_route_params": MoeRouteParams,
         "rfg_moe_align_params": MoeAlignParams,
         "rfg_moe_sum_params": MoeSumParams,
+        "rfg_merge_states_params": MergeStatesParams,
         "rfg_moe_params": MoeParams,
     }
     of_c = {name: [f[0] for f in s._fields_] for name, s in structures.items()}
