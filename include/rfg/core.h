@@ -224,8 +224,8 @@ typedef struct rfg_context_params {
      * others hold. 0: $RFG_BATCH_INVARIANT, 0 or 1.
      *
      * A row is one of x of rfg_op_gemm() and the norms, and a query of rfg_op_mha() and rfg_op_mha_decode() (rfg/mha.h
-     * says what else must be equal). Embeddings, activations, rotary embeddings, rfg_op_argmax() and rfg_op_sample()
-     * are so anyway.
+     * says what else must be equal). Embeddings, activations, rotary embeddings, rfg_op_merge_states(), rfg_op_argmax()
+     * and rfg_op_sample() are so anyway.
      *
      * How a row is summed then depends on the device (its architecture, its number of CUs, what rfg's tables expect of
      * it; on "cpu" its instruction set), on this version of rfg, on `variants`, and on all of the call but what may
