@@ -398,6 +398,10 @@ static const struct far heads[] = {
     { "mha bf16->bf16 B=2 Hq=4 Hkv=2 D=128 S=60 Sq=9 causal=1 page=16 form=hnd", "", "v", 67108928, .rows = 16 },
     { "mha bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=60 Sq=20 varlen=1", "", "q", 134217792 },
     { "mha bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=60 Sq=20 varlen=1", "", "k", 67108928 },
+    { "merge_states bf16->bf16 T=16 H=2 D=64 n=2", "", "o", 67108928 },
+    { "merge_states bf16->bf16 T=16 H=2 D=64 n=2", "", "out", 268435520 },
+    { "merge_states bf16->bf16 T=16 H=2 D=64 n=2", "", "lse", 33554496 },
+    { "merge_states bf16->bf16 T=16 H=2 D=64 n=2 lse=1", "", "lse_out", 67108928 },
 };
 FAR(far_heads, heads)
 
