@@ -62,7 +62,7 @@ struct rfg_param {
 /* One compile: what hipRTC specialises. Must depend only on dtypes and parameters, never on M, N, K, so that
  * problems share code objects. */
 struct rfg_kernel {
-    const char *source; /* an embedded file, e.g. "gemm/gpu/skinny.hip" */
+    const char *source; /* an embedded file, e.g. "gemm/gpu/any/skinny.hip" */
     const char *entry;  /* the extern "C" __global__ function */
     int n_macros;
     struct {

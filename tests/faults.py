@@ -48,7 +48,7 @@ BY_CHOICE = {"leak": "what frees left out: only ASan sees it"}
 # Not by default: benchmarks, what draws the tests' data, stubs that stand in for others' libraries in tests, tables, what runs at build time.
 LEFT_OUT = re.compile(r"(^|/)(\w+_)?case(_data)?\.[ch]$|(^|/)mock_\w+\.[ch]$|^emu/isa/isa_list\.c$|^emu/rocm/exports\.py$|(^|/)tests/|^bindings/python/bench/")
 # Kernels that only NVIDIA's GPUs run: nothing runs them here.
-NVIDIA = re.compile(r"^ops/(.*/)?(\w*(nvidia|wgmma|tma)\w*(?<!_layout)\.(hip|h)|(w4|thin)\.hip)$")
+NVIDIA = re.compile(r"^ops/(.*/)?(nvidia/\w+|\w*(nvidia|wgmma|tma)\w*)(?<!_layout)\.(hip|h)$")
 SOURCES = (".c", ".h", ".hip", ".py")
 
 

@@ -467,7 +467,7 @@ def self_test():
         wrong += ["%s: no test %s" % (pattern, p) for p in seers if not any(fnmatch.fnmatch(n, p) for n in names)]
     for path, test, is_swept in (("ops/norm/rows.hip", "norm-gfx90a-all", True), ("ops/norm/rows.hip", "norm", False), ("emu/check/check_lds.c", "emu_twins-all", True),
                                  ("dispatch/db/db.c", "rfg_db", False), ("tests/ops/test_act.c", "act-gfx942-right_quantised", False),
-                                 ("tests/tools/tune_case.c", "loads", False), ("ops/gemm/gpu/stream.hip", "gemm-gfx942-all", True)):
+                                 ("tests/tools/tune_case.c", "loads", False), ("ops/gemm/gpu/amd/stream.hip", "gemm-gfx942-all", True)):
         if not any(t.name == test and t.default != is_swept for t in tests_for([path])):
             wrong.append("%s isn't seen by %s" % (path, test))
     if any(t.name == "mha" for t in tests_for(["dispatch/db/db.c"])):

@@ -18,7 +18,7 @@
  * another than this library's is never used. */
 struct rfg_pack_code {
     char target[32];      /* "gfx942" */
-    char source[96];      /* the kernel file, "gemm/gpu/skinny.hip", */
+    char source[96];      /* the kernel file, "gemm/gpu/any/skinny.hip", */
     char entry[64];       /* its function, */
     char macros[768];     /* "WAVES=4 ROWS=2", in the order that the variant gives them, */
     char source_hash[65]; /* and its text (rfg_jit_source_hash()) */

@@ -182,7 +182,7 @@ static inline int64_t gemm_y_cols(const struct rfg_problem *prob)
     return prob->v[GEMM_N] / (prob->v[GEMM_GATED] ? 2 : 1);
 }
 
-/* A format of W, other than X's, that gpu/load.h has a loader for, which gemm_portable and gemm_skinny then take.
+/* A format of W, other than X's, that gpu/any/load.h has a loader for, which gemm_portable and gemm_skinny then take.
  * gemm_cpu_portable decodes any of them by ops/format.c. */
 struct gemm_w_format {
     rfg_dtype w;
@@ -233,7 +233,7 @@ int64_t gemm_w_row_bytes(const struct rfg_problem *prob);
 bool gemm_y_is_float(const struct rfg_problem *prob, struct rfg_reason *why);
 /* Are x and w, both of one? */
 bool gemm_reads_plain(const struct rfg_problem *prob, struct rfg_reason *why);
-/* What variants with the loaders of gpu/load.h take: that, codes, and W of a format of the list. */
+/* What variants with the loaders of gpu/any/load.h take: that, codes, and W of a format of the list. */
 bool gemm_has_loader(const struct rfg_problem *prob, struct rfg_reason *why);
 
 _Static_assert(offsetof(struct gemm_args, w_scale) == GEMM_ARGS_BYTES &&
@@ -284,14 +284,14 @@ void prepack_cost(const struct rfg_problem *prob, double *bytes, double *flops);
 extern const struct rfg_op rfg_op_gemm_prepack_desc;
 extern const struct rfg_variant gemm_prepack_portable, gemm_prepack_cpu;
 
-/* ops/gemm/cpu/cpu.c, ops/gemm/gpu/gpu.c, ops/gemm/vendor/vendor.c */
+/* ops/gemm/cpu/cpu.c, ops/gemm/gpu/any/gpu.c, ops/gemm/vendor/vendor.c */
 extern const struct rfg_variant gemm_cpu_avx512, gemm_cpu_avx2, gemm_cpu_portable;
 extern const struct rfg_variant gemm_skinny, gemm_skinny_mma_asm, gemm_splitk_mma, gemm_portable;
-extern const struct rfg_variant gemm_stream_mma;                    /* ops/gemm/gpu/gpu_stream.c */
-extern const struct rfg_variant gemm_tile;                          /* ops/gemm/gpu/gpu_tile.c */
-extern const struct rfg_variant gemm_thin_mma, gemm_wgmma;          /* ops/gemm/gpu/gpu_thin.c, gpu_wgmma.c */
-extern const struct rfg_variant gemm_tile_wgmma, gemm_tile64_wgmma; /* ops/gemm/gpu/gpu_tile_wgmma.c */
-extern const struct rfg_variant gemm_w4_mma;                        /* ops/gemm/gpu/gpu_w4.c */
+extern const struct rfg_variant gemm_stream_mma;                    /* ops/gemm/gpu/amd/gpu_stream.c */
+extern const struct rfg_variant gemm_tile;                          /* ops/gemm/gpu/amd/gpu_tile.c */
+extern const struct rfg_variant gemm_thin_mma, gemm_wgmma;          /* ops/gemm/gpu/nvidia/gpu_thin.c, gpu_wgmma.c */
+extern const struct rfg_variant gemm_tile_wgmma, gemm_tile64_wgmma; /* ops/gemm/gpu/nvidia/gpu_tile_wgmma.c */
+extern const struct rfg_variant gemm_w4_mma;                        /* ops/gemm/gpu/nvidia/gpu_w4.c */
 extern const struct rfg_variant gemm_cublaslt, gemm_hipblaslt, gemm_rocblas;
 
 #endif

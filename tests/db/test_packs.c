@@ -22,7 +22,7 @@ static void make_codes(void)
 {
     static const char *const texts[N] = { "\177ELF of the first", "", "\177ELF of the third, which is longer" };
     for (int i = 0; i < N; i++) {
-        struct rfg_kernel k = { .source = i < 2 ? "gemm/gpu/portable.hip" : "norm/rows.hip", .entry = "entry" };
+        struct rfg_kernel k = { .source = i < 2 ? "gemm/gpu/any/portable.hip" : "norm/rows.hip", .entry = "entry" };
         struct rfg_reason why;
         rfg_kernel_macro(&k, "ROWS", 2);
         rfg_kernel_macro(&k, "WAVES", i);
@@ -123,7 +123,7 @@ END_TEST
 START_TEST(finds_by_text_entry_and_macros)
 {
     struct rfg_pack *p = open_pack();
-    struct rfg_kernel k = { .source = "gemm/gpu/portable.hip", .entry = "entry" };
+    struct rfg_kernel k = { .source = "gemm/gpu/any/portable.hip", .entry = "entry" };
     rfg_kernel_macro(&k, "ROWS", 2);
     rfg_kernel_macro(&k, "WAVES", 1);
     const struct rfg_pack_code *c = rfg_pack_find(p, "gfx942", &k);

@@ -115,7 +115,7 @@ static rfg_status packs(void)
 {
     static const char code[] = "\177ELF of the kernel";
     const struct rfg_blob blob = { (void *)(uintptr_t)code, strlen(code) }, *list = &blob, *got;
-    struct rfg_kernel k = { .source = "gemm/gpu/portable.hip", .entry = "entry" };
+    struct rfg_kernel k = { .source = "gemm/gpu/any/portable.hip", .entry = "entry" };
     struct rfg_pack_code c = { .target = "gfx942", .compiler = "a compiler", .size = blob.size };
     struct rfg_reason why;
     struct rfg_pack *pack;
@@ -148,7 +148,7 @@ static rfg_status shapes(void)
 
 static rfg_status expands(void)
 {
-    struct rfg_kernel k = { .source = "gemm/gpu/portable.hip", .entry = "gemm_portable" };
+    struct rfg_kernel k = { .source = "gemm/gpu/any/portable.hip", .entry = "gemm_portable" };
     rfg_kernel_macro(&k, "ROWS", 2);
     char *text = rfg_jit_expand(&k);
     if (!text)

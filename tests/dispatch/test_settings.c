@@ -227,8 +227,8 @@ START_TEST(directories_without_kernels)
         must_create("cpu", NULL); /* which compiles none */
         rfg_context_destroy(&ctx);
     }
-    ck_assert_int_eq(system("mkdir -p some/gemm/gpu"), 0);
-    put_kernel("some/gemm/gpu/skinny.hip", "");
+    ck_assert_int_eq(system("mkdir -p some/gemm/gpu/any"), 0);
+    put_kernel("some/gemm/gpu/any/skinny.hip", "");
     setenv("RFG_KERNEL_DIR", "some", 1);
     must_create(EMU, NULL);
     rfg_context_destroy(&ctx);
@@ -321,8 +321,8 @@ START_TEST(one_kernel_does_not_compile)
     must_create(EMU, "gemm_portable,gemm_skinny");
     ck_assert_str_eq(choice_of("gemm bf16,bf16->bf16 M=4 N=16 K=64")->name, "gemm_skinny");
     rfg_context_destroy(&ctx);
-    ck_assert_int_eq(system("mkdir -p gemm/gpu"), 0);
-    put_kernel("gemm/gpu/skinny.hip", "#error broken on purpose\n");
+    ck_assert_int_eq(system("mkdir -p gemm/gpu/any"), 0);
+    put_kernel("gemm/gpu/any/skinny.hip", "#error broken on purpose\n");
     setenv("RFG_KERNEL_DIR", ".", 1);
     catch_stderr();
     must_create(EMU, "gemm_portable,gemm_skinny");

@@ -25,7 +25,7 @@ static void write_packs(void (*add)(const void *data, size_t size))
     for (int i = 0; i < 2; i++) {
         blobs[i] = (struct rfg_blob){ (void *)(uintptr_t)texts[i], strlen(texts[i]) };
         strcpy(codes[i].target, i ? "gfx942" : "gfx90a");
-        strcpy(codes[i].source, "gemm/gpu/portable.hip");
+        strcpy(codes[i].source, "gemm/gpu/any/portable.hip");
         strcpy(codes[i].entry, "gemm_portable");
         strcpy(codes[i].macros, "ROWS=4 WAVES=2");
         strcpy(codes[i].compiler, "clang 19, \"a\"");

@@ -70,7 +70,7 @@ END_TEST
 
 START_TEST(every_embedded_kernel_expands)
 {
-    static const char *const kernels[] = { "gemm/gpu/portable.hip", "gemm/gpu/skinny.hip", "gemm/gpu/splitk_mma.hip",
+    static const char *const kernels[] = { "gemm/gpu/any/portable.hip", "gemm/gpu/any/skinny.hip", "gemm/gpu/any/splitk_mma.hip",
                                            "asm/gfx90a/gemm_skinny.s", "asm/gfx942/gemm_skinny.s" };
     for (int i = 0; i < 5; i++) {
         struct rfg_kernel k = { .source = kernels[i] };
@@ -204,27 +204,27 @@ static const struct {
     const char *macro;                   /* the one to be wrong; NULL: none */
     int good, bad;
 } formats[] = {
-    { "gemm/gpu/portable.hip", "gemm_portable", GEMM "OUT_DTYPE=3 W_DTYPE=3 TILE_M=16 PREPACKED=0", NULL, "IN_DTYPE", 3,
+    { "gemm/gpu/any/portable.hip", "gemm_portable", GEMM "OUT_DTYPE=3 W_DTYPE=3 TILE_M=16 PREPACKED=0", NULL, "IN_DTYPE", 3,
       9 },
-    { "gemm/gpu/portable.hip", "gemm_portable", GEMM "IN_DTYPE=3 W_DTYPE=3 TILE_M=16 PREPACKED=0", NULL, "OUT_DTYPE", 3,
+    { "gemm/gpu/any/portable.hip", "gemm_portable", GEMM "IN_DTYPE=3 W_DTYPE=3 TILE_M=16 PREPACKED=0", NULL, "OUT_DTYPE", 3,
       8 },
-    { "gemm/gpu/portable.hip", "gemm_portable", GEMM "IN_DTYPE=3 OUT_DTYPE=3 TILE_M=16 PREPACKED=0", NULL, "W_DTYPE", 3,
+    { "gemm/gpu/any/portable.hip", "gemm_portable", GEMM "IN_DTYPE=3 OUT_DTYPE=3 TILE_M=16 PREPACKED=0", NULL, "W_DTYPE", 3,
       9 },
-    { "gemm/gpu/portable.hip", "gemm_portable", GEMM "IN_DTYPE=3 OUT_DTYPE=3 TILE_M=16 PREPACKED=0", NULL, "W_DTYPE", 3,
+    { "gemm/gpu/any/portable.hip", "gemm_portable", GEMM "IN_DTYPE=3 OUT_DTYPE=3 TILE_M=16 PREPACKED=0", NULL, "W_DTYPE", 3,
       2 },
-    { "gemm/gpu/portable.hip", "gemm_portable",
+    { "gemm/gpu/any/portable.hip", "gemm_portable",
       ENDS "W_SCALE_DTYPE=0 PACKED=0 IN_DTYPE=3 W_DTYPE=3 OUT_DTYPE=3 TILE_M=16 PREPACKED=0", NULL, "BIAS_DTYPE", 1,
       9 },
-    { "gemm/gpu/portable.hip", "gemm_portable",
+    { "gemm/gpu/any/portable.hip", "gemm_portable",
       ENDS "BIAS_DTYPE=3 PACKED=0 IN_DTYPE=3 W_DTYPE=3 OUT_DTYPE=3 TILE_M=16 PREPACKED=0", NULL, "W_SCALE_DTYPE", 0,
       1 },
-    { "gemm/gpu/portable.hip", "gemm_portable",
+    { "gemm/gpu/any/portable.hip", "gemm_portable",
       "RESIDUAL=0 SCALES=0 W_SCALE_DTYPE=0 BIAS_DTYPE=3 PACKED=0 IN_DTYPE=3 W_DTYPE=3 OUT_DTYPE=3 TILE_M=16 "
       "PREPACKED=0",
       NULL, "GATED", 1, 6 },
-    { "gemm/gpu/skinny.hip", "gemm_skinny", GEMM "OUT_DTYPE=1 W_DTYPE=2 M_TILE=1 ROWS=1 WAVES=1 UNROLL=1", NULL,
+    { "gemm/gpu/any/skinny.hip", "gemm_skinny", GEMM "OUT_DTYPE=1 W_DTYPE=2 M_TILE=1 ROWS=1 WAVES=1 UNROLL=1", NULL,
       "IN_DTYPE", 2, 0 },
-    { "gemm/gpu/skinny.hip", "gemm_skinny", GEMM "IN_DTYPE=2 W_DTYPE=2 M_TILE=1 ROWS=1 WAVES=1 UNROLL=1", NULL,
+    { "gemm/gpu/any/skinny.hip", "gemm_skinny", GEMM "IN_DTYPE=2 W_DTYPE=2 M_TILE=1 ROWS=1 WAVES=1 UNROLL=1", NULL,
       "OUT_DTYPE", 1, 12 },
     { NULL, NULL, NULL, "rfg_store4(y, rfg_as_u32(rfg_load_float(y, 0, X)))", "X", 3, 9 },
     { NULL, NULL, NULL, "rfg_store_float(y, 0, 1.0f, X)", "X", 2, 6 },

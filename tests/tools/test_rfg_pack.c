@@ -218,11 +218,11 @@ START_TEST(engines_refuse_what_is_not_for_them)
     rfg_context_destroy(&ctx);
     RUNS(run("verify damaged.rfgpack"), 1, out, "damaged: wrong checksum");
     /* kernels of another text: what this build would launch is not what was packed */
-    ck_assert_int_eq(system("mkdir -p k/gemm/gpu && echo '// another' > k/gemm/gpu/portable.hip"), 0);
+    ck_assert_int_eq(system("mkdir -p k/gemm/gpu/any && echo '// another' > k/gemm/gpu/any/portable.hip"), 0);
     setenv("RFG_KERNEL_DIR", cwd_path("k"), 1);
     ck_assert_int_eq(open_engine(DEVICE, "m.rfgpack"), RFG_ERROR_DATABASE);
     PRINTS(rfg_last_error(),
-           "made by another build, rfg " RFG_VERSION ": its code for gfx942 is of a gemm/gpu/portable");
+           "made by another build, rfg " RFG_VERSION ": its code for gfx942 is of a gemm/gpu/any/portable");
     RUNS(run("verify m.rfgpack"), 1, out, "made by another build");
 }
 END_TEST
@@ -233,7 +233,7 @@ START_TEST(looking_into_a_pack)
     RUNS(run("verify m.rfgpack"), 0, out, "m.rfgpack: pack of rfg " RFG_VERSION ", 1 rows, ");
     PRINTS(out, " 0 problems");
     RUNS(run("inspect m.rfgpack"), 0, out, "gfx942: its kernels are those of this rfg");
-    PRINTS(out, "gfx942 gemm/gpu/portable.hip gemm_portable IN_DTYPE=");
+    PRINTS(out, "gfx942 gemm/gpu/any/portable.hip gemm_portable IN_DTYPE=");
     PRINTS(out, "row gemm bf16,bf16->bf16 M=4 N=64 K=64, emu-gfx942, 4 CUs: gemm_portable{");
     /* again: the same file */
     ck_assert_int_eq(system("cp m.rfgpack first.rfgpack"), 0);

@@ -15,9 +15,9 @@
  * split), in rfg_xcd_tile()'s order on several dies. Needs rows of X and W aligned to 16 bytes and K % 8 = 0. */
 #include "rfg_device.h"
 #include "rfg_xcd.h"
-#include "gemm/gpu/load.h"
-#include "gemm/gpu/epilogue.h"
-#include "gemm/gpu/splitk_layout.h"
+#include "gemm/gpu/any/load.h"
+#include "gemm/gpu/any/epilogue.h"
+#include "gemm/gpu/any/splitk_layout.h"
 
 #define WAVES_M SPLITK_WAVES_M(TILE_M)
 #define WAVES_N SPLITK_WAVES_N(TILE_N)

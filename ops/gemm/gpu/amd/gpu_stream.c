@@ -4,7 +4,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "gpu.h"
+#include "ops/gemm/gpu/any/gpu.h"
 #include "stream_layout.h"
 
 enum { P_TILE_M, P_FRAGS_N, P_K_WAVES, P_UNROLL, P_SPLIT_K };
@@ -278,7 +278,7 @@ static bool order_of(const struct rfg_device *dev, const struct rfg_problem *pro
 static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
 {
     struct shape s = shape_of(dev, prob, p);
-    k->source = "gemm/gpu/stream.hip";
+    k->source = "gemm/gpu/amd/stream.hip";
     k->entry = "gemm_stream_mma";
     common_macros(prob, k);
     xcd_macro(dev, k);

@@ -3,7 +3,7 @@
  * gemm_wgmma: Hopper's asynchronous matrix instructions, k split across a cluster (wgmma.hip). */
 #include <string.h>
 
-#include "gpu.h"
+#include "ops/gemm/gpu/any/gpu.h"
 #include "wgmma_layout.h"
 
 enum { SWAP, TILE_M, TILE_N, TILE_K, STAGES, SPLIT };
@@ -192,7 +192,7 @@ static bool order_of(const struct rfg_device *dev, const struct rfg_problem *pro
 static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
 {
     (void)dev;
-    k->source = "gemm/gpu/wgmma.hip";
+    k->source = "gemm/gpu/nvidia/wgmma.hip";
     k->entry = "gemm_wgmma";
     common_macros(prob, k);
     rfg_kernel_macro(k, "SWAP", p[SWAP]);

@@ -33,10 +33,10 @@
 #include "rfg_amd_stream.h"
 #include "rfg_amd_wide.h"
 #include "rfg_xcd.h"
-#include "gemm/gpu/load.h"
-#include "gemm/gpu/epilogue.h"
-#include "gemm/gpu/tile_layout.h"
-#include "gemm/gpu/experts.h"
+#include "gemm/gpu/any/load.h"
+#include "gemm/gpu/any/epilogue.h"
+#include "gemm/gpu/amd/tile_layout.h"
+#include "gemm/gpu/any/experts.h"
 
 #define WAVES   (WAVES_M * WAVES_N)
 #define THREADS (WAVES * RFG_WAVE)
@@ -103,7 +103,7 @@ RFG_DEVICE int swizzle(int row, int chunks)
 }
 
 #if MX
-#include "gemm/gpu/tile_mx.h"
+#include "gemm/gpu/amd/tile_mx.h"
 #endif
 
 /* What a thread copies, and where it puts it. */

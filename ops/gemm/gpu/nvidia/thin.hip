@@ -24,10 +24,10 @@
  * SPLIT neighbours for each tile, tiles along m first; of grouped products, along n first. LDS: THIN_LDS_BYTES. Needs
  * rows of X and W aligned to 16 bytes and K % 8 = 0 (of codes % 16). */
 #include "rfg_device.h"
-#include "gemm/gpu/load.h"
-#include "gemm/gpu/epilogue.h"
-#include "gemm/gpu/experts.h"
-#include "gemm/gpu/thin_layout.h"
+#include "gemm/gpu/any/load.h"
+#include "gemm/gpu/any/epilogue.h"
+#include "gemm/gpu/any/experts.h"
+#include "gemm/gpu/nvidia/thin_layout.h"
 
 #define THREADS    (K_WAVES * RFG_WAVE)
 #define TILE_N     (FRAGS_N * 8)

@@ -8,10 +8,10 @@
  * grid; not of grouped products, whose grid has all. With SLOTS the last workgroup of a column of tiles sums its rows
  * by token: slots.h. */
 #include "rfg_device.h"
-#include "gemm/gpu/load.h"
-#include "gemm/gpu/epilogue.h"
-#include "gemm/gpu/experts.h"
-#include "gemm/gpu/slots.h"
+#include "gemm/gpu/any/load.h"
+#include "gemm/gpu/any/epilogue.h"
+#include "gemm/gpu/any/experts.h"
+#include "gemm/gpu/any/slots.h"
 
 #define THREADS 256
 #define TILE_N  64

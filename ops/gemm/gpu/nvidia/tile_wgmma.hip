@@ -25,11 +25,11 @@
  */
 #include "rfg_device.h"
 #include "rfg_tma.h"
-#include "gemm/gpu/load.h"
-#include "gemm/gpu/epilogue.h"
-#include "gemm/gpu/experts.h"
-#include "gemm/gpu/tile_wgmma_layout.h"
-#include "gemm/gpu/wgmma_wide.h"
+#include "gemm/gpu/any/load.h"
+#include "gemm/gpu/any/epilogue.h"
+#include "gemm/gpu/any/experts.h"
+#include "gemm/gpu/nvidia/tile_wgmma_layout.h"
+#include "gemm/gpu/nvidia/wgmma_wide.h"
 
 #define W4            W_IS_4_BITS
 #define STEP_K        (TILE_WIDTH / X_BYTES)
@@ -248,10 +248,10 @@ RFG_DEVICE void copy_scales(const struct gemm_args *a, struct place p, int steps
 #endif
 
 #if W4
-#include "gemm/gpu/tile_wgmma_w4.h"
+#include "gemm/gpu/nvidia/tile_wgmma_w4.h"
 #endif
 #if EXPERTS
-#include "gemm/gpu/tile_wgmma_experts.h"
+#include "gemm/gpu/nvidia/tile_wgmma_experts.h"
 #endif
 
 /* The scales of a step in LDS: of the lane's two rows of X, times W's. */
@@ -408,7 +408,7 @@ RFG_DEVICE void multiply_tile(float *d, matrix_sum (*part)[PIECE_SUMS], struct t
 #endif
 }
 
-#include "gemm/gpu/tile_wgmma_store.h"
+#include "gemm/gpu/nvidia/tile_wgmma_store.h"
 
 #if CLUSTER > 1
 RFG_KERNEL_CLUSTER(TILE_THREADS(W4), CLUSTER)

@@ -24,9 +24,9 @@
  * steps, BEYOND. Needs rows of X and W aligned to 16 bytes, whole chunks of them, and at least SPLIT steps, the last of
  * which may be cut short. */
 #include "rfg_device.h"
-#include "gemm/gpu/load.h"
-#include "gemm/gpu/epilogue.h"
-#include "gemm/gpu/wgmma_layout.h"
+#include "gemm/gpu/any/load.h"
+#include "gemm/gpu/any/epilogue.h"
+#include "gemm/gpu/nvidia/wgmma_layout.h"
 
 #if SWAP
 #define ROWS_A TILE_N

@@ -10,9 +10,9 @@
  * Macros: those of load.h and epilogue.h, M_TILE (1, 2, 4, 8, 16), ROWS (1, 2, 4), WAVES, UNROLL. ROWS * M_TILE <= 32.
  * Needs rows of X and W aligned to 16 bytes and K a multiple of W_VEC. */
 #include "rfg_device.h"
-#include "gemm/gpu/load.h"
-#include "gemm/gpu/epilogue.h"
-#include "gemm/gpu/experts.h"
+#include "gemm/gpu/any/load.h"
+#include "gemm/gpu/any/epilogue.h"
+#include "gemm/gpu/any/experts.h"
 
 #define THREADS (WAVES * RFG_WAVE)
 #define X_PART  (SCALES == GEMM_SCALES_GROUPS ? 8 : X_VEC)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * gemm_thin_mma: what it can do, how it is launched, and how long it should take. */
-#include "gpu.h"
+#include "ops/gemm/gpu/any/gpu.h"
 #include "thin_layout.h"
 
 enum { P_TILE_M, P_FRAGS_N, P_K_WAVES, P_UNROLL, P_SPLIT_K };
@@ -234,7 +234,7 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
 {
     struct shape s = shape_of(prob, p);
     (void)dev;
-    k->source = "gemm/gpu/thin.hip";
+    k->source = "gemm/gpu/nvidia/thin.hip";
     k->entry = "gemm_thin_mma";
     common_macros(prob, k);
     rfg_kernel_macro(k, "TILE_M", p[P_TILE_M]);

@@ -7,7 +7,7 @@
  * Macros: those of load.h, BIAS_DTYPE, OUT_DTYPE (Y), RESIDUAL (1: there is one), GATED (enum rfg_act + 1, 0: none), of
  * which swigluoai, and others that have a limit, need LIMITED; WEIGHTED (may be missing: 0; rows have weights).
  * Y_SHARED (may be missing: 0; other workgroups read Y, without a write-back: rfg_store16_shared()). */
-#include "gemm/gpu/load.h"
+#include "gemm/gpu/any/load.h"
 #if GATED
 #include "rfg_act.h"
 static_assert(GATED - 1 <= (LIMITED ? RFG_ACT_SWIGLUOAI : RFG_ACT_RELU2), "gemm has no such activation");

@@ -62,7 +62,7 @@ static void portable_kernel(const struct rfg_device *dev, const struct rfg_probl
                             struct rfg_kernel *k)
 {
     (void)dev;
-    k->source = "gemm/gpu/portable.hip";
+    k->source = "gemm/gpu/any/portable.hip";
     k->entry = "gemm_portable";
     common_macros(prob, k);
     rfg_kernel_macro(k, "TILE_M", p[PORTABLE_TILE_M]);
@@ -238,7 +238,7 @@ static void skinny_kernel(const struct rfg_device *dev, const struct rfg_problem
                           struct rfg_kernel *k)
 {
     (void)dev;
-    k->source = "gemm/gpu/skinny.hip";
+    k->source = "gemm/gpu/any/skinny.hip";
     k->entry = "gemm_skinny";
     common_macros(prob, k);
     rfg_kernel_macro(k, "M_TILE", p[SKINNY_M_TILE]);
@@ -546,7 +546,7 @@ static bool mma_order(const struct rfg_device *dev, const struct rfg_problem *pr
 
 static void mma_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
 {
-    k->source = "gemm/gpu/splitk_mma.hip";
+    k->source = "gemm/gpu/any/splitk_mma.hip";
     k->entry = "gemm_splitk_mma";
     common_macros(prob, k);
     xcd_macro(dev, k);

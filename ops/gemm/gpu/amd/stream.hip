@@ -35,12 +35,12 @@
 #include "rfg_amd_stream.h"
 #include "rfg_amd_wide.h"
 #include "rfg_xcd.h"
-#include "gemm/gpu/load.h"
+#include "gemm/gpu/any/load.h"
 #define Y_SHARED SLOTS
-#include "gemm/gpu/epilogue.h"
-#include "gemm/gpu/stream_layout.h"
-#include "gemm/gpu/experts.h"
-#include "gemm/gpu/slots.h"
+#include "gemm/gpu/any/epilogue.h"
+#include "gemm/gpu/amd/stream_layout.h"
+#include "gemm/gpu/any/experts.h"
+#include "gemm/gpu/any/slots.h"
 
 #define THREADS (K_WAVES * RFG_WAVE)
 #define TILE_N  (FRAGS_N * 16)
@@ -64,7 +64,7 @@ static_assert(SCALES != GEMM_SCALES_BLOCKS || GEMM_SCALE_BLOCK % TILE_N == 0, "a
 #define ENDS_BLOCK(u) ((u) % BLOCK_STEPS == BLOCK_STEPS - 1)
 
 #if WIDE
-#include "gemm/gpu/stream_wide.h"
+#include "gemm/gpu/amd/stream_wide.h"
 #else
 
 #define FRAG_BYTES (MX ? X_BYTES_OF(RFG_FRAG_K) : RFG_FRAG_K * 2) /* of a row of X */

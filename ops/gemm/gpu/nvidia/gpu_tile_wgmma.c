@@ -3,7 +3,7 @@
  * gemm_tile_wgmma and gemm_tile64_wgmma: many rows of X on Hopper, and some, tiles copied by TMA (tile_wgmma.hip). */
 #include <limits.h>
 
-#include "gpu.h"
+#include "ops/gemm/gpu/any/gpu.h"
 #include "tile_wgmma_layout.h"
 
 enum { TILE_N, CLUSTER };
@@ -239,7 +239,7 @@ static double predict_of(const struct rfg_device *dev, const struct rfg_problem 
 static void kernel_of(const struct rfg_device *dev, const struct rfg_problem *prob, struct tile t, struct rfg_kernel *k)
 {
     struct shape s = shape_of(dev, prob, t);
-    k->source = "gemm/gpu/tile_wgmma.hip";
+    k->source = "gemm/gpu/nvidia/tile_wgmma.hip";
     k->entry = "gemm_tile_wgmma";
     common_macros(prob, k);
     rfg_kernel_macro(k, "TILE_M", t.m);

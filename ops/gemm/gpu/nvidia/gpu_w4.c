@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * gemm_w4_mma: a prepacked W of 4 bits on Hopper, through LDS (w4.hip). */
-#include "gpu.h"
+#include "ops/gemm/gpu/any/gpu.h"
 #include "w4_layout.h"
 
 enum { WGMMA, TILE_M, TILE_N, FRAGS_N, K_WAVES, SPLIT, PER_CU };
@@ -194,7 +194,7 @@ static bool order_of(const struct rfg_device *dev, const struct rfg_problem *pro
 static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
 {
     (void)dev;
-    k->source = "gemm/gpu/w4.hip";
+    k->source = "gemm/gpu/nvidia/w4.hip";
     k->entry = "gemm_w4_mma";
     common_macros(prob, k);
     rfg_kernel_macro(k, "WGMMA", p[WGMMA]);

@@ -4,7 +4,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "gpu.h"
+#include "ops/gemm/gpu/any/gpu.h"
 #include "tile_layout.h"
 
 enum { TILE_M, TILE_N, TILE_K, WAVES_M, WAVES_N, BUFFERS, SPLIT_K };
@@ -262,7 +262,7 @@ static bool order_of(const struct rfg_device *dev, const struct rfg_problem *pro
 static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
 {
     struct shape s = shape_of(dev, prob, p);
-    k->source = "gemm/gpu/tile.hip";
+    k->source = "gemm/gpu/amd/tile.hip";
     k->entry = "gemm_tile";
     common_macros(prob, k);
     xcd_macro(dev, k);

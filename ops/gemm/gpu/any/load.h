@@ -275,7 +275,7 @@ RFG_DEVICE w_row w_row_of(const struct gemm_args *a, int n)
 #elif (W_DTYPE == RFG_I4 && RFG_IS_FLOAT(W_SCALE_DTYPE)) ||                                                            \
     (W_DTYPE == RFG_E2M1 && W_SCALE_DTYPE == RFG_E8M0 && !W_ZERO)
 
-#include "gemm/gpu/load4.h"
+#include "gemm/gpu/any/load4.h"
 
 #else
 #error "gemm has no loader for this format of W (with these of X and scales)"

@@ -30,10 +30,10 @@
 #include "rfg_device.h"
 #include "rfg_tma.h"
 #include "rfg_wgmma_a.h"
-#include "gemm/gpu/load.h"
-#include "gemm/gpu/epilogue.h"
-#include "gemm/gpu/experts.h"
-#include "gemm/gpu/w4_layout.h"
+#include "gemm/gpu/any/load.h"
+#include "gemm/gpu/any/epilogue.h"
+#include "gemm/gpu/any/experts.h"
+#include "gemm/gpu/nvidia/w4_layout.h"
 
 #define N_WAVES   W4_N_WAVES(TILE_N, FRAGS_N)
 #define MMA_WAVES (N_WAVES * K_WAVES)
