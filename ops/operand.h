@@ -53,6 +53,16 @@ void rfg_say_size(struct rfg_sizes_said *said, const char *name, const struct rf
  * true is returned. Of others it is a copy. */
 bool rfg_turn_columns(rfg_tensor *turned, const rfg_tensor *t);
 
+/* The row stride as a key says it: 0 if rows follow one another, or there are none. */
+static inline int64_t rfg_ld_key(const struct rfg_operand *o)
+{
+    return !o->t || o->ld == o->cols ? 0 : o->ld;
+}
+static inline void *rfg_data(const struct rfg_operand *o)
+{
+    return o->t ? o->t->data : NULL;
+}
+
 /* The alignment that all the ORed bits have: 1, 2, 4, 8 or 16. */
 static inline int64_t rfg_alignment(uintptr_t bits)
 {

@@ -1,339 +1,166 @@
 /* SPDX-License-Identifier: MIT
  *
- * rfg_op_rope, rfg_op_kv_append and rfg_op_rope_append: what they refuse, and the problem of a call. */
+ * rfg_op_rope, rfg_op_kv_append and rfg_op_rope_append: what their tensors must be, and the problem of a call, whose
+ * rules are rope.c's. */
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 
 #include "dispatch/dispatch.h"
 #include "ops/params.h"
-#include "ops/view.h"
+#include "ops/tensors.h"
 #include "rope.h"
 
 #define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, __VA_ARGS__)
 
-/* Everything about a call that its checks found out. */
-struct facts {
-    struct rfg_view q_out, k_out, k_cache, v_cache, q, k, v, cos_sin, positions, slots, q_norm, k_norm, k_scale,
-        v_scale;
-    int64_t tokens, hq, hkv, d, dv, r, page;
-    bool older_vllm, in_place;
+/* ---- tensors ----------------------------------------------------------------------------------------------------- */
+
+enum { Q, K, V, Q_OUT, K_OUT, COS_SIN, POSITIONS, Q_NORM, K_NORM, K_CACHE, V_CACHE, SLOTS, K_SCALE, V_SCALE, TENSORS };
+#define HEADS TENSORS /* q, or else k */
+
+enum { TOKENS = 1, HQ, HKV, D, DV, R, AXES, BLOCKS, PAGE, CHUNKS, CHUNK };
+static const struct rfg_axis axes[] = {
+    [TOKENS] = { "tokens", 0, 0 },
+    [HQ] = { "heads", 0, 0 },
+    [HKV] = { "heads", 0, 0 },
+    [D] = { "elements of a head", 1, ROPE_MAX_D },
+    [DV] = { "elements of a head", 1, ROPE_MAX_D },
+    [R] = { "rotated elements of a head", 2, ROPE_MAX_D },
+    [AXES] = { "axes", 2, 4 },
+    [BLOCKS] = { "blocks", 0, 0 },
+    [PAGE] = { "page", 1, ROPE_MAX_PAGE },
+    [CHUNKS] = { "D / x", 0, 0 },
+    [CHUNK] = { "16 bytes' worth", 0, 0 },
 };
+
+enum { ROTATES = 1, APPENDS = 2, BY_AXES = 4, OLDER_VLLM = 8 };
+#define HALVES RFG_HALF_FORMATS
+#define CODES  (RFG_DTYPE(E4M3) | RFG_DTYPE(E4M3FNUZ) | RFG_DTYPE(E5M2))
+
+/* clang-format off */
+static const struct rfg_tensor_rule rules[] = {
+    { "q", Q, RFG_VIEW, 3, { TOKENS, HQ, D }, HALVES, .reach = 2, .if_set = ROTATES | APPENDS },
+    { "q", Q, RFG_VIEW | RFG_OPTIONAL, 3, { TOKENS, HQ, D }, HALVES, .reach = 2, .if_set = ROTATES,
+      .if_clear = APPENDS },
+    { "k", K, RFG_VIEW | RFG_LIKE_ALONE, 3, { TOKENS, HKV, D }, HALVES, Q + 1, .reach = 2, .if_set = APPENDS },
+    { "k", K, RFG_VIEW | RFG_LIKE_ALONE | RFG_OPTIONAL, 3, { TOKENS, HKV, D }, HALVES, Q + 1, .reach = 2,
+      .if_clear = APPENDS },
+    { "v", V, RFG_VIEW, 3, { TOKENS, HKV, DV }, 0, K + 1, .reach = 2, .if_set = APPENDS },
+    { "q_out", Q_OUT, RFG_VIEW | RFG_OUT | RFG_OPTIONAL, 3, { TOKENS, HQ, D }, 0, Q + 1, .same = Q + 1, .with = Q + 1,
+      .reach = 2, .if_set = ROTATES },
+    { "k_out", K_OUT, RFG_VIEW | RFG_OUT | RFG_OPTIONAL, 3, { TOKENS, HKV, D }, 0, K + 1, .same = K + 1,
+      .with = K + 1, .reach = 2, .if_clear = APPENDS },
+    { "cos_sin", COS_SIN, 0, 2, { 0, R }, RFG_DTYPE(F32), HEADS + 1, .if_set = ROTATES },
+    { "positions", POSITIONS, 0, 1, { TOKENS }, RFG_DTYPE(I32) | RFG_DTYPE(I64), .if_set = ROTATES,
+      .if_clear = BY_AXES },
+    { "positions", POSITIONS, 0, 2, { AXES, TOKENS }, RFG_DTYPE(I32) | RFG_DTYPE(I64), .if_set = ROTATES | BY_AXES },
+    { "q_norm", Q_NORM, RFG_OPTIONAL, 1, { D }, RFG_DTYPE(F32), Q + 1, .with = K_NORM + 1 },
+    { "k_norm", K_NORM, RFG_OPTIONAL, 1, { D }, 0, Q_NORM + 1 },
+    { "k_cache", K_CACHE, RFG_VIEW | RFG_OUT, 4, { BLOCKS, PAGE, HKV, D }, CODES, K + 1, .reach = 3,
+      .if_set = APPENDS, .if_clear = OLDER_VLLM },
+    { "k_cache", K_CACHE, RFG_VIEW | RFG_OUT, 5, { BLOCKS, HKV, CHUNKS, PAGE, CHUNK }, CODES, K + 1, .reach = 2,
+      .if_set = APPENDS | OLDER_VLLM },
+    { "v_cache", V_CACHE, RFG_VIEW | RFG_OUT, 4, { BLOCKS, PAGE, HKV, DV }, 0, K_CACHE + 1, .reach = 3,
+      .if_set = APPENDS, .if_clear = OLDER_VLLM },
+    { "v_cache", V_CACHE, RFG_VIEW | RFG_OUT, 4, { BLOCKS, HKV, DV, PAGE }, 0, K_CACHE + 1, .reach = 2,
+      .if_set = APPENDS | OLDER_VLLM },
+    { "slots", SLOTS, 0, 1, { TOKENS }, RFG_DTYPE(I64), .if_set = APPENDS },
+    { "k_scale", K_SCALE, RFG_OPTIONAL, 1, { HKV | RFG_OR_ONE }, RFG_DTYPE(F32), .if_set = APPENDS },
+    { "v_scale", V_SCALE, RFG_OPTIONAL, 1, { HKV | RFG_OR_ONE }, RFG_DTYPE(F32), .if_set = APPENDS },
+};
+/* clang-format on */
+#define RULES (int)(sizeof(rules) / sizeof(rules[0]))
 
 static bool is_older_vllm(const struct rope_call *c)
 {
     return c->k_cache && c->k_cache->ndim == 5;
 }
 
-/* ---- heads ------------------------------------------------------------------------------------------------------ */
-
-#define RULE 32
-static const char *of(char *buf, const struct rfg_view *v, const char *what)
+static rfg_status check_tensors(const struct rope_call *c, struct rfg_tensors *t)
 {
-    snprintf(buf, RULE, "%s's %s", v->name, what);
-    return buf;
-}
-
-/* From a head to the last, kernels count in 32 bits. */
-static rfg_status check_reach(const struct rfg_view *v, const char *fn, int dim)
-{
-    int64_t n = v->begin == v->end ? 0 : v->t->shape[dim] - 1, stride = v->t->strides[dim];
-    return n <= 0 || stride <= RFG_MAX_STRIDE / n
-               ? RFG_OK
-               : BAD("%s: %s has stride %" PRId64
-                     " in dimension %d: from its first head to the last must be at most %d",
-                     fn, v->name, stride, dim, RFG_MAX_STRIDE);
-}
-
-/* q, k or v; the first of them says what the others' dtype, tokens and elements must be. */
-static rfg_status check_heads(struct rfg_view *v, const struct rope_call *c, const char *name, const rfg_tensor *t,
-                              const struct rfg_view *first, bool same_d)
-{
-    char rule[RULE];
-    rfg_status st;
-    if ((st = rfg_check_view(v, c->fn, name, t, 3, true)))
-        return st;
-    if (first) {
-        if ((st = rfg_check_dtype(v, c->fn, first->t->dtype, of(rule, first, "dtype, "))) ||
-            (st = rfg_check_size(v, c->fn, 0, first->t->shape[0], of(rule, first, "tokens"))))
-            return st;
-    } else if (t->dtype != RFG_BF16 && t->dtype != RFG_F16) {
-        return BAD("%s: %s is %s: must be bf16 or f16", c->fn, name, rfg_dtype_name(t->dtype));
+    bool older = is_older_vllm(c);
+    t->facts = (c->op != &rfg_op_kv_append_desc ? ROTATES : 0) | (c->op != &rfg_op_rope_desc ? APPENDS : 0) |
+               (c->positions && c->positions->ndim == 2 ? BY_AXES : 0) | (older ? OLDER_VLLM : 0);
+    if (!c->q && !c->k && !(t->facts & APPENDS))
+        return BAD("%s: q is NULL, and k: there must be one of them", c->fn);
+    if (older && c->k && c->k->ndim == 3) {
+        int64_t x = rfg_format_elements((int)c->k_cache->dtype, 16);
+        rfg_set_axis(t, CHUNKS, x ? c->k->shape[2] / x : 0);
+        rfg_set_axis(t, CHUNK, x);
     }
-    if (first && same_d && (st = rfg_check_size(v, c->fn, 2, first->t->shape[2], of(rule, first, "elements"))))
-        return st;
-    if ((st = check_reach(v, c->fn, 1)))
-        return st;
-    if (t->shape[2] < 1 || t->shape[2] > ROPE_MAX_D)
-        return BAD("%s: %s has heads of %" PRId64 " elements: must be from 1 to %d", c->fn, name, t->shape[2],
-                   ROPE_MAX_D);
-    return RFG_OK;
+    rfg_status st = rfg_check_tensors(t, rules, RULES);
+    return st ? st : rfg_check_overlaps(t, rules, RULES);
 }
 
-/* An output of the shape and dtype of its input. */
-static rfg_status check_rotated(struct rfg_view *v, const struct rope_call *c, const char *name, const rfg_tensor *t,
-                                const struct rfg_view *in)
-{
-    char rule[RULE];
-    rfg_status st;
-    if ((st = rfg_check_view(v, c->fn, name, t, 3, true)) ||
-        (st = rfg_check_dtype(v, c->fn, in->t->dtype, of(rule, in, "dtype, "))))
-        return st;
-    for (int i = 0; i < 3; i++)
-        if ((st = rfg_check_size(v, c->fn, i, in->t->shape[i], of(rule, in, "size"))))
-            return st;
-    return (st = check_reach(v, c->fn, 1)) ? st : rfg_check_distinct(v, c->fn);
-}
+/* ---- params ------------------------------------------------------------------------------------------------------ */
 
-static rfg_status check_inputs(const struct rope_call *c, struct facts *f)
+static rfg_status check_params(const struct rope_call *c, const struct rfg_tensors *t)
 {
-    bool append = c->op != &rfg_op_rope_desc, rotate = c->op != &rfg_op_kv_append_desc;
-    const char *fn = c->fn;
-    rfg_status st;
-    if (!append && !c->q && !c->k)
-        return BAD("%s: q is NULL, and k: there must be one of them", fn);
-    if (!append && !c->q != !c->q_out)
-        return BAD("%s: %s is NULL: q and q_out go together", fn, c->q ? "q_out" : "q");
-    if (!append && !c->k != !c->k_out)
-        return BAD("%s: %s is NULL: k and k_out go together", fn, c->k ? "k_out" : "k");
-    const struct rfg_view *first = rotate && (append || c->q) ? &f->q : NULL;
-    if (first && (st = check_heads(&f->q, c, "q", c->q, NULL, false)))
-        return st;
-    if ((append || c->k) && (st = check_heads(&f->k, c, "k", c->k, first, true)))
-        return st;
-    if (append && (st = check_heads(&f->v, c, "v", c->v, &f->k, false)))
-        return st;
-    if (append && (st = rfg_check_size(&f->v, fn, 1, c->k->shape[1], "k's heads")))
-        return st;
-    if (first && (st = check_rotated(&f->q_out, c, "q_out", c->q_out, &f->q)))
-        return st;
-    if (!append && c->k && (st = check_rotated(&f->k_out, c, "k_out", c->k_out, &f->k)))
-        return st;
-    const rfg_tensor *any = c->k ? c->k : c->q;
-    f->tokens = any->shape[0];
-    f->d = any->shape[2];
-    f->hq = first ? c->q->shape[1] : 0;
-    f->hkv = c->k ? c->k->shape[1] : 0;
-    f->dv = append ? c->v->shape[2] : f->d;
-    double rows = (double)f->hq + (append ? 2 : 1) * (double)f->hkv, d = (double)(f->d > f->dv ? f->d : f->dv);
-    if (rows * (double)f->tokens > RFG_MAX_SIZE || rows * d > RFG_MAX_STRIDE)
-        return BAD("%s: %s has %" PRId64
-                   " tokens, all %.0f heads: tokens times heads, and heads times elements, must be "
-                   "at most %d",
-                   fn, c->k ? "k" : "q", f->tokens, rows, RFG_MAX_SIZE);
-    return RFG_OK;
-}
-
-/* ---- angles ----------------------------------------------------------------------------------------------------- */
-
-static rfg_status check_sections(const struct rope_call *c, const struct facts *f, int64_t axes)
-{
-    int64_t sum = 0;
-    for (int i = 0; i < axes; i++) {
+    int64_t sum = 0, n = t->facts & BY_AXES ? t->size[AXES] : 0;
+    for (int i = 0; i < n; i++) {
         if (c->rope.sections[i] < 0)
             return BAD("%s: sections[%d] is %" PRId32 ": must be 0 or above", c->fn, i, c->rope.sections[i]);
         sum += c->rope.sections[i];
     }
-    if (sum != f->r / 2)
+    if (n && sum != t->size[R] / 2)
         return BAD("%s: sections sum to %" PRId64 ": with positions of %" PRId64 " axes they must sum to R/2, %" PRId64,
-                   c->fn, sum, axes, f->r / 2);
-    return RFG_OK;
-}
-
-static rfg_status check_angles(const struct rope_call *c, struct facts *f)
-{
-    const rfg_tensor *p = c->positions, *like = c->q ? c->q : c->k;
-    const char *fn = c->fn;
-    rfg_status st;
-    if ((st = rfg_check_view(&f->cos_sin, fn, "cos_sin", c->cos_sin, 2, true)))
-        return st;
-    if (c->cos_sin->dtype != RFG_F32 &&
-        (st = rfg_check_dtype(&f->cos_sin, fn, like->dtype, "f32 or the heads' dtype, ")))
-        return st;
-    f->r = c->cos_sin->shape[1];
-    if (f->r < 2 || f->r % 2 || f->r > f->d)
-        return BAD("%s: cos_sin has %" PRId64 " columns: must be even, from 2 to the heads' %" PRId64 " elements", fn,
-                   f->r, f->d);
-    if (c->cos_sin->shape[0] > 1 && (c->cos_sin->strides[0] < f->r || c->cos_sin->strides[0] > RFG_MAX_STRIDE))
-        return BAD("%s: cos_sin has row stride %" PRId64 ": must be at least its %" PRId64 " columns and at most %d",
-                   fn, c->cos_sin->strides[0], f->r, RFG_MAX_STRIDE);
-    int dims = p && p->ndim == 2 ? 2 : 1;
-    if ((st = rfg_check_view(&f->positions, fn, "positions", p, dims, true)))
-        return st;
-    if (p->dtype != RFG_I32 && p->dtype != RFG_I64)
-        return BAD("%s: positions is %s: must be i32 or i64", fn, rfg_dtype_name(p->dtype));
-    if ((st = rfg_check_size(&f->positions, fn, dims - 1, f->tokens, "the heads' tokens")))
-        return st;
-    if (dims == 2 && (p->shape[0] < 2 || p->shape[0] > 4))
-        return BAD("%s: positions has %" PRId64 " axes: must be 2 to 4, or have one dimension", fn, p->shape[0]);
-    if (dims == 2 && (p->strides[0] < f->tokens || p->strides[0] > RFG_MAX_STRIDE))
-        return BAD("%s: positions has row stride %" PRId64 ": must be at least its %" PRId64 " columns and at most %d",
-                   fn, p->strides[0], f->tokens, RFG_MAX_STRIDE);
-    if (dims == 1 && c->rope.mrope_interleaved)
-        return BAD("%s: mrope_interleaved is %d: must be 0, positions has one dimension", fn,
-                   (int)c->rope.mrope_interleaved);
-    if (dims == 2 && c->rope.mrope_interleaved && p->shape[0] != 3)
-        return BAD("%s: positions has %" PRId64 " axes: with mrope_interleaved must be 3", fn, p->shape[0]);
-    return dims == 2 ? check_sections(c, f, p->shape[0]) : RFG_OK;
-}
-
-static rfg_status check_norm(const struct rope_call *c, struct facts *f)
-{
-    const rfg_tensor *wq = c->p.q_norm, *wk = c->p.k_norm;
-    rfg_dtype dtype = wq && wq->dtype == RFG_F32 ? RFG_F32 : c->q ? c->q->dtype : RFG_DTYPE_NONE;
-    rfg_status st;
-    if (!wq != !wk)
-        return BAD("%s: %s is NULL: q_norm and k_norm go together", c->fn, wq ? "k_norm" : "q_norm");
-    if ((st = rfg_check_vector(&f->q_norm, c->fn, "q_norm", wq, dtype, f->d, "the heads' elements")) ||
-        (st = rfg_check_vector(&f->k_norm, c->fn, "k_norm", wk, wk ? wk->dtype : RFG_DTYPE_NONE, f->d,
-                               "the heads' elements")) ||
-        (st = wk ? rfg_check_dtype(&f->k_norm, c->fn, dtype, "q_norm's dtype, ") : RFG_OK))
-        return st;
+                   c->fn, sum, n, t->size[R] / 2);
     if (!isfinite(c->p.eps) || (c->p.eps != 0 && c->p.eps < FLT_MIN))
         return BAD("%s: eps is %g: must be finite and at least 2^-126, or 0: 1e-6", c->fn, (double)c->p.eps);
-    if (!wq && (c->p.eps > 0 || c->p.one_plus_weight))
+    if (!c->p.q_norm && (c->p.eps > 0 || c->p.one_plus_weight))
         return BAD("%s: eps is %g, one_plus_weight %d: must be 0, q_norm and k_norm are NULL", c->fn, (double)c->p.eps,
                    (int)c->p.one_plus_weight);
     return RFG_OK;
 }
 
-/* ---- caches ------------------------------------------------------------------------------------------------------ */
-
-static rfg_status check_scale(struct rfg_view *v, const struct rope_call *c, const struct facts *f, const char *name,
-                              const rfg_tensor *t)
-{
-    bool heads = t && t->ndim == 1 && t->shape[0] != 1;
-    rfg_status st = rfg_check_vector(v, c->fn, name, t, RFG_F32, heads ? f->hkv : 1, "1 or k's heads");
-    if (st == RFG_OK && t && rfg_format_bytes((int)c->k_cache->dtype, 1) != 1)
-        return BAD("%s: %s is given, and k_cache is %s: only 8-bit caches have scales", c->fn, name,
-                   rfg_dtype_name(c->k_cache->dtype));
-    return st;
-}
-
-/* k [blocks,Hkv,D/x,page,x], v [blocks,Hkv,Dv,page]. */
-static rfg_status check_older_vllm(const struct rope_call *c, struct facts *f)
-{
-    const char *fn = c->fn;
-    int64_t x = rfg_format_elements((int)c->k_cache->dtype, 16);
-    rfg_status st;
-    f->page = c->k_cache->shape[3];
-    if (f->d % x)
-        return BAD("%s: k has heads of %" PRId64 " elements: k_cache of 5 dimensions needs a multiple of %" PRId64, fn,
-                   f->d, x);
-    if ((st = rfg_check_size(&f->k_cache, fn, 1, f->hkv, "k's heads")) ||
-        (st = rfg_check_size(&f->k_cache, fn, 2, f->d / x, "D / x")) ||
-        (st = rfg_check_size(&f->k_cache, fn, 4, x, "16 bytes' worth")) ||
-        (st = rfg_check_size(&f->v_cache, fn, 0, c->k_cache->shape[0], "k_cache's blocks")) ||
-        (st = rfg_check_size(&f->v_cache, fn, 1, f->hkv, "k's heads")) ||
-        (st = rfg_check_size(&f->v_cache, fn, 2, f->dv, "v's elements")))
-        return st;
-    return rfg_check_size(&f->v_cache, fn, 3, f->page, "k_cache's page");
-}
-
-static rfg_status check_caches(const struct rope_call *c, struct facts *f)
-{
-    const char *fn = c->fn;
-    rfg_status st;
-    f->older_vllm = is_older_vllm(c);
-    if ((st = rfg_check_view(&f->k_cache, fn, "k_cache", c->k_cache, f->older_vllm ? 5 : 4, true)) ||
-        (st = rfg_check_view(&f->v_cache, fn, "v_cache", c->v_cache, 4, true)))
-        return st;
-    rfg_dtype dtype = c->k_cache->dtype;
-    if (dtype != c->k->dtype && dtype != RFG_E4M3 && dtype != RFG_E4M3FNUZ && dtype != RFG_E5M2)
-        return BAD("%s: k_cache is %s: must be k's dtype, %s, or e4m3, e4m3fnuz or e5m2", fn, rfg_dtype_name(dtype),
-                   rfg_dtype_name(c->k->dtype));
-    if ((st = rfg_check_dtype(&f->v_cache, fn, dtype, "k_cache's dtype, ")))
-        return st;
-    if (f->older_vllm) {
-        if ((st = check_older_vllm(c, f)))
-            return st;
-    } else {
-        f->page = c->k_cache->shape[1];
-        if ((st = rfg_check_size(&f->k_cache, fn, 2, f->hkv, "k's heads")) ||
-            (st = rfg_check_size(&f->k_cache, fn, 3, f->d, "k's elements")) ||
-            (st = rfg_check_size(&f->v_cache, fn, 0, c->k_cache->shape[0], "k_cache's blocks")) ||
-            (st = rfg_check_size(&f->v_cache, fn, 1, f->page, "k_cache's page")) ||
-            (st = rfg_check_size(&f->v_cache, fn, 2, f->hkv, "k's heads")) ||
-            (st = rfg_check_size(&f->v_cache, fn, 3, f->dv, "v's elements")))
-            return st;
-    }
-    if (f->page < 1 || f->page > ROPE_MAX_PAGE || f->page & (f->page - 1))
-        return BAD("%s: k_cache has pages of %" PRId64 " rows: must be a power of two, at most %d", fn, f->page,
-                   ROPE_MAX_PAGE);
-    int heads = f->older_vllm ? 1 : 2;
-    if ((st = check_reach(&f->k_cache, fn, heads)) || (st = check_reach(&f->v_cache, fn, heads)) ||
-        (st = rfg_check_distinct(&f->k_cache, fn)) || (st = rfg_check_distinct(&f->v_cache, fn)) ||
-        (st = rfg_check_view(&f->slots, fn, "slots", c->slots, 1, true)) ||
-        (st = rfg_check_dtype(&f->slots, fn, RFG_I64, "")) ||
-        (st = rfg_check_size(&f->slots, fn, 0, f->tokens, "k's tokens")) ||
-        (st = check_scale(&f->k_scale, c, f, "k_scale", c->p.k_scale)))
-        return st;
-    return check_scale(&f->v_scale, c, f, "v_scale", c->p.v_scale);
-}
-
 /* ---- the problem ------------------------------------------------------------------------------------------------- */
-
-static rfg_status check_apart(const struct rope_call *c, const struct facts *f)
-{
-    const struct rfg_view *out[] = { &f->q_out, &f->k_out, &f->k_cache, &f->v_cache };
-    const struct rfg_view *all[] = { &f->q,     &f->k,      &f->v,       &f->cos_sin, &f->positions,
-                                     &f->slots, &f->q_norm, &f->k_norm,  &f->k_scale, &f->v_scale,
-                                     &f->q_out, &f->k_out,  &f->k_cache, &f->v_cache };
-    const struct rfg_view *own[] = { &f->q, &f->k, NULL, NULL };
-    for (int o = 0; o < 4; o++)
-        for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-            rfg_status st = all[i] == out[o] ? RFG_OK : rfg_check_apart(out[o], c->fn, all[i], all[i] == own[o]);
-            if (st)
-                return st;
-        }
-    return RFG_OK;
-}
 
 /* What pointers and strides are multiples of, as the widest access of 16 bytes of q sees it: of 8-bit caches as many
  * elements are half as many bytes. */
-static int64_t alignment(const struct facts *f, bool codes)
+static int64_t alignment(const struct rfg_tensors *t, bool codes)
 {
-    uintptr_t bits = f->q.bits | f->k.bits | f->v.bits | f->q_out.bits | f->k_out.bits | f->cos_sin.bits |
-                     f->q_norm.bits | f->k_norm.bits,
-              cache = f->k_cache.bits | (f->older_vllm ? 0 : f->v_cache.bits);
+    const struct rfg_operand *o = t->o;
+    uintptr_t bits = o[Q].bits | o[K].bits | o[V].bits | o[Q_OUT].bits | o[K_OUT].bits | o[COS_SIN].bits |
+                     o[Q_NORM].bits | o[K_NORM].bits,
+              cache = o[K_CACHE].bits | (t->facts & OLDER_VLLM ? 0 : o[V_CACHE].bits);
     return rfg_alignment(bits | (codes ? 2 * cache : cache));
 }
 
-static void problem_of(const struct rope_call *c, const struct facts *f, struct rfg_problem *prob)
+static void problem_of(const struct rope_call *c, const struct rfg_tensors *t, struct rfg_problem *prob)
 {
     const rfg_rope_append_params *p = &c->p;
-    bool append = c->op != &rfg_op_rope_desc, rotate = c->op != &rfg_op_kv_append_desc;
+    const struct rfg_operand *o = t->o;
+    const int64_t *size = t->size;
+    bool append = t->facts & APPENDS, rotate = t->facts & ROTATES;
     bool codes = append && rfg_format_bytes((int)c->k_cache->dtype, 1) == 1;
     int64_t *v = prob->v;
     *prob = (struct rfg_problem){ .op = c->op };
-    prob->dtype[0] = (uint8_t)(c->q ? c->q : c->k)->dtype;
+    prob->dtype[0] = (uint8_t)o[HEADS].t->dtype;
     if (rotate)
         prob->dtype[1] = (uint8_t)c->positions->dtype;
     prob->dtype[rotate ? 2 : 1] = append ? (uint8_t)c->k_cache->dtype : prob->dtype[0];
-    v[ROPE_T] = f->tokens;
-    v[ROPE_D] = f->d;
-    v[ROPE_HQ] = f->hq;
-    v[ROPE_HKV] = f->hkv;
-    v[ROPE_ALIGN] = alignment(f, codes);
+    v[ROPE_T] = size[TOKENS];
+    v[ROPE_D] = size[D];
+    v[ROPE_HQ] = size[HQ];
+    v[ROPE_HKV] = size[HKV];
+    v[ROPE_ALIGN] = alignment(t, codes);
     if (append) {
-        bool heads = (p->k_scale && p->k_scale->shape[0] > 1) || (p->v_scale && p->v_scale->shape[0] > 1);
-        v[ROPE_DV] = f->dv == f->d ? 0 : f->dv;
-        v[ROPE_PAGE] = f->page;
+        bool heads = (p->k_scale && o[K_SCALE].cols > 1) || (p->v_scale && o[V_SCALE].cols > 1);
+        v[ROPE_DV] = size[DV] == size[D] ? 0 : size[DV];
+        v[ROPE_PAGE] = size[PAGE];
         v[ROPE_SCALES] = heads ? ROPE_SCALES_HEAD : p->k_scale || p->v_scale ? ROPE_SCALES_TENSOR : ROPE_SCALES_NONE;
-        v[ROPE_FORM] = f->older_vllm ? ROPE_FORM_VLLM : ROPE_FORM_NHD;
+        v[ROPE_FORM] = t->facts & OLDER_VLLM ? ROPE_FORM_VLLM : ROPE_FORM_NHD;
     }
     if (!rotate)
         return;
-    v[ROPE_R] = f->r == f->d ? 0 : f->r;
+    v[ROPE_R] = size[R] == size[D] ? 0 : size[R];
     v[ROPE_PAIRS] = c->rope.gptj != 0;
-    v[ROPE_LAST] = c->rope.last && f->r < f->d;
-    v[ROPE_AXES] = c->positions->ndim == 2 ? c->positions->shape[0] : 0;
-    v[ROPE_MROPE] = v[ROPE_AXES] && c->rope.mrope_interleaved;
+    v[ROPE_LAST] = c->rope.last && size[R] < size[D];
+    v[ROPE_AXES] = t->facts & BY_AXES ? size[AXES] : 0;
+    v[ROPE_MROPE] = c->rope.mrope_interleaved != 0;
     v[ROPE_TABLE] = c->cos_sin->dtype == prob->dtype[0] ? 0 : (int64_t)c->cos_sin->dtype;
     v[ROPE_BACKWARD] = c->rope.backward != 0;
-    v[ROPE_INPLACE] =
-        (!c->q || rfg_view_same(&f->q_out, &f->q)) && (append || !c->k || rfg_view_same(&f->k_out, &f->k));
+    v[ROPE_INPLACE] = o[Q_OUT].begin == o[Q].begin && (append || o[K_OUT].begin == o[K].begin);
     if (!p->q_norm)
         return;
     v[ROPE_NORM] = p->one_plus_weight ? ROPE_NORM_1W : ROPE_NORM_W;
@@ -404,23 +231,34 @@ void rope_fill_args(const struct rope_call *c, struct rope_args *a)
 
 static rfg_status run(rfg_context *ctx, const struct rope_call *c, rfg_stream stream)
 {
-    struct facts f = { 0 };
+    struct rfg_operand o[TENSORS + 1] = {
+        [Q] = { .t = c->q },
+        [K] = { .t = c->k },
+        [V] = { .t = c->v },
+        [Q_OUT] = { .t = c->q_out },
+        [K_OUT] = { .t = c->k_out },
+        [COS_SIN] = { .t = c->cos_sin },
+        [POSITIONS] = { .t = c->positions },
+        [Q_NORM] = { .t = c->p.q_norm },
+        [K_NORM] = { .t = c->p.k_norm },
+        [K_CACHE] = { .t = c->k_cache },
+        [V_CACHE] = { .t = c->v_cache },
+        [SLOTS] = { .t = c->slots },
+        [K_SCALE] = { .t = c->p.k_scale },
+        [V_SCALE] = { .t = c->p.v_scale },
+        [HEADS] = { .t = c->q ? c->q : c->k, .name = c->q ? "q" : "k" },
+    };
+    struct rfg_tensors t = { .fn = c->fn, .axes = axes, .o = o, .interleaved = true };
     struct rfg_problem prob;
     struct rope_args a;
     rfg_status st;
     if (!ctx)
         return BAD("%s: ctx is NULL: must be a context", c->fn);
-    if ((st = check_inputs(c, &f)))
+    if ((st = check_tensors(c, &t)) || (st = check_params(c, &t)))
         return st;
-    if (c->op != &rfg_op_kv_append_desc && ((st = check_angles(c, &f)) || (st = check_norm(c, &f))))
-        return st;
-    if (c->op != &rfg_op_rope_desc && (st = check_caches(c, &f)))
-        return st;
-    if ((st = check_apart(c, &f)))
-        return st;
-    if (f.tokens == 0 || f.hq + f.hkv == 0)
-        return RFG_OK;
-    problem_of(c, &f, &prob);
+    problem_of(c, &t, &prob);
+    if (prob.v[ROPE_T] == 0 || prob.v[ROPE_HQ] + prob.v[ROPE_HKV] == 0)
+        return rfg_check_problem(c->fn, &prob);
     rope_fill_args(c, &a);
     return rfg_dispatch(ctx, &prob, &a, stream);
 }

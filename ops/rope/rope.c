@@ -93,7 +93,7 @@ static bool rotation_valid(const struct rfg_problem *prob, struct rfg_reason *wh
     const int64_t *v = prob->v;
     int64_t r = rope_r(prob);
     if (r % 2 || r > v[ROPE_D])
-        return rfg_refuse(why, "R=%" PRId64 ": must be even, and at most D=%" PRId64, r, v[ROPE_D]);
+        return rfg_refuse(why, "R=%" PRId64 ", cos_sin's columns: must be even, and at most D=%" PRId64, r, v[ROPE_D]);
     if (v[ROPE_R] == v[ROPE_D])
         return rfg_refuse(why, "R=%" PRId64 ": is D: leave it out", v[ROPE_R]);
     if (v[ROPE_LAST] && !v[ROPE_R])
@@ -101,7 +101,7 @@ static bool rotation_valid(const struct rfg_problem *prob, struct rfg_reason *wh
     if (v[ROPE_AXES] == 1)
         return rfg_refuse(why, "axes=1: must be 2 to 4, or 0 for positions [T]");
     if (v[ROPE_MROPE] && v[ROPE_AXES] != 3)
-        return rfg_refuse(why, "mrope=interleaved: needs axes=3");
+        return rfg_refuse(why, "mrope=interleaved: must be with axes=3 (mrope_interleaved, positions [3,T])");
     if (v[ROPE_WTYPE] && !v[ROPE_NORM])
         return rfg_refuse(why, "wtype=f32: there is no norm");
     return true;
@@ -113,29 +113,32 @@ static bool cache_valid(const struct rfg_problem *prob, struct rfg_reason *why)
     bool codes = rfg_format_bytes(rope_cache_dtype(prob), 1) == 1;
     int64_t x = rfg_format_elements(rope_cache_dtype(prob), 16);
     if (!v[ROPE_PAGE] || v[ROPE_PAGE] & (v[ROPE_PAGE] - 1))
-        return rfg_refuse(why, "page=%" PRId64 ": must be a power of two", v[ROPE_PAGE]);
+        return rfg_refuse(why, "page=%" PRId64 ", k_cache's: must be a power of two", v[ROPE_PAGE]);
     if (v[ROPE_DV] == v[ROPE_D])
         return rfg_refuse(why, "Dv=%" PRId64 ": is D: leave it out", v[ROPE_DV]);
     if (v[ROPE_SCALES] && !codes)
-        return rfg_refuse(why, "scales=%s: only with an 8-bit cache", scales_names[v[ROPE_SCALES]]);
+        return rfg_refuse(why, "scales=%s (k_scale, v_scale): must be with an 8-bit k_cache",
+                          scales_names[v[ROPE_SCALES]]);
     if (v[ROPE_SCALES] == ROPE_SCALES_HEAD && v[ROPE_HKV] == 1)
         return rfg_refuse(why, "scales=head: is scales=tensor with Hkv=1");
     if (v[ROPE_FORM] == ROPE_FORM_VLLM && v[ROPE_D] % x)
-        return rfg_refuse(why, "form=vllm: D=%" PRId64 " must be a multiple of %" PRId64, v[ROPE_D], x);
+        return rfg_refuse(why, "form=vllm: D=%" PRId64 ", of q and k: must be a multiple of %" PRId64, v[ROPE_D], x);
     return true;
 }
 
 static bool rope_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 {
     const int64_t *v = prob->v;
-    double rows = (double)v[ROPE_HQ] + 2 * (double)v[ROPE_HKV], d = (double)v[ROPE_D], dv = (double)rope_dv(prob);
+    double rows = (double)v[ROPE_HQ] + (rope_appends(prob) ? 2 : 1) * (double)v[ROPE_HKV];
+    double d = (double)v[ROPE_D], dv = (double)rope_dv(prob);
     if (!belongs(prob, why) || !dtypes_valid(prob, why))
         return false;
     if (!v[ROPE_D])
         return rfg_refuse(why, "D=0: must be at least 1");
     if (rows * (double)v[ROPE_T] > RFG_MAX_SIZE || rows * (d > dv ? d : dv) > RFG_MAX_STRIDE)
         return rfg_refuse(why,
-                          "T=%" PRId64 ", %.0f heads: tokens times heads, and heads times elements of a head, must be "
+                          "T=%" PRId64
+                          ", %.0f heads of q, k and v: tokens times heads, and heads times elements of a head, must be "
                           "at most %d",
                           v[ROPE_T], rows, RFG_MAX_SIZE);
     if (v[ROPE_ALIGN] & (v[ROPE_ALIGN] - 1))
@@ -210,6 +213,7 @@ static const struct rfg_op_operand rope_append_operands[] = {
         .column_key = { "T", __VA_ARGS__ },                                                                            \
         RFG_KARGS(struct rope_args),                                                                                   \
         .valid = rope_valid,                                                                                           \
+        .judged_once = true,                                                                                           \
         .cost = rope_cost,                                                                                             \
     }
 

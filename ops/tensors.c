@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: MIT */
+#include "tensors.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, __VA_ARGS__)
+
+/* Is the row one of this call's? */
+static bool applies(const struct rfg_tensors *c, const struct rfg_tensor_rule *r)
+{
+    return (c->facts & r->if_set) == r->if_set && !(c->facts & r->if_clear);
+}
+
+/* ---- dtypes ------------------------------------------------------------------------------------------------------ */
+
+/* "bf16, f16 or f32": those first, and the others in their order. */
+static const char *list_of(uint32_t dtypes, char *buf, size_t size)
+{
+    static const uint8_t first[] = { RFG_BF16, RFG_F16, RFG_F32 };
+    int left = __builtin_popcount(dtypes), all = left;
+    size_t at = 0;
+    buf[0] = 0;
+    for (int i = 0; i + 1 < RFG_DTYPE_COUNT && at < size; i++) {
+        int d = i < 3 ? first[i] : i + 1;
+        if (dtypes >> d & 1)
+            at += (size_t)snprintf(buf + at, size - at, "%s%s",
+                                   left == all ? ""
+                                   : left == 1 ? " or "
+                                               : ", ",
+                                   rfg_dtype_name((rfg_dtype)d)),
+                left--;
+    }
+    return buf;
+}
+
+static rfg_status check_dtype(const struct rfg_tensors *c, const struct rfg_tensor_rule *r, const rfg_tensor *t)
+{
+    const struct rfg_operand *like = r->like && c->o[r->like - 1].t ? &c->o[r->like - 1] : NULL;
+    unsigned dtype = (unsigned)t->dtype;
+    uint32_t dtypes = like && r->flags & RFG_LIKE_ALONE ? 0 : r->dtypes;
+    if (dtype < RFG_DTYPE_COUNT && (dtypes >> dtype & 1 || (like && t->dtype == like->t->dtype)))
+        return RFG_OK;
+    char list[RFG_FORMAT_NAMES], is[40], as[60] = "";
+    if (dtype && dtype < RFG_DTYPE_COUNT)
+        snprintf(is, sizeof(is), "is %s", rfg_dtype_name(t->dtype));
+    else
+        snprintf(is, sizeof(is), "has dtype %d", (int)t->dtype);
+    if (like)
+        snprintf(as, sizeof(as), "%s's dtype, %s%s", like->name, rfg_dtype_name(like->t->dtype), dtypes ? ", or " : "");
+    return BAD("%s: %s %s: must be %s%s", c->fn, r->name, is, as, list_of(dtypes, list, sizeof(list)));
+}
+
+/* ---- views ------------------------------------------------------------------------------------------------------- */
+
+static rfg_status check_extent(struct rfg_operand *o, const char *fn)
+{
+    const rfg_tensor *t = o->t;
+    int64_t size = rfg_format_bytes((int)t->dtype, 1), last = 1, part;
+    bool over = false;
+    o->begin = o->bits = (uintptr_t)t->data;
+    for (int i = 0; i < t->ndim; i++)
+        if (t->shape[i] > 1) {
+            over |= __builtin_mul_overflow(t->shape[i] - 1, t->strides[i], &part);
+            over |= !over && __builtin_add_overflow(last, part, &last);
+            o->bits |= t->strides[i] > 1 ? (uintptr_t)t->strides[i] * (uintptr_t)size : 0;
+        }
+    over |= !over && __builtin_mul_overflow(last, size, &last);
+    o->end = o->begin + (uintptr_t)last;
+    return over || o->end < o->begin
+               ? BAD("%s: %s at %p: its strides reach past the address space", fn, o->name, t->data)
+               : RFG_OK;
+}
+
+/* No element is another one, too: from the smallest stride up, each steps over all below. */
+static rfg_status check_distinct(const struct rfg_operand *o, const char *fn)
+{
+    const rfg_tensor *t = o->t;
+    int64_t span = 1, below = 0;
+    for (int n = 0; n < t->ndim; n++) {
+        int next = -1;
+        for (int i = 0; i < t->ndim; i++)
+            if (t->shape[i] > 1 && t->strides[i] > below && (next < 0 || t->strides[i] < t->strides[next]))
+                next = i;
+        for (int i = 0; next >= 0 && i < t->ndim; i++)
+            if (i != next && t->shape[i] > 1 && t->strides[i] == t->strides[next])
+                span = INT64_MAX; /* two alike */
+        if (next < 0)
+            break;
+        if (t->strides[next] < span)
+            return BAD("%s: %s has stride %" PRId64 " in dimension %d: its elements would overlap one another", fn,
+                       o->name, t->strides[next], next);
+        span += (t->shape[next] - 1) * t->strides[next];
+        below = t->strides[next];
+    }
+    return RFG_OK;
+}
+
+static rfg_status check_view(struct rfg_operand *o, const char *fn, const struct rfg_tensor_rule *r)
+{
+    const rfg_tensor *t = o->t;
+    int dims = r->dims, reach = r->reach - 1;
+    bool empty = false;
+    o->begin = o->end = o->bits = 0;
+    for (int i = 0; i < dims; i++) {
+        if (t->shape[i] < 0 || t->shape[i] > RFG_MAX_SIZE)
+            return BAD("%s: %s has %" PRId64 " in dimension %d: must be from 0 to %d", fn, r->name, t->shape[i], i,
+                       RFG_MAX_SIZE);
+        empty |= t->shape[i] == 0;
+    }
+    if (empty)
+        return RFG_OK;
+    for (int i = 0; i < dims; i++)
+        if (t->shape[i] > 1 && t->strides[i] <= 0)
+            return BAD("%s: %s has stride %" PRId64 " in dimension %d: must be above 0", fn, r->name, t->strides[i], i);
+    if (!(r->flags & RFG_ANY_LAST) && t->shape[dims - 1] > 1 && t->strides[dims - 1] != 1)
+        return BAD("%s: %s has stride %" PRId64 " in its last dimension: must be 1", fn, r->name, t->strides[dims - 1]);
+    if (!t->data)
+        return BAD("%s: %s's data is NULL: must point to its elements", fn, r->name);
+    size_t size = (size_t)rfg_format_bytes((int)t->dtype, 1);
+    if ((uintptr_t)t->data & (size - 1))
+        return BAD("%s: %s's data is %p: must be aligned to its element, %zu bytes", fn, r->name, t->data, size);
+    if (reach >= 0 && t->shape[reach] > 1 && t->strides[reach] > RFG_MAX_STRIDE / (t->shape[reach] - 1))
+        return BAD("%s: %s has stride %" PRId64 " in dimension %d: from the first to the last of its %" PRId64
+                   " must be at most %d elements",
+                   fn, r->name, t->strides[reach], reach, t->shape[reach], RFG_MAX_STRIDE);
+    rfg_status st = check_extent(o, fn);
+    return st || !(r->flags & RFG_OUT) ? st : check_distinct(o, fn);
+}
+
+/* ---- sizes ------------------------------------------------------------------------------------------------------- */
+
+/* "3 rows", "3 columns", "3 elements", "3 in dimension 2" */
+static const char *size_in_words(const struct rfg_tensor_rule *r, int dim, int64_t n, char *buf, size_t size)
+{
+    if (r->flags & RFG_VIEW)
+        snprintf(buf, size, "%" PRId64 " in dimension %d", n, dim);
+    else
+        snprintf(buf, size, "%" PRId64 " %s", n, r->dims == 1 ? "elements" : dim ? "columns" : "rows");
+    return buf;
+}
+
+static rfg_status check_axis(struct rfg_tensors *c, const struct rfg_tensor_rule *r, int dim, int64_t n)
+{
+    int axis = r->axis[dim] & (RFG_PLUS_ONE - 1), one_more = r->axis[dim] & RFG_PLUS_ONE ? 1 : 0;
+    const struct rfg_axis *a = &c->axes[axis];
+    char is[60];
+    if (!c->whose[axis]) {
+        int64_t max = a->max ? a->max : RFG_MAX_SIZE;
+        c->whose[axis] = r->name;
+        c->size[axis] = n - one_more;
+        return n - one_more >= a->min && n - one_more <= max
+                   ? RFG_OK
+                   : BAD("%s: %s has %s, %s%s: must be from %" PRId64 " to %" PRId64, c->fn, r->name,
+                         size_in_words(r, dim, n, is, sizeof(is)), a->name, one_more ? " + 1" : "", a->min + one_more,
+                         max + one_more);
+    }
+    const char *whose = c->whose[axis];
+    return n == c->size[axis] + one_more || (n == 1 && r->axis[dim] & RFG_OR_ONE)
+               ? RFG_OK
+               : BAD("%s: %s has %s: must be %s%s%s%s%s, %" PRId64, c->fn, r->name,
+                     size_in_words(r, dim, n, is, sizeof(is)), r->axis[dim] & RFG_OR_ONE ? "1 or " : "", whose,
+                     *whose ? "'s " : "", a->name, one_more ? " + 1" : "", c->size[axis] + one_more);
+}
+
+/* Rows of rows count as one dimension. */
+static rfg_status check_rows(struct rfg_tensors *c, const struct rfg_tensor_rule *r, struct rfg_operand *o)
+{
+    rfg_status st = rfg_check_operand(o, c->fn, r->name, o->t, r->dims, r->dims);
+    if (st)
+        return st;
+    if (r->flags & RFG_PACKED && o->ld != o->cols)
+        return BAD("%s: %s has row stride %" PRId64 ": must be its columns, %" PRId64, c->fn, r->name, o->ld, o->cols);
+    if (r->dims == 1)
+        return r->axis[0] ? check_axis(c, r, 0, o->cols) : RFG_OK;
+    if (r->axis[0] && (st = check_axis(c, r, 0, o->rows)))
+        return st;
+    return r->axis[1] ? check_axis(c, r, 1, o->cols) : RFG_OK;
+}
+
+/* ---- all of a call ----------------------------------------------------------------------------------------------- */
+
+static rfg_status check_there(const struct rfg_tensors *c, const struct rfg_tensor_rule *rules, int n,
+                              const struct rfg_tensor_rule *r)
+{
+    const rfg_tensor *t = c->o[r->slot].t;
+    if (!t && !(r->flags & RFG_OPTIONAL))
+        return BAD("%s: %s is NULL: must be a tensor", c->fn, r->name);
+    if (!r->with || !t == !c->o[r->with - 1].t)
+        return RFG_OK;
+    const char *with = "";
+    for (int i = 0; i < n; i++)
+        if (rules[i].slot == r->with - 1)
+            with = rules[i].name;
+    return BAD("%s: %s is NULL: %s and %s go together", c->fn, t ? with : r->name, r->name, with);
+}
+
+rfg_status rfg_check_tensors(struct rfg_tensors *c, const struct rfg_tensor_rule *rules, int n)
+{
+    for (const struct rfg_tensor_rule *r = rules; r < rules + n; r++) {
+        struct rfg_operand *o = &c->o[r->slot];
+        const rfg_tensor *t = o->t;
+        rfg_status st;
+        if (!applies(c, r))
+            continue;
+        if ((!t || r->with) && (st = check_there(c, rules, n, r)))
+            return st;
+        if (!t)
+            continue;
+        o->name = r->name;
+        if ((st = check_dtype(c, r, t)))
+            return st;
+        if (!(r->flags & RFG_VIEW)) {
+            if ((st = check_rows(c, r, o)))
+                return st;
+            continue;
+        }
+        if (t->ndim != r->dims)
+            return BAD("%s: %s has %d dimensions: must have %d", c->fn, r->name, (int)t->ndim, r->dims);
+        if ((st = check_view(o, c->fn, r)))
+            return st;
+        for (int i = 0; i < r->dims; i++)
+            if (r->axis[i] && (st = check_axis(c, r, i, t->shape[i])))
+                return st;
+    }
+    return RFG_OK;
+}
+
+/* ---- two tensors ------------------------------------------------------------------------------------------------- */
+
+/* A tensor's dimensions of more than one element, from the largest stride (in bytes) down; reach[i]: bytes from the
+ * first to the end of the last element of dimensions i on. */
+struct steps {
+    int n;
+    int64_t stride[RFG_MAX_DIMS + 1], reach[RFG_MAX_DIMS + 1];
+};
+
+static struct steps steps_of(const rfg_tensor *t)
+{
+    struct steps s = { 0 };
+    int64_t size = rfg_format_bytes((int)t->dtype, 1), n[RFG_MAX_DIMS];
+    for (int i = 0; i < t->ndim; i++) {
+        int at = s.n;
+        if (t->shape[i] == 1)
+            continue;
+        for (; at > 0 && s.stride[at - 1] < t->strides[i] * size; at--) {
+            s.stride[at] = s.stride[at - 1];
+            n[at] = n[at - 1];
+        }
+        s.stride[at] = t->strides[i] * size;
+        n[at] = t->shape[i];
+        s.n++;
+    }
+    s.reach[s.n] = size;
+    for (int i = s.n - 1; i >= 0; i--)
+        s.reach[i] = s.reach[i + 1] + (n[i] - 1) * s.stride[i];
+    return s;
+}
+
+/* Of a's dimensions from i on and b's from k on, which begin `ahead` bytes behind a's. With a stride in common each of
+ * a's steps has at most two of b's beside it: the one behind and the one before. */
+static bool interleaved(const struct steps *a, int i, const struct steps *b, int k, int64_t ahead)
+{
+    if (ahead >= a->reach[i] || -ahead >= b->reach[k])
+        return true;
+    if (i == a->n || k == b->n || a->stride[i] != b->stride[k])
+        return false;
+    int64_t stride = a->stride[i];
+    if (a->reach[i + 1] > stride || b->reach[k + 1] > stride)
+        return false;
+    ahead = (ahead % stride + stride) % stride;
+    return interleaved(a, i + 1, b, k + 1, ahead) && interleaved(a, i + 1, b, k + 1, ahead - stride);
+}
+
+static bool is_same(const struct rfg_operand *a, const struct rfg_operand *b)
+{
+    bool same = a->begin == b->begin && a->t->dtype == b->t->dtype && a->t->ndim == b->t->ndim;
+    for (int i = 0; same && i < a->t->ndim; i++)
+        same = a->t->shape[i] == b->t->shape[i] && (a->t->shape[i] == 1 || a->t->strides[i] == b->t->strides[i]);
+    return same;
+}
+
+/* Of tensors whose bytes, from the first to the last, have some in common. */
+static rfg_status check_pair(const struct rfg_tensors *c, const struct rfg_operand *out,
+                             const struct rfg_operand *other, bool may_be_same, bool both_out)
+{
+    if (may_be_same && is_same(out, other))
+        return RFG_OK;
+    if (c->interleaved) {
+        struct steps a = steps_of(out->t), b = steps_of(other->t);
+        if (interleaved(&a, 0, &b, 0, (int64_t)(other->begin - out->begin)))
+            return RFG_OK;
+    }
+    return BAD("%s: %s [%p, %p) overlaps %s [%p, %p): %s%s", c->fn, out->name, (void *)out->begin, (void *)out->end,
+               other->name, (void *)other->begin, (void *)other->end,
+               both_out ? "outputs may not overlap" : "the output may not alias an input",
+               may_be_same ? " unless they are one: same address, shape, strides and dtype" : "");
+}
+
+rfg_status rfg_check_overlaps(const struct rfg_tensors *c, const struct rfg_tensor_rule *rules, int n)
+{
+    for (const struct rfg_tensor_rule *r = rules; r < rules + n; r++) {
+        const struct rfg_operand *out = &c->o[r->slot];
+        if (!(r->flags & RFG_OUT) || !out->t || out->begin == out->end || !applies(c, r))
+            continue;
+        for (const struct rfg_tensor_rule *q = rules; q < rules + n; q++) {
+            const struct rfg_operand *other = &c->o[q->slot];
+            rfg_status st;
+            if (other->t && out->begin < other->end && other->begin < out->end && other != out && applies(c, q) &&
+                (st = check_pair(c, out, other, r->same == q->slot + 1, q->flags & RFG_OUT)))
+                return st;
+        }
+    }
+    return RFG_OK;
+}

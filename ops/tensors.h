@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the tensors of a call must be, as data: a row for each tensor, in the order in which they are checked, and one
+ * function that checks them. A refusal names the function, the tensor, its value and the rule. */
+#ifndef RFG_OPS_TENSORS_H
+#define RFG_OPS_TENSORS_H
+
+#include "operand.h"
+
+#define RFG_MAX_AXES 20
+
+/* A size that dimensions share. The first tensor that has it says how large it is, and the others must agree. */
+struct rfg_axis {
+    const char *name; /* "heads" */
+    int64_t min, max; /* max 0: RFG_MAX_SIZE */
+};
+/* Beside an axis of a row: the dimension is one larger; the dimension may be 1 instead. */
+#define RFG_PLUS_ONE 0x40
+#define RFG_OR_ONE   0x80
+
+enum rfg_tensor_flags {
+    RFG_OPTIONAL = 1,
+    RFG_OUT = 2,         /* written: no element is another one, or in another tensor */
+    RFG_VIEW = 4,        /* strides above 0 in every dimension, 1 in the last one. Others are rows: operand.h */
+    RFG_ANY_LAST = 8,    /* a view with any stride in the last dimension, too */
+    RFG_PACKED = 16,     /* rows follow one another */
+    RFG_LIKE_ALONE = 32, /* where `like` is there, `dtypes` are not taken */
+};
+
+struct rfg_tensor_rule {
+    const char *name;
+    uint8_t slot; /* in struct rfg_tensors, o */
+    uint8_t flags;
+    uint8_t dims;
+    uint8_t axis[RFG_MAX_DIMS]; /* of each dimension; 0: any size */
+    uint32_t dtypes;            /* 1 << rfg_dtype of those that are taken */
+    uint8_t like;               /* slot + 1 of a tensor whose dtype is taken, too */
+    uint8_t same;               /* slot + 1 of the input that an output may be: the same elements at the same places */
+    uint8_t with;               /* slot + 1 of the tensor that it is given with */
+    uint8_t reach;              /* dimension + 1 whose first and last element kernels count in 32 bits between */
+    unsigned if_set, if_clear;  /* bits of `facts` with which the row is one of the call's */
+};
+#define RFG_DTYPE(name) (1u << RFG_##name)
+
+struct rfg_tensors {
+    const char *fn;
+    const struct rfg_axis *axes; /* from 1 on */
+    struct rfg_operand *o;       /* `t` is set by the caller, NULL if it isn't there; the rest here */
+    unsigned facts;
+    bool interleaved;                /* tensors may lie in one buffer, in turns, by strides that they share */
+    const char *whose[RFG_MAX_AXES]; /* who said how large an axis is; "": the call; NULL: nobody yet */
+    int64_t size[RFG_MAX_AXES];
+};
+
+/* Each tensor of the rows, which may be a part of a call's. */
+rfg_status rfg_check_tensors(struct rfg_tensors *c, const struct rfg_tensor_rule *rules, int n);
+/* Outputs against all others. (Some that are apart by strides that they don't share are refused.) */
+rfg_status rfg_check_overlaps(const struct rfg_tensors *c, const struct rfg_tensor_rule *rules, int n);
+
+/* The call itself says how large an axis is. */
+static inline void rfg_set_axis(struct rfg_tensors *c, int axis, int64_t size)
+{
+    c->whose[axis] = "";
+    c->size[axis] = size;
+}
+
+#endif
