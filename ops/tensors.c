@@ -53,10 +53,10 @@ static rfg_status check_dtype(const struct rfg_tensors *c, const struct rfg_tens
 
 /* ---- views ------------------------------------------------------------------------------------------------------- */
 
-static rfg_status check_extent(struct rfg_operand *o, const char *fn)
+static rfg_status check_extent(struct rfg_operand *o, const char *fn, int64_t size)
 {
     const rfg_tensor *t = o->t;
-    int64_t size = rfg_format_bytes((int)t->dtype, 1), last = 1, part;
+    int64_t last = 1, part;
     bool over = false;
     o->begin = o->bits = (uintptr_t)t->data;
     for (int i = 0; i < t->ndim; i++)
@@ -117,14 +117,14 @@ static rfg_status check_view(struct rfg_operand *o, const char *fn, const struct
         return BAD("%s: %s has stride %" PRId64 " in its last dimension: must be 1", fn, r->name, t->strides[dims - 1]);
     if (!t->data)
         return BAD("%s: %s's data is NULL: must point to its elements", fn, r->name);
-    size_t size = (size_t)rfg_format_bytes((int)t->dtype, 1);
+    size_t size = (size_t)rfg_format((int)t->dtype)->bytes;
     if ((uintptr_t)t->data & (size - 1))
         return BAD("%s: %s's data is %p: must be aligned to its element, %zu bytes", fn, r->name, t->data, size);
     if (reach >= 0 && t->shape[reach] > 1 && t->strides[reach] > RFG_MAX_STRIDE / (t->shape[reach] - 1))
         return BAD("%s: %s has stride %" PRId64 " in dimension %d: from the first to the last of its %" PRId64
                    " must be at most %d elements",
                    fn, r->name, t->strides[reach], reach, t->shape[reach], RFG_MAX_STRIDE);
-    rfg_status st = check_extent(o, fn);
+    rfg_status st = check_extent(o, fn, (int64_t)size);
     return st || !(r->flags & RFG_OUT) ? st : check_distinct(o, fn);
 }
 
@@ -140,27 +140,41 @@ static const char *size_in_words(const struct rfg_tensor_rule *r, int dim, int64
     return buf;
 }
 
-static rfg_status check_axis(struct rfg_tensors *c, const struct rfg_tensor_rule *r, int dim, int64_t n)
+/* The first tensor that has an axis. */
+static rfg_status bind_axis(struct rfg_tensors *c, const struct rfg_tensor_rule *r, int dim, int axis, int64_t n)
 {
-    int axis = r->axis[dim] & (RFG_PLUS_ONE - 1), one_more = r->axis[dim] & RFG_PLUS_ONE ? 1 : 0;
     const struct rfg_axis *a = &c->axes[axis];
+    int64_t max = a->max ? a->max : RFG_MAX_SIZE, one_more = r->axis[dim] & RFG_PLUS_ONE ? 1 : 0;
     char is[60];
-    if (!c->whose[axis]) {
-        int64_t max = a->max ? a->max : RFG_MAX_SIZE;
-        c->whose[axis] = r->name;
-        c->size[axis] = n - one_more;
-        return n - one_more >= a->min && n - one_more <= max
-                   ? RFG_OK
-                   : BAD("%s: %s has %s, %s%s: must be from %" PRId64 " to %" PRId64, c->fn, r->name,
-                         size_in_words(r, dim, n, is, sizeof(is)), a->name, one_more ? " + 1" : "", a->min + one_more,
-                         max + one_more);
-    }
-    const char *whose = c->whose[axis];
-    return n == c->size[axis] + one_more || (n == 1 && r->axis[dim] & RFG_OR_ONE)
+    c->whose[axis] = r->name;
+    c->size[axis] = n - one_more;
+    return n - one_more >= a->min && n - one_more <= max
                ? RFG_OK
-               : BAD("%s: %s has %s: must be %s%s%s%s%s, %" PRId64, c->fn, r->name,
-                     size_in_words(r, dim, n, is, sizeof(is)), r->axis[dim] & RFG_OR_ONE ? "1 or " : "", whose,
-                     *whose ? "'s " : "", a->name, one_more ? " + 1" : "", c->size[axis] + one_more);
+               : BAD("%s: %s has %s, %s%s: must be from %" PRId64 " to %" PRId64, c->fn, r->name,
+                     size_in_words(r, dim, n, is, sizeof(is)), a->name, one_more ? " + 1" : "", a->min + one_more,
+                     max + one_more);
+}
+
+static rfg_status refuse_axis(struct rfg_tensors *c, const struct rfg_tensor_rule *r, int dim, int axis, int64_t n)
+{
+    const char *whose = c->whose[axis];
+    int one_more = r->axis[dim] & RFG_PLUS_ONE ? 1 : 0;
+    char is[60];
+    return BAD("%s: %s has %s: must be %s%s%s%s%s, %" PRId64, c->fn, r->name, size_in_words(r, dim, n, is, sizeof(is)),
+               r->axis[dim] & RFG_OR_ONE ? "1 or " : "", whose, *whose ? "'s " : "", c->axes[axis].name,
+               one_more ? " + 1" : "", c->size[axis] + one_more);
+}
+
+static inline rfg_status check_axis(struct rfg_tensors *c, const struct rfg_tensor_rule *r, int dim, int64_t n)
+{
+    int how = r->axis[dim], axis = how & (RFG_PLUS_ONE - 1);
+    if (!axis)
+        return RFG_OK;
+    if (!c->whose[axis])
+        return bind_axis(c, r, dim, axis, n);
+    return n == c->size[axis] + (how & RFG_PLUS_ONE ? 1 : 0) || (how & RFG_OR_ONE && n == 1)
+               ? RFG_OK
+               : refuse_axis(c, r, dim, axis, n);
 }
 
 /* Rows of rows count as one dimension. */
@@ -172,10 +186,9 @@ static rfg_status check_rows(struct rfg_tensors *c, const struct rfg_tensor_rule
     if (r->flags & RFG_PACKED && o->ld != o->cols)
         return BAD("%s: %s has row stride %" PRId64 ": must be its columns, %" PRId64, c->fn, r->name, o->ld, o->cols);
     if (r->dims == 1)
-        return r->axis[0] ? check_axis(c, r, 0, o->cols) : RFG_OK;
-    if (r->axis[0] && (st = check_axis(c, r, 0, o->rows)))
-        return st;
-    return r->axis[1] ? check_axis(c, r, 1, o->cols) : RFG_OK;
+        return check_axis(c, r, 0, o->cols);
+    st = check_axis(c, r, 0, o->rows);
+    return st ? st : check_axis(c, r, 1, o->cols);
 }
 
 /* ---- all of a call ----------------------------------------------------------------------------------------------- */
@@ -201,13 +214,14 @@ rfg_status rfg_check_tensors(struct rfg_tensors *c, const struct rfg_tensor_rule
         struct rfg_operand *o = &c->o[r->slot];
         const rfg_tensor *t = o->t;
         rfg_status st;
-        if (!applies(c, r))
+        if ((!t && r->flags & RFG_OPTIONAL && !r->with) || !applies(c, r))
             continue;
         if ((!t || r->with) && (st = check_there(c, rules, n, r)))
             return st;
         if (!t)
             continue;
         o->name = r->name;
+        c->given[c->n_given++] = r;
         if ((st = check_dtype(c, r, t)))
             return st;
         if (!(r->flags & RFG_VIEW)) {
@@ -220,7 +234,7 @@ rfg_status rfg_check_tensors(struct rfg_tensors *c, const struct rfg_tensor_rule
         if ((st = check_view(o, c->fn, r)))
             return st;
         for (int i = 0; i < r->dims; i++)
-            if (r->axis[i] && (st = check_axis(c, r, i, t->shape[i])))
+            if ((st = check_axis(c, r, i, t->shape[i])))
                 return st;
     }
     return RFG_OK;
@@ -297,16 +311,18 @@ static rfg_status check_pair(const struct rfg_tensors *c, const struct rfg_opera
                may_be_same ? " unless they are one: same address, shape, strides and dtype" : "");
 }
 
-rfg_status rfg_check_overlaps(const struct rfg_tensors *c, const struct rfg_tensor_rule *rules, int n)
+rfg_status rfg_check_overlaps(const struct rfg_tensors *c)
 {
-    for (const struct rfg_tensor_rule *r = rules; r < rules + n; r++) {
+    for (int i = 0; i < c->n_given; i++) {
+        const struct rfg_tensor_rule *r = c->given[i];
         const struct rfg_operand *out = &c->o[r->slot];
-        if (!(r->flags & RFG_OUT) || !out->t || out->begin == out->end || !applies(c, r))
+        if (!(r->flags & RFG_OUT) || out->begin == out->end)
             continue;
-        for (const struct rfg_tensor_rule *q = rules; q < rules + n; q++) {
+        for (int k = 0; k < c->n_given; k++) {
+            const struct rfg_tensor_rule *q = c->given[k];
             const struct rfg_operand *other = &c->o[q->slot];
             rfg_status st;
-            if (other->t && out->begin < other->end && other->begin < out->end && other != out && applies(c, q) &&
+            if (out->begin < other->end && other->begin < out->end && k != i &&
                 (st = check_pair(c, out, other, r->same == q->slot + 1, q->flags & RFG_OUT)))
                 return st;
         }

@@ -7,7 +7,8 @@
 
 #include "operand.h"
 
-#define RFG_MAX_AXES 20
+#define RFG_MAX_AXES  16
+#define RFG_MAX_GIVEN 16
 
 /* A size that dimensions share. The first tensor that has it says how large it is, and the others must agree. */
 struct rfg_axis {
@@ -50,12 +51,14 @@ struct rfg_tensors {
     bool interleaved;                /* tensors may lie in one buffer, in turns, by strides that they share */
     const char *whose[RFG_MAX_AXES]; /* who said how large an axis is; "": the call; NULL: nobody yet */
     int64_t size[RFG_MAX_AXES];
+    int n_given; /* rows of tensors that are there */
+    const struct rfg_tensor_rule *given[RFG_MAX_GIVEN];
 };
 
 /* Each tensor of the rows, which may be a part of a call's. */
 rfg_status rfg_check_tensors(struct rfg_tensors *c, const struct rfg_tensor_rule *rules, int n);
 /* Outputs against all others. (Some that are apart by strides that they don't share are refused.) */
-rfg_status rfg_check_overlaps(const struct rfg_tensors *c, const struct rfg_tensor_rule *rules, int n);
+rfg_status rfg_check_overlaps(const struct rfg_tensors *c);
 
 /* The call itself says how large an axis is. */
 static inline void rfg_set_axis(struct rfg_tensors *c, int axis, int64_t size)

@@ -1,202 +1,124 @@
 /* SPDX-License-Identifier: MIT
  *
- * rfg_op_mha and rfg_op_mha_decode: what they refuse, and the problem of a call. */
+ * rfg_op_mha and rfg_op_mha_decode: what their tensors must be, and the problem of a call, whose rules
+ * are mha.c's. */
 #include <inttypes.h>
 #include <math.h>
 
 #include "dispatch/dispatch.h"
-#include "ops/operand.h"
 #include "ops/params.h"
-#include "ops/view.h"
+#include "ops/tensors.h"
 #include "mha_call.h"
 
 #define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, __VA_ARGS__)
 
-/* Everything about a call that its checks found out. */
-struct facts {
-    struct rfg_view out, q, k, v, lse, sinks, alibi, k_scale, v_scale, cu_q, cu_k, table, lens;
-    int64_t batch, sq, tokens; /* tokens: of varlen, all together; sq: the most of a sequence */
-    int64_t hq, hkv, d, dv, page;
-    bool decode, varlen, older_vllm;
+/* ---- tensors ----------------------------------------------------------------------------------------------------- */
+
+enum { Q, OUT, K_, V_, LSE, SINKS, ALIBI, K_SCALE, V_SCALE, CU_Q, CU_K, TABLE, LENS, TENSORS };
+
+enum { B = 1, TOKENS, SQ, HQ, D, DV, BLOCKS, ROWS, PAGE, KEYS, HKV, CHUNKS, CHUNK };
+static const struct rfg_axis axes[] = {
+    [B] = { "sequences", 0, RFG_MAX_SIZE - 1 },
+    [TOKENS] = { "tokens", 0, 0 },
+    [SQ] = { "queries", 0, 0 },
+    [HQ] = { "heads", 0, 0 },
+    [D] = { "elements of a head", 0, 0 },
+    [DV] = { "elements of a head", 0, 0 },
+    [BLOCKS] = { "blocks", 0, 0 },
+    [ROWS] = { "keys of a sequence", 0, 0 },
+    [PAGE] = { "page", 1, 0 },
+    [KEYS] = { "keys", 0, 0 },
+    [HKV] = { "heads", 1, 0 },
+    [CHUNKS] = { "D / x", 0, 0 },
+    [CHUNK] = { "16 bytes' worth", 0, 0 },
 };
 
-/* ---- queries, keys, values -------------------------------------------------------------------------------------- */
+/* VARLEN: q is packed; PACKED: so are k and v. ONE: decode's q has no dimension for queries. */
+enum { VARLEN = 1, PACKED = 2, PAGED = 4, ONE = 8, OLDER_VLLM = 16 };
+#define HALVES RFG_HALF_FORMATS
+#define CODES  (RFG_DTYPE(E4M3) | RFG_DTYPE(E4M3FNUZ) | RFG_DTYPE(E5M2))
+#define F32    RFG_DTYPE(F32)
+#define I32    RFG_DTYPE(I32)
+#define OUTPUT (RFG_VIEW | RFG_OUT)
+#define LSES   (RFG_VIEW | RFG_ANY_LAST | RFG_OUT | RFG_OPTIONAL)
 
-static rfg_status check_queries(const struct mha_call *c, struct facts *f)
+/* clang-format off */
+static const struct rfg_tensor_rule rules[] = {
+    { "cu_seqlens_q", CU_Q, RFG_OPTIONAL, 1, { B | RFG_PLUS_ONE }, I32 },
+    { "q", Q, RFG_VIEW, 4, { B, SQ, HQ, D }, HALVES, .if_clear = VARLEN | ONE },
+    { "q", Q, RFG_VIEW, 3, { B, HQ, D }, HALVES, .if_set = ONE },
+    { "q", Q, RFG_VIEW, 3, { TOKENS, HQ, D }, HALVES, .if_set = VARLEN },
+    { "out", OUT, OUTPUT, 4, { B, SQ, HQ, DV }, 0, Q + 1, .if_clear = VARLEN | ONE },
+    { "out", OUT, OUTPUT, 3, { B, HQ, DV }, 0, Q + 1, .if_set = ONE },
+    { "out", OUT, OUTPUT, 3, { TOKENS, HQ, DV }, 0, Q + 1, .if_set = VARLEN },
+    { "k", K_, RFG_VIEW, 4, { B, ROWS, HKV, D }, CODES, Q + 1, .if_clear = PACKED | PAGED },
+    { "k", K_, RFG_VIEW, 4, { BLOCKS, PAGE, HKV, D }, CODES, Q + 1, .if_set = PAGED, .if_clear = OLDER_VLLM },
+    { "k", K_, RFG_VIEW, 5, { BLOCKS, HKV, CHUNKS, PAGE, CHUNK }, CODES, Q + 1, .if_set = PAGED | OLDER_VLLM },
+    { "k", K_, RFG_VIEW, 3, { KEYS, HKV, D }, CODES, Q + 1, .if_set = PACKED },
+    { "v", V_, RFG_VIEW, 4, { B, ROWS, HKV, DV }, 0, K_ + 1, .if_clear = PACKED | PAGED },
+    { "v", V_, RFG_VIEW, 4, { BLOCKS, PAGE, HKV, DV }, 0, K_ + 1, .if_set = PAGED, .if_clear = OLDER_VLLM },
+    { "v", V_, RFG_VIEW, 4, { BLOCKS, HKV, DV, PAGE }, 0, K_ + 1, .if_set = PAGED | OLDER_VLLM },
+    { "v", V_, RFG_VIEW, 3, { KEYS, HKV, DV }, 0, K_ + 1, .if_set = PACKED },
+    { "cu_seqlens_k", CU_K, RFG_OPTIONAL, 1, { B | RFG_PLUS_ONE }, I32 },
+    { "block_table", TABLE, RFG_VIEW | RFG_OPTIONAL, 2, { B, 0 }, I32 },
+    { "kv_lens", LENS, RFG_OPTIONAL, 1, { B }, I32 },
+    { "lse", LSE, LSES, 3, { B, HQ, SQ }, F32, .if_clear = VARLEN | ONE },
+    { "lse", LSE, LSES, 2, { B, HQ }, F32, .if_set = ONE },
+    { "lse", LSE, LSES, 2, { HQ, TOKENS }, F32, .if_set = VARLEN },
+    { "sinks", SINKS, RFG_OPTIONAL, 1, { HQ }, F32, Q + 1 },
+    { "alibi", ALIBI, RFG_OPTIONAL, 1, { HQ }, F32 },
+    { "k_scale", K_SCALE, RFG_OPTIONAL, 1, { HKV | RFG_OR_ONE }, F32 },
+    { "v_scale", V_SCALE, RFG_OPTIONAL, 1, { HKV | RFG_OR_ONE }, F32 },
+};
+/* clang-format on */
+#define RULES (int)(sizeof(rules) / sizeof(rules[0]))
+
+/* Which of the optional tensors go together. */
+static rfg_status check_kind(const struct mha_call *c)
 {
-    const char *fn = c->fn;
-    rfg_status st;
-    int dims = f->varlen ? 3 : f->decode && c->q && c->q->ndim == 3 ? 3 : 4;
-    if ((st = rfg_check_view(&f->q, fn, "q", c->q, dims, true)))
-        return st;
-    if (c->q->dtype != RFG_BF16 && c->q->dtype != RFG_F16)
-        return BAD("%s: q is %s: must be bf16 or f16", fn, rfg_dtype_name(c->q->dtype));
-    if ((st = rfg_check_view(&f->out, fn, "out", c->out, dims, true)) ||
-        (st = rfg_check_dtype(&f->out, fn, c->q->dtype, "q's dtype, ")))
-        return st;
-    for (int i = 0; i < dims - 1; i++)
-        if ((st = rfg_check_size(&f->out, fn, i, c->q->shape[i], "as q's")))
-            return st;
-    if ((st = rfg_check_distinct(&f->out, fn)))
-        return st;
-    f->hq = c->q->shape[dims - 2];
-    f->d = c->q->shape[dims - 1];
-    f->dv = c->out->shape[dims - 1];
-    f->tokens = c->q->shape[0];
-    f->batch = f->tokens;
-    f->sq = dims == 4 ? c->q->shape[1] : 1;
-    if (f->varlen) {
-        f->batch = c->p.cu_seqlens_q->shape[0] - 1;
-        f->sq = c->p.max_seqlen_q < f->tokens ? c->p.max_seqlen_q : f->tokens;
-    }
-    if (f->decode && f->sq > 8)
-        return BAD("%s: q has %" PRId64 " queries a sequence: must have at most 8 (rfg_op_mha takes more)", fn, f->sq);
-    if (c->p.window > 0 && !c->p.causal && !(f->decode && f->sq == 1))
-        return BAD("%s: window is %" PRId32 " and causal 0: must be with causal%s: it says nothing of later keys, "
-                   "RFG_MHA_WINDOW_SIDES does",
-                   fn, c->p.window, f->decode ? " or one query a sequence" : "");
-    if (!mha_head_dims_allowed(f->d, f->dv))
-        return BAD("%s: q's heads have %" PRId64 " elements and out's %" PRId64
-                   ": must be both 64, 96, 128, 192 or 256, or 192 and 128",
-                   fn, f->d, f->dv);
-    double rows = (double)(f->varlen ? f->tokens : f->batch * f->sq) * (double)f->hq;
-    if (rows > RFG_MAX_SIZE)
-        return BAD("%s: q has %.0f rows: queries times heads must be at most %d", fn, rows, RFG_MAX_SIZE);
-    return RFG_OK;
-}
-
-static bool is_kv_dtype(rfg_dtype dtype, rfg_dtype q)
-{
-    return dtype == q || dtype == RFG_E4M3 || dtype == RFG_E4M3FNUZ || dtype == RFG_E5M2;
-}
-
-/* vLLM's older form, k [blocks,Hkv,D/x,page,x], v [blocks,Hkv,D,page]. */
-static rfg_status check_older_vllm(const struct mha_call *c, struct facts *f)
-{
-    const char *fn = c->fn;
-    rfg_status st;
-    if ((st = rfg_check_view(&f->k, fn, "k", c->k, 5, true)) || (st = rfg_check_view(&f->v, fn, "v", c->v, 4, true)))
-        return st;
-    int64_t x = rfg_format_elements((int)c->k->dtype, 16);
-    f->hkv = c->k->shape[1];
-    f->page = c->k->shape[3];
-    if (!c->p.block_table)
-        return BAD("%s: block_table is NULL: k of 5 dimensions is a cache of pages and needs one", fn);
-    if ((st = rfg_check_size(&f->k, fn, 4, x, "16 bytes' worth")) ||
-        (st = rfg_check_size(&f->k, fn, 2, f->d / x, "D / x")) ||
-        (st = rfg_check_size(&f->v, fn, 0, c->k->shape[0], "k's blocks")) ||
-        (st = rfg_check_size(&f->v, fn, 1, f->hkv, "k's heads")) ||
-        (st = rfg_check_size(&f->v, fn, 2, f->dv, "out's elements of a head")))
-        return st;
-    return rfg_check_size(&f->v, fn, 3, f->page, "k's page");
-}
-
-static rfg_status check_cache(const struct mha_call *c, struct facts *f)
-{
-    const char *fn = c->fn;
-    rfg_status st;
-    int dims = f->varlen && c->p.cu_seqlens_k ? 3 : 4;
-    f->older_vllm = f->decode && c->k && c->k->ndim == 5;
-    if (f->older_vllm) {
-        if ((st = check_older_vllm(c, f)))
-            return st;
-    } else {
-        if ((st = rfg_check_view(&f->k, fn, "k", c->k, dims, true)) ||
-            (st = rfg_check_view(&f->v, fn, "v", c->v, dims, true)))
-            return st;
-        for (int i = 0; i < dims - 1; i++)
-            if ((st = rfg_check_size(&f->v, fn, i, c->k->shape[i], "as k's")))
-                return st;
-        if ((st = rfg_check_size(&f->k, fn, dims - 1, f->d, "q's elements of a head")) ||
-            (st = rfg_check_size(&f->v, fn, dims - 1, f->dv, "out's elements of a head")))
-            return st;
-        f->hkv = c->k->shape[dims - 2];
-        f->page = dims == 4 ? c->k->shape[1] : 0;
-        if (dims == 4 && !c->p.block_table && (st = rfg_check_size(&f->k, fn, 0, f->batch, "q's sequences")))
-            return st;
-    }
-    if (!is_kv_dtype(c->k->dtype, c->q->dtype))
-        return BAD("%s: k is %s: must be q's dtype, %s, or e4m3, e4m3fnuz or e5m2", fn, rfg_dtype_name(c->k->dtype),
-                   rfg_dtype_name(c->q->dtype));
-    if ((st = rfg_check_dtype(&f->v, fn, c->k->dtype, "k's dtype, ")))
-        return st;
-    if (f->hkv < 1 || f->hq % f->hkv)
-        return BAD("%s: k has %" PRId64 " heads: must divide q's, %" PRId64, fn, f->hkv, f->hq);
-    return RFG_OK;
-}
-
-/* ---- what finds its way among them ------------------------------------------------------------------------------ */
-
-static rfg_status check_lengths(const struct mha_call *c, struct facts *f)
-{
-    const char *fn = c->fn;
     const rfg_mha_params *p = &c->p;
-    rfg_status st;
-    f->table = (struct rfg_view){ .name = "block_table" };
-    if (c->p.block_table) {
-        if ((st = rfg_check_view(&f->table, fn, "block_table", c->p.block_table, 2, true)) ||
-            (st = rfg_check_dtype(&f->table, fn, RFG_I32, "")) ||
-            (st = rfg_check_size(&f->table, fn, 0, f->batch, "q's sequences")))
-            return st;
-        if (f->page < 1 || (f->page & (f->page - 1)))
-            return BAD("%s: k has pages of %" PRId64 " rows: must be a power of two", fn, f->page);
-        if (c->p.block_table->shape[1] > RFG_MAX_SIZE / f->page)
-            return BAD("%s: block_table has %" PRId64 " columns: times k's page of %" PRId64 " must be at most %d", fn,
-                       c->p.block_table->shape[1], f->page, RFG_MAX_SIZE);
-    }
-    if ((st = rfg_check_vector(&f->lens, fn, "kv_lens", c->p.kv_lens, RFG_I32, f->batch, "q's sequences")) ||
-        (st = rfg_check_vector(&f->cu_q, fn, "cu_seqlens_q", f->varlen ? p->cu_seqlens_q : NULL, RFG_I32, f->batch + 1,
-                               "sequences + 1")) ||
-        (st = rfg_check_vector(&f->cu_k, fn, "cu_seqlens_k", f->varlen ? p->cu_seqlens_k : NULL, RFG_I32, f->batch + 1,
-                               "sequences + 1, as cu_seqlens_q")))
-        return st;
-    if (p->max_seqlen_k < 0)
-        return BAD("%s: max_seqlen_k is %" PRId32 ": must be 0 or above", fn, p->max_seqlen_k);
-    if (p->mean_seqlen_k < 0)
-        return BAD("%s: mean_seqlen_k is %" PRId32 ": must be 0 or above", fn, p->mean_seqlen_k);
+    const char *fn = c->fn;
+    if (c->op == &rfg_op_mha_decode_desc)
+        return !p->block_table && c->k && c->k->ndim == 5
+                   ? BAD("%s: block_table is NULL: k of 5 dimensions is a cache of pages and needs one", fn)
+                   : RFG_OK;
+    if (!p->block_table != !p->kv_lens)
+        return BAD("%s: %s is NULL: a paged cache needs block_table and kv_lens", fn,
+                   p->block_table ? "kv_lens" : "block_table");
+    if (p->cu_seqlens_k && p->block_table)
+        return BAD("%s: cu_seqlens_k is given beside block_table: a paged cache has its lengths in kv_lens", fn);
+    if (p->cu_seqlens_k && !p->cu_seqlens_q)
+        return BAD("%s: cu_seqlens_q is NULL: cu_seqlens_k needs it", fn);
+    if (p->cu_seqlens_q && !p->cu_seqlens_k && !p->block_table)
+        return BAD("%s: cu_seqlens_k is NULL: cu_seqlens_q needs it, or a paged cache", fn);
+    if (p->max_seqlen_q < 0 || (!p->cu_seqlens_q && p->max_seqlen_q))
+        return BAD("%s: max_seqlen_q is %" PRId32 ": must be %s", fn, p->max_seqlen_q,
+                   p->cu_seqlens_q ? "0 or above" : "0, cu_seqlens_q is NULL");
     return RFG_OK;
 }
 
-static rfg_status check_lse(const struct mha_call *c, struct facts *f)
+static rfg_status check_tensors(const struct mha_call *c, struct rfg_tensors *t)
 {
-    const rfg_tensor *q = c->q, *lse = c->p.lse;
-    const char *fn = c->fn;
-    rfg_status st;
-    f->lse = (struct rfg_view){ .name = "lse" };
-    if (!lse)
-        return RFG_OK;
-    if ((st = rfg_check_view(&f->lse, fn, "lse", lse, q->ndim - 1, false)) ||
-        (st = rfg_check_dtype(&f->lse, fn, RFG_F32, "")) || (st = rfg_check_distinct(&f->lse, fn)))
+    const rfg_mha_params *p = &c->p;
+    bool decode = c->op == &rfg_op_mha_decode_desc, older = decode && c->k && c->k->ndim == 5;
+    if (!decode)
+        t->facts = (p->cu_seqlens_q ? VARLEN : 0) | (p->cu_seqlens_k ? PACKED : 0);
+    t->facts |= (p->block_table ? PAGED : 0) | (older ? OLDER_VLLM : 0) | (decode && c->q && c->q->ndim == 3 ? ONE : 0);
+    if (older && c->q && (c->q->ndim == 3 || c->q->ndim == 4)) {
+        int64_t x = rfg_format_elements((int)c->k->dtype, 16);
+        rfg_set_axis(t, CHUNKS, x ? c->q->shape[c->q->ndim - 1] / x : 0);
+        rfg_set_axis(t, CHUNK, x);
+    }
+    rfg_status st = rfg_check_tensors(t, rules, RULES);
+    if (st)
         return st;
-    if (f->varlen)
-        return (st = rfg_check_size(&f->lse, fn, 0, f->hq, "q's heads"))
-                   ? st
-                   : rfg_check_size(&f->lse, fn, 1, f->tokens, "q's tokens");
-    if ((st = rfg_check_size(&f->lse, fn, 0, f->batch, "q's sequences")) ||
-        (st = rfg_check_size(&f->lse, fn, 1, f->hq, "q's heads")) || q->ndim == 3)
-        return st;
-    return rfg_check_size(&f->lse, fn, 2, f->sq, "q's queries");
+    if (p->block_table && p->block_table->shape[1] > RFG_MAX_SIZE / t->size[PAGE])
+        return BAD("%s: block_table has %" PRId64 " columns: times k's page of %" PRId64 " must be at most %d", c->fn,
+                   p->block_table->shape[1], t->size[PAGE], RFG_MAX_SIZE);
+    return rfg_check_overlaps(t);
 }
 
-static rfg_status check_sinks(const struct mha_call *c, struct facts *f)
-{
-    const rfg_tensor *t = c->p.sinks;
-    if (t && t->dtype != RFG_F32 && t->dtype != c->q->dtype)
-        return BAD("%s: sinks is %s: must be f32 or q's dtype, %s", c->fn, rfg_dtype_name(t->dtype),
-                   rfg_dtype_name(c->q->dtype));
-    return rfg_check_vector(&f->sinks, c->fn, "sinks", t, t ? t->dtype : RFG_F32, f->hq, "q's heads");
-}
-
-static rfg_status check_scale(const struct mha_call *c, const struct facts *f, struct rfg_view *v, const char *name,
-                              const rfg_tensor *t)
-{
-    bool heads = t && t->ndim == 1 && t->shape[0] != 1;
-    rfg_status st = rfg_check_vector(v, c->fn, name, t, RFG_F32, heads ? f->hkv : 1, "1 or k's heads");
-    if (st == RFG_OK && t && rfg_format_bytes((int)c->k->dtype, 1) != 1)
-        return BAD("%s: %s is given, and k is %s: only 8-bit k and v have scales", c->fn, name,
-                   rfg_dtype_name(c->k->dtype));
-    return st;
-}
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
 static rfg_status check_numbers(const struct mha_call *c)
 {
@@ -216,72 +138,40 @@ static rfg_status check_numbers(const struct mha_call *c)
     if (p->window_left < -1 || p->window_right < -1)
         return BAD("%s: window_left is %" PRId32 ", window_right %" PRId32 ": must be 0 or above, or -1 for all keys",
                    fn, p->window_left, p->window_right);
-    return RFG_OK;
-}
-
-/* Which of the optional tensors go together. */
-static rfg_status check_kind(const struct mha_call *c, struct facts *f)
-{
-    const rfg_mha_params *p = &c->p;
-    const char *fn = c->fn;
-    f->decode = c->op == &rfg_op_mha_decode_desc;
-    f->varlen = !f->decode && p->cu_seqlens_q;
-    if (f->decode)
-        return RFG_OK;
-    if (!p->block_table != !p->kv_lens)
-        return BAD("%s: %s is NULL: a paged cache needs block_table and kv_lens", fn,
-                   p->block_table ? "kv_lens" : "block_table");
-    if (p->cu_seqlens_k && p->block_table)
-        return BAD("%s: cu_seqlens_k is given beside block_table: a paged cache has its lengths in kv_lens", fn);
-    if (p->cu_seqlens_k && !p->cu_seqlens_q)
-        return BAD("%s: cu_seqlens_q is NULL: cu_seqlens_k needs it", fn);
-    if (p->cu_seqlens_q && !p->cu_seqlens_k && !p->block_table)
-        return BAD("%s: cu_seqlens_k is NULL: cu_seqlens_q needs it, or a paged cache", fn);
-    if (f->varlen && (p->cu_seqlens_q->ndim != 1 || p->cu_seqlens_q->shape[0] < 1))
-        return BAD("%s: cu_seqlens_q has %d dimensions, %" PRId64 " elements: must be a vector of sequences + 1", fn,
-                   (int)p->cu_seqlens_q->ndim, p->cu_seqlens_q->shape[0]);
-    if (!f->varlen && p->max_seqlen_q)
-        return BAD("%s: max_seqlen_q is %" PRId32 ": must be 0, cu_seqlens_q is NULL", fn, p->max_seqlen_q);
-    if (f->varlen && p->max_seqlen_q < 0)
-        return BAD("%s: max_seqlen_q is %" PRId32 ": must be 0 or above", fn, p->max_seqlen_q);
-    return RFG_OK;
-}
-
-static rfg_status check_apart(const struct mha_call *c, const struct facts *f)
-{
-    const struct rfg_view *out[] = { &f->out, &f->lse };
-    const struct rfg_view *all[] = { &f->q,       &f->k,    &f->v,    &f->sinks, &f->alibi, &f->k_scale,
-                                     &f->v_scale, &f->cu_q, &f->cu_k, &f->table, &f->lens,  &f->lse };
-    for (int o = 0; o < 2; o++)
-        for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-            if (all[i] != out[o] && out[o]->begin < all[i]->end && all[i]->begin < out[o]->end)
-                return BAD("%s: %s [%p, %p) overlaps %s [%p, %p): the output may not alias another tensor", c->fn,
-                           out[o]->name, (void *)out[o]->begin, (void *)out[o]->end, all[i]->name,
-                           (void *)all[i]->begin, (void *)all[i]->end);
+    if (p->max_seqlen_k < 0)
+        return BAD("%s: max_seqlen_k is %" PRId32 ": must be 0 or above", fn, p->max_seqlen_k);
+    if (p->mean_seqlen_k < 0)
+        return BAD("%s: mean_seqlen_k is %" PRId32 ": must be 0 or above", fn, p->mean_seqlen_k);
     return RFG_OK;
 }
 
 /* ---- the problem ------------------------------------------------------------------------------------------------ */
 
-static void problem_of(const struct mha_call *c, const struct facts *f, struct rfg_problem *prob)
+static void problem_of(const struct mha_call *c, const struct rfg_tensors *t, struct rfg_problem *prob)
 {
     const rfg_mha_params *p = &c->p;
+    const struct rfg_operand *o = t->o;
+    const int64_t *size = t->size;
     int64_t *v = prob->v, held = mha_held(c);
-    bool lone = f->decode && f->sq == 1; /* nothing is to the right of the only query */
+    bool decode = c->op == &rfg_op_mha_decode_desc, varlen = t->facts & VARLEN;
+    int64_t sq = varlen           ? p->max_seqlen_q < size[TOKENS] ? p->max_seqlen_q : size[TOKENS]
+                           : t->facts & ONE ? 1
+                                  : size[SQ];
+    bool lone = decode && sq == 1; /* nothing is to the right of the only query */
     bool behind = p->causal || lone, sides = p->window == RFG_MHA_WINDOW_SIDES;
     int64_t seen = sides && p->window_left >= 0 ? (int64_t)p->window_left + 1 : 0; /* with its own */
     *prob = (struct rfg_problem){ .op = c->op };
     prob->dtype[0] = (uint8_t)c->q->dtype;
     prob->dtype[1] = (uint8_t)c->out->dtype;
-    v[MHA_B] = f->batch;
-    v[MHA_HQ] = f->hq;
-    v[MHA_HKV] = f->hkv;
-    v[MHA_D] = f->d;
-    v[MHA_S] = mha_called_keys(p->max_seqlen_k, held, f->varlen && !c->p.block_table);
-    v[MHA_SQ] = f->sq;
-    v[MHA_DV] = f->dv == f->d ? 0 : f->dv;
+    v[MHA_B] = size[B];
+    v[MHA_HQ] = size[HQ];
+    v[MHA_HKV] = size[HKV];
+    v[MHA_D] = size[D];
+    v[MHA_S] = mha_called_keys(p->max_seqlen_k, held, varlen && !c->p.block_table);
+    v[MHA_SQ] = sq;
+    v[MHA_DV] = size[DV] == size[D] ? 0 : size[DV];
     v[MHA_CAUSAL] = p->causal && !lone;
-    v[MHA_WINDOW] = !behind ? 0 : p->window > 0 ? p->window : seen < RFG_MAX_SIZE ? seen : RFG_MAX_SIZE;
+    v[MHA_WINDOW] = p->window > 0 ? p->window : !behind ? 0 : seen < RFG_MAX_SIZE ? seen : RFG_MAX_SIZE;
     v[MHA_LEFT] = sides && !behind ? p->window_left : -1;
     v[MHA_RIGHT] = sides && !behind ? p->window_right : -1;
     v[MHA_CAP] = p->soft_cap < (float)MHA_MAX_CAP ? (int64_t)ceilf(p->soft_cap) : MHA_MAX_CAP;
@@ -289,37 +179,53 @@ static void problem_of(const struct mha_call *c, const struct facts *f, struct r
     v[MHA_STYPE] = p->sinks && p->sinks->dtype != RFG_F32 ? (int64_t)p->sinks->dtype : 0;
     v[MHA_ALIBI] = p->alibi != NULL;
     v[MHA_LSE] = p->lse != NULL;
-    v[MHA_VARLEN] = f->varlen;
-    v[MHA_PAGE] = c->p.block_table ? f->page : 0;
+    v[MHA_VARLEN] = varlen;
+    v[MHA_PAGE] = c->p.block_table ? size[PAGE] : 0;
     v[MHA_KV] = c->k->dtype == c->q->dtype ? 0 : (int64_t)c->k->dtype;
-    bool heads = (p->k_scale && p->k_scale->shape[0] > 1) || (p->v_scale && p->v_scale->shape[0] > 1);
+    bool heads = (p->k_scale && o[K_SCALE].cols > 1) || (p->v_scale && o[V_SCALE].cols > 1);
     v[MHA_SCALES] = heads ? MHA_SCALES_HEAD : p->k_scale || p->v_scale ? MHA_SCALES_TENSOR : MHA_SCALES_NONE;
     int64_t most = p->max_seqlen_k && p->max_seqlen_k < held ? p->max_seqlen_k : held;
-    if (f->decode && f->batch > 1 && c->p.kv_lens && p->mean_seqlen_k < most - most / 4)
+    if (decode && size[B] > 1 && c->p.kv_lens && p->mean_seqlen_k < most - most / 4)
         v[MHA_LENS] = MHA_LENS_LOG;
-    v[MHA_FORM] = f->older_vllm ? MHA_FORM_VLLM : MHA_FORM_NHD;
-    v[MHA_ALIGN] = rfg_alignment(f->q.bits | f->k.bits | f->v.bits | f->out.bits);
+    v[MHA_FORM] = t->facts & OLDER_VLLM ? MHA_FORM_VLLM : MHA_FORM_NHD;
+    v[MHA_ALIGN] = rfg_alignment(o[Q].bits | o[K_].bits | o[V_].bits | o[OUT].bits);
 }
 
 static rfg_status run(rfg_context *ctx, struct mha_call *c, const rfg_mha_params *params, rfg_stream stream)
 {
     const rfg_mha_params *p = &c->p;
-    struct facts f = { 0 };
     struct rfg_problem prob;
     struct mha_args a;
     rfg_status st;
     if (!ctx)
         return BAD("%s: ctx is NULL: must be a context", c->fn);
-    if ((st = RFG_TAKE_PARAMS(c->fn, rfg_mha_params, &c->p, params)) || (st = check_numbers(c)) ||
-        (st = check_kind(c, &f)) || (st = check_queries(c, &f)) || (st = check_cache(c, &f)) ||
-        (st = check_lengths(c, &f)) || (st = check_lse(c, &f)) || (st = check_sinks(c, &f)) ||
-        (st = rfg_check_vector(&f.alibi, c->fn, "alibi", p->alibi, RFG_F32, f.hq, "q's heads")) ||
-        (st = check_scale(c, &f, &f.k_scale, "k_scale", p->k_scale)) ||
-        (st = check_scale(c, &f, &f.v_scale, "v_scale", p->v_scale)) || (st = check_apart(c, &f)))
+    if ((st = RFG_TAKE_PARAMS(c->fn, rfg_mha_params, &c->p, params)) || (st = check_numbers(c)) || (st = check_kind(c)))
         return st;
-    if (f.batch == 0 || f.sq == 0 || f.hq == 0)
-        return RFG_OK;
-    problem_of(c, &f, &prob);
+    bool decode = c->op == &rfg_op_mha_decode_desc;
+    const rfg_tensor *const given[TENSORS] = {
+        [Q] = c->q,
+        [OUT] = c->out,
+        [K_] = c->k,
+        [V_] = c->v,
+        [LSE] = p->lse,
+        [SINKS] = p->sinks,
+        [ALIBI] = p->alibi,
+        [K_SCALE] = p->k_scale,
+        [V_SCALE] = p->v_scale,
+        [CU_Q] = decode ? NULL : p->cu_seqlens_q, /* decode doesn't look at them */
+        [CU_K] = decode ? NULL : p->cu_seqlens_k,
+        [TABLE] = p->block_table,
+        [LENS] = p->kv_lens,
+    };
+    struct rfg_operand o[TENSORS];
+    for (int i = 0; i < TENSORS; i++) /* the rest of one that is NULL isn't read */
+        o[i].t = given[i];
+    struct rfg_tensors t = { .fn = c->fn, .axes = axes, .o = o };
+    if ((st = check_tensors(c, &t)))
+        return st;
+    problem_of(c, &t, &prob);
+    if (prob.v[MHA_B] == 0 || prob.v[MHA_SQ] == 0 || prob.v[MHA_HQ] == 0)
+        return rfg_check_problem(c->fn, &prob);
     mha_fill_args(c, &a);
     return rfg_dispatch(ctx, &prob, &a, stream);
 }

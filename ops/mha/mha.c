@@ -95,15 +95,16 @@ static bool cache_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 {
     const int64_t *v = prob->v;
     if (v[MHA_PAGE] & (v[MHA_PAGE] - 1))
-        return rfg_refuse(why, "page=%" PRId64 ": must be a power of two, or 0 for no table", v[MHA_PAGE]);
+        return rfg_refuse(why, "page=%" PRId64 ", of k and v: must be a power of two, or 0 for no table", v[MHA_PAGE]);
     if (v[MHA_SCALES] && !v[MHA_KV])
-        return rfg_refuse(why, "scales=%s: only with an 8-bit kv", scales_names[v[MHA_SCALES]]);
+        return rfg_refuse(why, "scales=%s (k_scale, v_scale): must be with k and v of 8 bits",
+                          scales_names[v[MHA_SCALES]]);
     if (v[MHA_SCALES] == MHA_SCALES_HEAD && v[MHA_HKV] == 1)
         return rfg_refuse(why, "scales=head: is scales=tensor with Hkv=1");
     if (v[MHA_VARLEN] && mha_is_decode(prob))
         return rfg_refuse(why, "varlen=1: %s has no cu_seqlens", prob->op->name);
-    if (v[MHA_FORM] == MHA_FORM_VLLM && (!mha_is_decode(prob) || v[MHA_PAGE] < 16))
-        return rfg_refuse(why, "form=vllm: only mha_decode with a page of 16 or more");
+    if (v[MHA_FORM] == MHA_FORM_VLLM && (!mha_is_decode(prob) || !v[MHA_PAGE]))
+        return rfg_refuse(why, "form=vllm: only mha_decode with a page");
     if (v[MHA_LENS] && !v[MHA_VARLEN] && !v[MHA_PAGE] && !mha_is_decode(prob))
         return rfg_refuse(why, "lens=%s: mha has lengths only with varlen=1 or a page", lens_names[v[MHA_LENS]]);
     return true;
@@ -140,11 +141,14 @@ static bool mha_valid(const struct rfg_problem *prob, struct rfg_reason *why)
         return rfg_refuse(why, "Dv=%" PRId64 ": is D: leave it out", v[MHA_DV]);
     if (!mha_head_dims_allowed(v[MHA_D], dv))
         return rfg_refuse(why,
-                          "D=%" PRId64 " Dv=%" PRId64 ": must be one of 64, 96, 128, 192, 256 and Dv the same, or "
-                          "D=192 Dv=128",
+                          "D=%" PRId64 " Dv=%" PRId64 ", of q and out: must be one of 64, 96, 128, 192, 256 and Dv the "
+                          "same, or D=192 Dv=128",
                           v[MHA_D], dv);
     if (v[MHA_HKV] < 1 || v[MHA_HQ] % v[MHA_HKV])
-        return rfg_refuse(why, "Hkv=%" PRId64 ": must divide Hq=%" PRId64, v[MHA_HKV], v[MHA_HQ]);
+        return rfg_refuse(why, "Hkv=%" PRId64 ", k's heads: must divide Hq=%" PRId64, v[MHA_HKV], v[MHA_HQ]);
+    if (mha_is_decode(prob) && v[MHA_SQ] > 8)
+        return rfg_refuse(why, "Sq=%" PRId64 ", q's queries of a sequence: must be at most 8 (mha takes more)",
+                          v[MHA_SQ]);
     if (v[MHA_STYPE] && (!v[MHA_SINK] || v[MHA_STYPE] != prob->dtype[0]))
         return rfg_refuse(why, "stype=%s: must be q's dtype, %s, or left out for f32, with sink=1",
                           rfg_dtype_name((rfg_dtype)v[MHA_STYPE]), rfg_dtype_name((rfg_dtype)prob->dtype[0]));
@@ -153,10 +157,11 @@ static bool mha_valid(const struct rfg_problem *prob, struct rfg_reason *why)
     double rows = (double)v[MHA_B] * (double)(v[MHA_SQ] > 1 ? v[MHA_SQ] : 1) * (double)v[MHA_HQ];
     double keys = (double)v[MHA_B] * (double)v[MHA_S], blocks = (double)v[MHA_B] * (double)columns;
     if (rows > RFG_MAX_SIZE)
-        return rfg_refuse(why, "B x Sq x Hq is %.0f: must be at most %d", rows, RFG_MAX_SIZE);
+        return rfg_refuse(why, "q has %.0f rows, B Sq Hq: must be at most %d", rows, RFG_MAX_SIZE);
     if (blocks > RFG_MAX_SIZE || (double)columns * (double)v[MHA_PAGE] > RFG_MAX_SIZE ||
         (v[MHA_VARLEN] && keys > RFG_MAX_SIZE) || keys * (double)v[MHA_HKV] > 0x1p50)
-        return rfg_refuse(why, "B=%" PRId64 " S=%" PRId64 ": too many keys", v[MHA_B], v[MHA_S]);
+        return rfg_refuse(why, "B=%" PRId64 " S=%" PRId64 ": too many keys for k, or columns for block_table", v[MHA_B],
+                          v[MHA_S]);
     if (v[MHA_ALIGN] & (v[MHA_ALIGN] - 1))
         return rfg_refuse(why, "align=%" PRId64 ": must be a power of two", v[MHA_ALIGN]);
     return true;
@@ -351,7 +356,7 @@ static const struct rfg_op_operand mha_operands[] = {
     {                                                                                                                  \
         .name = #op_name, .id = op_id, .n_in = 1, .n_out = 1, .n_keys = MHA_NKEYS, .keys = op_keys,                    \
         RFG_OPERANDS(mha_operands), .column_key = { "B", "S", "Hq" }, RFG_KARGS(struct mha_args),                      \
-        .at_size = mha_at_size, .valid = mha_valid, .cost = mha_cost,                                                  \
+        .at_size = mha_at_size, .valid = mha_valid, .judged_once = true, .cost = mha_cost,                             \
     }
 const struct rfg_op rfg_op_mha_desc = DESC(mha, 9, mha_keys);
 const struct rfg_op rfg_op_mha_decode_desc = DESC(mha_decode, 10, decode_keys);

@@ -89,7 +89,7 @@ static rfg_status check_tensors(const struct rope_call *c, struct rfg_tensors *t
         rfg_set_axis(t, CHUNK, x);
     }
     rfg_status st = rfg_check_tensors(t, rules, RULES);
-    return st ? st : rfg_check_overlaps(t, rules, RULES);
+    return st ? st : rfg_check_overlaps(t);
 }
 
 /* ---- params ------------------------------------------------------------------------------------------------------ */

@@ -117,6 +117,7 @@ static const struct op_case caches[] = {
     { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=2 D=128 S=100 Sq=2 lse=1 page=16 form=gaps lens=any" },
     { "mha_decode bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=50 form=gaps" },
     { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=2 D=128 S=100 lse=1 page=16 form=vllm lens=any" },
+    { "mha_decode bf16->bf16 B=3 Hq=4 Hkv=2 D=64 S=30 page=4 form=vllm lens=log" },
     { "mha_decode f16->f16 B=2 Hq=4 Hkv=4 D=64 S=70 Sq=3 causal=1 page=32 form=vllm" },
     { "mha_decode bf16->bf16 B=2 Hq=4 Hkv=2 D=96 S=70 lse=1 page=16 kv=e4m3 scales=head form=vllm lens=log" },
     { "mha_decode bf16->bf16 B=2 Hq=4 Hkv=2 D=192 S=70 Dv=128 lse=1 page=128 kv=e4m3fnuz form=vllm" },

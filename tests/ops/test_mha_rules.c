@@ -404,17 +404,19 @@ START_TEST(refusals)
     DECODE(g.tk.strides[0] = -1024, "k has stride -1024 in dimension 0", "must be above 0");
     DECODE(g.tk.strides[0] = INT64_MAX / 2, "k at ", "reach past the address space");
     DECODE(g.tk.shape[0] = INT64_C(1) << 31, "k has 2147483648 in dimension 0", "from 0 to 2147483647");
-    DECODE(g.tq.shape[1] = 9, "out has 2 in dimension 1", "as q's, 9");
-    DECODE(g.tq.shape[1] = g.to.shape[1] = 9; g.tq.strides[0] = g.to.strides[0] = 2304, "q has 9 queries", "at most 8");
-    DECODE(g.tq.shape[3] = g.tk.shape[3] = g.tv.shape[3] = g.to.shape[3] = 48, "q's heads have 48", "64, 96, 128");
-    DECODE(g.to.shape[3] = 32, "q's heads have 64 elements and out's 32");
+    DECODE(g.tq.shape[1] = 9, "out has 2 in dimension 1", "must be q's queries, 9");
+    DECODE(g.tq.shape[1] = g.to.shape[1] = 9;
+           g.tq.strides[0] = g.to.strides[0] = 2304, "lse has 2 in dimension 2", "q's queries, 9");
+    DECODE(g.tq.shape[3] = g.tk.shape[3] = g.tv.shape[3] = g.to.shape[3] = 48, "D=48 Dv=48, of q and out",
+           "64, 96, 128");
+    DECODE(g.to.shape[3] = g.tv.shape[3] = 32, "D=64 Dv=32, of q and out");
     DECODE(g.tk.shape[3] = 32, "k has 32 in dimension 3", "q's elements of a head, 64");
     DECODE(g.tv.shape[3] = 32, "v has 32 in dimension 3", "out's elements of a head, 64");
-    DECODE(g.tv.shape[2] = 1, "v has 1 in dimension 2", "as k's, 2");
+    DECODE(g.tv.shape[2] = 1, "v has 1 in dimension 2", "k's heads, 2");
     DECODE(g.tk.shape[2] = g.tv.shape[2] = 3;
-           g.tk.strides[1] = g.tv.strides[1] = 192, "k has 3 heads", "divide q's, 4");
-    DECODE(g.tk.shape[2] = g.tv.shape[2] = 0, "k has 0 heads");
-    DECODE(g.tk.shape[1] = g.tv.shape[1] = 6, "pages of 6 rows", "power of two");
+           g.tk.strides[1] = g.tv.strides[1] = 192, "Hkv=3, k's heads", "must divide Hq=4");
+    DECODE(g.tk.shape[2] = g.tv.shape[2] = 0, "k has 0 in dimension 2, heads: must be from 1");
+    DECODE(g.tk.shape[1] = g.tv.shape[1] = 6, "page=6, of k and v", "power of two");
     DECODE(g.to.strides[1] = 128, "out has stride 128", "overlap one another");
     DECODE(g.to.strides[0] = 256, "out has stride 256", "overlap one another");
     DECODE(g.to.data = g.q, "out [", "overlaps q [", "may not alias");
@@ -427,18 +429,18 @@ START_TEST(refusals)
     DECODE(g.tt.strides[1] = 2, "block_table has stride 2");
     DECODE(g.tt.shape[1] = 1 << 30; g.tt.strides[0] = 1 << 30, "block_table has 1073741824 columns", "at most");
     DECODE(g.tt.data = NULL, "k has 4 in dimension 0", "q's sequences, 2");
-    DECODE(g.tn.shape[0] = 3, "kv_lens has 3 in dimension 0", "q's sequences, 2");
+    DECODE(g.tn.shape[0] = 3, "kv_lens has 3 elements", "q's sequences, 2");
     DECODE(g.tn.dtype = RFG_F32, "kv_lens is f32");
     DECODE(g.tl.dtype = RFG_BF16, "lse is bf16", "f32");
     DECODE(g.tl.shape[2] = 1, "lse has 1 in dimension 2", "q's queries, 2");
     DECODE(g.tl.ndim = 2, "lse has 2 dimensions", "must have 3");
     DECODE(g.tl.strides[0] = 1, "lse has stride 1", "overlap one another");
-    DECODE(g.ts.shape[0] = 3, "sinks has 3 in dimension 0", "q's heads, 4");
+    DECODE(g.ts.shape[0] = 3, "sinks has 3 elements", "q's heads, 4");
     DECODE(g.p.sinks = NULL; g.ts.dtype = RFG_F16, "alibi is f16", "f32");
-    DECODE(g.ts.dtype = RFG_F16, "sinks is f16", "must be f32 or q's dtype, bf16");
-    DECODE(g.p.k_scale = &g.tscale, "k_scale is given", "only 8-bit");
+    DECODE(g.ts.dtype = RFG_F16, "sinks is f16", "must be q's dtype, bf16, or f32");
+    DECODE(g.p.k_scale = &g.tscale, "scales=head (k_scale, v_scale)", "8 bits");
     DECODE(g.tk.dtype = g.tv.dtype = RFG_E4M3; g.tscale.shape[0] = 3;
-           g.p.v_scale = &g.tscale, "v_scale has 3 in dimension 0", "1 or k's heads, 2");
+           g.p.v_scale = &g.tscale, "v_scale has 3 elements", "1 or k's heads, 2");
     DECODE(g.p.scale = NAN, "scale is nan", "finite");
     DECODE(g.p.soft_cap = -1, "soft_cap is -1");
     DECODE(g.p.window_left = 128, "window_left is 128, window_right 0", "must be 0, window is 0");
@@ -446,7 +448,7 @@ START_TEST(refusals)
                                            "must be 0, window is 8 and not RFG_MHA_WINDOW_SIDES");
     DECODE(g.p.window = RFG_MHA_WINDOW_SIDES; g.p.window_left = -2, "window_left is -2", "0 or above, or -1");
     DECODE(g.p.window = -2, "window is -2", "how many keys a query sees");
-    DECODE(g.p.window = 128, "window is 128 and causal 0", "must be with causal or one query a sequence");
+    DECODE(g.p.window = 128, "window=128: must be with causal=1 or Sq=1");
     DECODE(g.p.max_seqlen_k = -1, "max_seqlen_k is -1");
     /* vLLM's older form */
     rfg_tensor k5 = { g.k, RFG_BF16, 5, { 4, 2, 8, 8, 8 }, { 1024, 512, 64, 8, 1 } };
@@ -487,7 +489,7 @@ START_TEST(problem_strings)
         { "mha bf16->bf16 B=1 Hq=2 Hkv=2 D=64 S=8 Sq=8 sink=1 stype=f16", "stype=f16: must be q's dtype, bf16" },
         { "mha bf16->bf16 B=1 Hq=2 Hkv=2 D=64 S=8 Sq=8 form=vllm page=16", "only mha_decode" },
         { "mha bf16->bf16 B=1 Hq=2 Hkv=2 D=64 S=8 Sq=8 lens=any", "only with varlen=1 or a page" },
-        { "mha bf16->bf16 B=1 Hq=2 Hkv=2 D=64 S=8 Sq=8 scales=head", "8-bit kv" },
+        { "mha bf16->bf16 B=1 Hq=2 Hkv=2 D=64 S=8 Sq=8 scales=head", "must be with k and v of 8 bits" },
         { "mha bf16->bf16 B=1 Hq=2 Hkv=1 D=64 S=8 Sq=8 kv=e4m3 scales=head", "scales=tensor" },
         { "mha bf16->bf16 B=100000 Hq=2 Hkv=1 D=64 S=8 Sq=100000", "at most" },
         { "mha_decode bf16->bf16 B=1 Hq=2 Hkv=1 D=64 S=8 Sq=9", "from 1 to 8" },
