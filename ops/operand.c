@@ -7,9 +7,9 @@
 
 #define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, __VA_ARGS__)
 
-static rfg_status check_stride(const char *fn, const struct rfg_operand *o, int64_t ld, int64_t least)
+static rfg_status check_stride(const char *fn, const struct rfg_operand *o, const struct rfg_format *f, int64_t ld,
+                               int64_t least)
 {
-    const struct rfg_format *f = rfg_format((int)o->t->dtype);
     if (ld < least || ld > RFG_MAX_STRIDE)
         return BAD("%s: %s has row stride %" PRId64 ": must be at least its %" PRId64 " columns and at most %d", fn,
                    o->name, ld, least, RFG_MAX_STRIDE);
@@ -19,18 +19,27 @@ static rfg_status check_stride(const char *fn, const struct rfg_operand *o, int6
     return RFG_OK;
 }
 
+/* As rfg_format_bytes(), of a number that is whole blocks. 0: beyond 64 bits. */
+static inline uintptr_t bytes_of(const struct rfg_format *f, int64_t elements)
+{
+    int64_t bytes;
+    return __builtin_mul_overflow(f->elements == 1 ? elements : elements / f->elements, f->bytes, &bytes)
+               ? 0
+               : (uintptr_t)bytes;
+}
+
 /* Three dimensions become two where the strides allow. */
-static rfg_status fold(struct rfg_operand *o, const char *fn)
+static rfg_status fold(struct rfg_operand *o, const char *fn, const struct rfg_format *f)
 {
     const rfg_tensor *t = o->t;
     int64_t outer = t->shape[0], inner = t->shape[1];
     o->ld_inner = inner > 1 ? t->strides[1] : o->cols;
-    rfg_status st = check_stride(fn, o, o->ld_inner, o->cols);
+    rfg_status st = check_stride(fn, o, f, o->ld_inner, o->cols);
     if (st != RFG_OK)
         return st;
     int64_t span = inner > 0 ? (inner - 1) * o->ld_inner + o->cols : 0;
     o->ld = outer > 1 ? t->strides[0] : inner * o->ld_inner;
-    if (outer > 1 && (st = check_stride(fn, o, o->ld, span)) != RFG_OK)
+    if (outer > 1 && (st = check_stride(fn, o, f, o->ld, span)) != RFG_OK)
         return st;
     o->inner = inner;
     if (outer <= 1 || inner <= 1 || o->ld == inner * o->ld_inner) {
@@ -74,7 +83,7 @@ rfg_status rfg_check_operand(struct rfg_operand *o, const char *fn, const char *
     o->inner = 1;
     o->ld_inner = o->cols;
     o->ld = n == 2 && o->rows > 1 ? t->strides[0] : o->cols;
-    rfg_status st = n == 3 ? fold(o, fn) : check_stride(fn, o, o->ld, o->cols);
+    rfg_status st = n == 3 ? fold(o, fn, f) : check_stride(fn, o, f, o->ld, o->cols);
     if (st != RFG_OK)
         return st;
     o->begin = o->end = (uintptr_t)t->data;
@@ -88,12 +97,11 @@ rfg_status rfg_check_operand(struct rfg_operand *o, const char *fn, const char *
     if (o->begin % (uintptr_t)aligned)
         return BAD("%s: %s's data is %p: must be aligned to its element, %d bytes", fn, name, t->data, aligned);
     int64_t last = (o->rows / o->inner - 1) * o->ld + (o->inner - 1) * o->ld_inner;
-    uintptr_t extent = (uintptr_t)rfg_format_bytes((int)t->dtype, last + o->cols); /* 0: beyond 64 bits */
+    uintptr_t extent = bytes_of(f, last + o->cols);
     if (!extent || o->begin + extent < o->begin)
         return BAD("%s: %s at %p wraps around the address space", fn, name, t->data);
     o->end = o->begin + extent;
-    o->bits = o->begin | (o->rows > o->inner ? (uintptr_t)rfg_format_bytes((int)t->dtype, o->ld) : 0) |
-              (o->inner > 1 ? (uintptr_t)rfg_format_bytes((int)t->dtype, o->ld_inner) : 0);
+    o->bits = o->begin | (o->rows > o->inner ? bytes_of(f, o->ld) : 0) | (o->inner > 1 ? bytes_of(f, o->ld_inner) : 0);
     return RFG_OK;
 }
 

@@ -140,41 +140,44 @@ static const char *size_in_words(const struct rfg_tensor_rule *r, int dim, int64
     return buf;
 }
 
-/* The first tensor that has an axis. */
-static rfg_status bind_axis(struct rfg_tensors *c, const struct rfg_tensor_rule *r, int dim, int axis, int64_t n)
+/* Of the first tensor that has the axis. */
+static rfg_status refuse_range(const struct rfg_tensors *c, const struct rfg_tensor_rule *r, int dim, int axis,
+                               int64_t n)
 {
     const struct rfg_axis *a = &c->axes[axis];
     int64_t max = a->max ? a->max : RFG_MAX_SIZE, one_more = r->axis[dim] & RFG_PLUS_ONE ? 1 : 0;
     char is[60];
-    c->whose[axis] = r->name;
-    c->size[axis] = n - one_more;
-    return n - one_more >= a->min && n - one_more <= max
-               ? RFG_OK
-               : BAD("%s: %s has %s, %s%s: must be from %" PRId64 " to %" PRId64, c->fn, r->name,
-                     size_in_words(r, dim, n, is, sizeof(is)), a->name, one_more ? " + 1" : "", a->min + one_more,
-                     max + one_more);
+    return BAD("%s: %s has %s, %s%s: must be from %" PRId64 " to %" PRId64, c->fn, r->name,
+               size_in_words(r, dim, n, is, sizeof(is)), a->name, one_more ? " + 1" : "", a->min + one_more,
+               max + one_more);
 }
 
-static rfg_status refuse_axis(struct rfg_tensors *c, const struct rfg_tensor_rule *r, int dim, int axis, int64_t n)
+static rfg_status refuse_size(const struct rfg_tensors *c, const struct rfg_tensor_rule *r, int dim, int axis,
+                              int64_t n)
 {
-    const char *whose = c->whose[axis];
+    const char *whose = c->whose[axis], *name = c->axes[axis].name;
     int one_more = r->axis[dim] & RFG_PLUS_ONE ? 1 : 0;
     char is[60];
-    return BAD("%s: %s has %s: must be %s%s%s%s%s, %" PRId64, c->fn, r->name, size_in_words(r, dim, n, is, sizeof(is)),
-               r->axis[dim] & RFG_OR_ONE ? "1 or " : "", whose, *whose ? "'s " : "", c->axes[axis].name,
-               one_more ? " + 1" : "", c->size[axis] + one_more);
+    return BAD("%s: %s has %s: must be %s%s%s%s%s%s%" PRId64, c->fn, r->name, size_in_words(r, dim, n, is, sizeof(is)),
+               r->axis[dim] & RFG_OR_ONE ? "1 or " : "", whose, *whose ? "'s " : "", name, one_more ? " + 1" : "",
+               *name ? ", " : "", c->sizes[axis] + one_more);
 }
 
 static inline rfg_status check_axis(struct rfg_tensors *c, const struct rfg_tensor_rule *r, int dim, int64_t n)
 {
     int how = r->axis[dim], axis = how & (RFG_PLUS_ONE - 1);
+    int64_t size = n - (how & RFG_PLUS_ONE ? 1 : 0);
+    const struct rfg_axis *a = &c->axes[axis];
     if (!axis)
         return RFG_OK;
-    if (!c->whose[axis])
-        return bind_axis(c, r, dim, axis, n);
-    return n == c->size[axis] + (how & RFG_PLUS_ONE ? 1 : 0) || (how & RFG_OR_ONE && n == 1)
-               ? RFG_OK
-               : refuse_axis(c, r, dim, axis, n);
+    if (c->known >> axis & 1)
+        return size == c->sizes[axis] || (how & RFG_OR_ONE && n == 1) ? RFG_OK : refuse_size(c, r, dim, axis, n);
+    if (size < a->min || size > (a->max ? a->max : RFG_MAX_SIZE))
+        return refuse_range(c, r, dim, axis, n);
+    c->known |= 1u << axis;
+    c->whose[axis] = r->name;
+    c->sizes[axis] = size;
+    return RFG_OK;
 }
 
 /* Rows of rows count as one dimension. */
@@ -208,34 +211,39 @@ static rfg_status check_there(const struct rfg_tensors *c, const struct rfg_tens
     return BAD("%s: %s is NULL: %s and %s go together", c->fn, t ? with : r->name, r->name, with);
 }
 
+static rfg_status check_one(struct rfg_tensors *c, const struct rfg_tensor_rule *r, struct rfg_operand *o)
+{
+    const rfg_tensor *t = o->t;
+    rfg_status st = check_dtype(c, r, t);
+    if (st || !(r->flags & RFG_VIEW))
+        return st ? st : check_rows(c, r, o);
+    if (t->ndim != r->dims)
+        return BAD("%s: %s has %d dimensions: must have %d", c->fn, r->name, (int)t->ndim, r->dims);
+    st = check_view(o, c->fn, r);
+    for (int i = 0; i < r->dims && !st; i++)
+        st = check_axis(c, r, i, t->shape[i]);
+    return st;
+}
+
 rfg_status rfg_check_tensors(struct rfg_tensors *c, const struct rfg_tensor_rule *rules, int n)
 {
     for (const struct rfg_tensor_rule *r = rules; r < rules + n; r++) {
         struct rfg_operand *o = &c->o[r->slot];
-        const rfg_tensor *t = o->t;
         rfg_status st;
-        if ((!t && r->flags & RFG_OPTIONAL && !r->with) || !applies(c, r))
+        if ((!o->t && r->flags & RFG_OPTIONAL && !r->with) || !applies(c, r))
             continue;
-        if ((!t || r->with) && (st = check_there(c, rules, n, r)))
+        if ((!o->t || r->with) && (st = check_there(c, rules, n, r)))
             return st;
-        if (!t)
+        if (!o->t)
             continue;
         o->name = r->name;
-        c->given[c->n_given++] = r;
-        if ((st = check_dtype(c, r, t)))
+        if ((st = check_one(c, r, o)))
             return st;
-        if (!(r->flags & RFG_VIEW)) {
-            if ((st = check_rows(c, r, o)))
-                return st;
-            continue;
-        }
-        if (t->ndim != r->dims)
-            return BAD("%s: %s has %d dimensions: must have %d", c->fn, r->name, (int)t->ndim, r->dims);
-        if ((st = check_view(o, c->fn, r)))
-            return st;
-        for (int i = 0; i < r->dims; i++)
-            if ((st = check_axis(c, r, i, t->shape[i])))
-                return st;
+        int i = c->n_given++;
+        c->given[i] = r;
+        c->begin[i] = o->begin;
+        c->end[i] = o->end;
+        c->outs |= r->flags & RFG_OUT ? 1u << i : 0;
     }
     return RFG_OK;
 }
@@ -313,17 +321,15 @@ static rfg_status check_pair(const struct rfg_tensors *c, const struct rfg_opera
 
 rfg_status rfg_check_overlaps(const struct rfg_tensors *c)
 {
-    for (int i = 0; i < c->n_given; i++) {
-        const struct rfg_tensor_rule *r = c->given[i];
-        const struct rfg_operand *out = &c->o[r->slot];
-        if (!(r->flags & RFG_OUT) || out->begin == out->end)
-            continue;
-        for (int k = 0; k < c->n_given; k++) {
-            const struct rfg_tensor_rule *q = c->given[k];
-            const struct rfg_operand *other = &c->o[q->slot];
+    int n = c->n_given;
+    for (unsigned left = c->outs; left; left &= left - 1) {
+        int i = __builtin_ctz(left);
+        uintptr_t begin = c->begin[i], end = c->end[i];
+        for (int k = 0; k < n; k++) {
+            const struct rfg_tensor_rule *r = c->given[i], *q = c->given[k];
             rfg_status st;
-            if (out->begin < other->end && other->begin < out->end && k != i &&
-                (st = check_pair(c, out, other, r->same == q->slot + 1, q->flags & RFG_OUT)))
+            if (begin < c->end[k] && c->begin[k] < end && begin != end && k != i &&
+                (st = check_pair(c, &c->o[r->slot], &c->o[q->slot], r->same == q->slot + 1, q->flags & RFG_OUT)))
                 return st;
         }
     }

@@ -7,12 +7,12 @@
 
 #include "operand.h"
 
-#define RFG_MAX_AXES  16
-#define RFG_MAX_GIVEN 16
+#define RFG_MAX_AXES    16
+#define RFG_MAX_TENSORS 16
 
 /* A size that dimensions share. The first tensor that has it says how large it is, and the others must agree. */
 struct rfg_axis {
-    const char *name; /* "heads" */
+    const char *name; /* "heads"; "" of a number that speaks for itself */
     int64_t min, max; /* max 0: RFG_MAX_SIZE */
 };
 /* Beside an axis of a row: the dimension is one larger; the dimension may be 1 instead. */
@@ -41,19 +41,42 @@ struct rfg_tensor_rule {
     uint8_t reach;              /* dimension + 1 whose first and last element kernels count in 32 bits between */
     unsigned if_set, if_clear;  /* bits of `facts` with which the row is one of the call's */
 };
-#define RFG_DTYPE(name) (1u << RFG_##name)
+#define RFG_DTYPE(name)   (1u << RFG_##name)
+#define RFG_8_BIT_FLOATS  (RFG_DTYPE(E4M3) | RFG_DTYPE(E4M3FNUZ) | RFG_DTYPE(E5M2))
+#define RFG_INDEX_FORMATS (RFG_DTYPE(I32) | RFG_DTYPE(I64))
 
 struct rfg_tensors {
     const char *fn;
     const struct rfg_axis *axes; /* from 1 on */
-    struct rfg_operand *o;       /* `t` is set by the caller, NULL if it isn't there; the rest here */
     unsigned facts;
     bool interleaved;                /* tensors may lie in one buffer, in turns, by strides that they share */
-    const char *whose[RFG_MAX_AXES]; /* who said how large an axis is; "": the call; NULL: nobody yet */
-    int64_t size[RFG_MAX_AXES];
-    int n_given; /* rows of tensors that are there */
-    const struct rfg_tensor_rule *given[RFG_MAX_GIVEN];
+    unsigned known;                  /* 1 << axis of those that have a size */
+    const char *whose[RFG_MAX_AXES]; /* who said it; "": the call */
+    int64_t sizes[RFG_MAX_AXES];
+    int n_given;   /* tensors that are there: their rows, and from where to where they are */
+    unsigned outs; /* 1 << i of those that are outputs */
+    const struct rfg_tensor_rule *given[RFG_MAX_TENSORS];
+    uintptr_t begin[RFG_MAX_TENSORS], end[RFG_MAX_TENSORS];
+    struct rfg_operand
+        o[RFG_MAX_TENSORS]; /* by slot; of one that isn't there `t` is NULL; begin, bits, cols and ld 0 */
 };
+
+/* t: the tensors, by slot; NULL: not there. (What isn't read isn't zeroed: every call does this.) */
+static inline void rfg_tensors_begin(struct rfg_tensors *c, const char *fn, const struct rfg_axis *axes,
+                                     const rfg_tensor *const *t, int n)
+{
+    c->fn = fn;
+    c->axes = axes;
+    c->facts = c->known = c->outs = 0;
+    c->interleaved = false;
+    c->n_given = 0;
+    for (int i = 0; i < n; i++) {
+        struct rfg_operand *o = &c->o[i];
+        o->t = t[i];
+        o->cols = o->ld = 0;
+        o->begin = o->bits = 0;
+    }
+}
 
 /* Each tensor of the rows, which may be a part of a call's. */
 rfg_status rfg_check_tensors(struct rfg_tensors *c, const struct rfg_tensor_rule *rules, int n);
@@ -63,8 +86,16 @@ rfg_status rfg_check_overlaps(const struct rfg_tensors *c);
 /* The call itself says how large an axis is. */
 static inline void rfg_set_axis(struct rfg_tensors *c, int axis, int64_t size)
 {
+    c->known |= 1u << axis;
     c->whose[axis] = "";
-    c->size[axis] = size;
+    c->sizes[axis] = size;
 }
+/* 0: no tensor that is there has it. */
+static inline int64_t rfg_size(const struct rfg_tensors *c, int axis)
+{
+    return c->known >> axis & 1 ? c->sizes[axis] : 0;
+}
+/* Of how many rows an array is. */
+#define RFG_RULES(rules) (int)(sizeof(rules) / sizeof((rules)[0]))
 
 #endif

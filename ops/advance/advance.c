@@ -6,7 +6,7 @@
 #include <inttypes.h>
 
 #include "ops/params.h"
-#include "ops/view.h"
+#include "ops/operand.h"
 
 static const struct rfg_key advance_keys[ADVANCE_NKEYS] = {
     [ADVANCE_B] = { "B", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE, NULL, "sequences" },
@@ -97,5 +97,6 @@ const struct rfg_op rfg_op_advance_desc = {
     .column_key = { "B", "Sq", "blocks" },
     RFG_KARGS(struct advance_args),
     .valid = advance_valid,
+    .judged_once = true,
     .cost = advance_cost,
 };

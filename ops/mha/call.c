@@ -36,7 +36,7 @@ static const struct rfg_axis axes[] = {
 /* VARLEN: q is packed; PACKED: so are k and v. ONE: decode's q has no dimension for queries. */
 enum { VARLEN = 1, PACKED = 2, PAGED = 4, ONE = 8, OLDER_VLLM = 16 };
 #define HALVES RFG_HALF_FORMATS
-#define CODES  (RFG_DTYPE(E4M3) | RFG_DTYPE(E4M3FNUZ) | RFG_DTYPE(E5M2))
+#define CODES  RFG_8_BIT_FLOATS
 #define F32    RFG_DTYPE(F32)
 #define I32    RFG_DTYPE(I32)
 #define OUTPUT (RFG_VIEW | RFG_OUT)
@@ -71,7 +71,6 @@ static const struct rfg_tensor_rule rules[] = {
     { "v_scale", V_SCALE, RFG_OPTIONAL, 1, { HKV | RFG_OR_ONE }, F32 },
 };
 /* clang-format on */
-#define RULES (int)(sizeof(rules) / sizeof(rules[0]))
 
 /* Which of the optional tensors go together. */
 static rfg_status check_kind(const struct mha_call *c)
@@ -109,12 +108,12 @@ static rfg_status check_tensors(const struct mha_call *c, struct rfg_tensors *t)
         rfg_set_axis(t, CHUNKS, x ? c->q->shape[c->q->ndim - 1] / x : 0);
         rfg_set_axis(t, CHUNK, x);
     }
-    rfg_status st = rfg_check_tensors(t, rules, RULES);
+    rfg_status st = rfg_check_tensors(t, rules, RFG_RULES(rules));
     if (st)
         return st;
-    if (p->block_table && p->block_table->shape[1] > RFG_MAX_SIZE / t->size[PAGE])
+    if (p->block_table && p->block_table->shape[1] > RFG_MAX_SIZE / rfg_size(t, PAGE))
         return BAD("%s: block_table has %" PRId64 " columns: times k's page of %" PRId64 " must be at most %d", c->fn,
-                   p->block_table->shape[1], t->size[PAGE], RFG_MAX_SIZE);
+                   p->block_table->shape[1], rfg_size(t, PAGE), RFG_MAX_SIZE);
     return rfg_check_overlaps(t);
 }
 
@@ -151,25 +150,24 @@ static void problem_of(const struct mha_call *c, const struct rfg_tensors *t, st
 {
     const rfg_mha_params *p = &c->p;
     const struct rfg_operand *o = t->o;
-    const int64_t *size = t->size;
     int64_t *v = prob->v, held = mha_held(c);
     bool decode = c->op == &rfg_op_mha_decode_desc, varlen = t->facts & VARLEN;
-    int64_t sq = varlen           ? p->max_seqlen_q < size[TOKENS] ? p->max_seqlen_q : size[TOKENS]
+    int64_t sq = varlen           ? p->max_seqlen_q < rfg_size(t, TOKENS) ? p->max_seqlen_q : rfg_size(t, TOKENS)
                            : t->facts & ONE ? 1
-                                  : size[SQ];
+                                  : rfg_size(t, SQ);
     bool lone = decode && sq == 1; /* nothing is to the right of the only query */
     bool behind = p->causal || lone, sides = p->window == RFG_MHA_WINDOW_SIDES;
     int64_t seen = sides && p->window_left >= 0 ? (int64_t)p->window_left + 1 : 0; /* with its own */
     *prob = (struct rfg_problem){ .op = c->op };
     prob->dtype[0] = (uint8_t)c->q->dtype;
     prob->dtype[1] = (uint8_t)c->out->dtype;
-    v[MHA_B] = size[B];
-    v[MHA_HQ] = size[HQ];
-    v[MHA_HKV] = size[HKV];
-    v[MHA_D] = size[D];
+    v[MHA_B] = rfg_size(t, B);
+    v[MHA_HQ] = rfg_size(t, HQ);
+    v[MHA_HKV] = rfg_size(t, HKV);
+    v[MHA_D] = rfg_size(t, D);
     v[MHA_S] = mha_called_keys(p->max_seqlen_k, held, varlen && !c->p.block_table);
     v[MHA_SQ] = sq;
-    v[MHA_DV] = size[DV] == size[D] ? 0 : size[DV];
+    v[MHA_DV] = rfg_size(t, DV) == rfg_size(t, D) ? 0 : rfg_size(t, DV);
     v[MHA_CAUSAL] = p->causal && !lone;
     v[MHA_WINDOW] = p->window > 0 ? p->window : !behind ? 0 : seen < RFG_MAX_SIZE ? seen : RFG_MAX_SIZE;
     v[MHA_LEFT] = sides && !behind ? p->window_left : -1;
@@ -180,12 +178,12 @@ static void problem_of(const struct mha_call *c, const struct rfg_tensors *t, st
     v[MHA_ALIBI] = p->alibi != NULL;
     v[MHA_LSE] = p->lse != NULL;
     v[MHA_VARLEN] = varlen;
-    v[MHA_PAGE] = c->p.block_table ? size[PAGE] : 0;
+    v[MHA_PAGE] = c->p.block_table ? rfg_size(t, PAGE) : 0;
     v[MHA_KV] = c->k->dtype == c->q->dtype ? 0 : (int64_t)c->k->dtype;
     bool heads = (p->k_scale && o[K_SCALE].cols > 1) || (p->v_scale && o[V_SCALE].cols > 1);
     v[MHA_SCALES] = heads ? MHA_SCALES_HEAD : p->k_scale || p->v_scale ? MHA_SCALES_TENSOR : MHA_SCALES_NONE;
     int64_t most = p->max_seqlen_k && p->max_seqlen_k < held ? p->max_seqlen_k : held;
-    if (decode && size[B] > 1 && c->p.kv_lens && p->mean_seqlen_k < most - most / 4)
+    if (decode && rfg_size(t, B) > 1 && c->p.kv_lens && p->mean_seqlen_k < most - most / 4)
         v[MHA_LENS] = MHA_LENS_LOG;
     v[MHA_FORM] = t->facts & OLDER_VLLM ? MHA_FORM_VLLM : MHA_FORM_NHD;
     v[MHA_ALIGN] = rfg_alignment(o[Q].bits | o[K_].bits | o[V_].bits | o[OUT].bits);
@@ -217,10 +215,8 @@ static rfg_status run(rfg_context *ctx, struct mha_call *c, const rfg_mha_params
         [TABLE] = p->block_table,
         [LENS] = p->kv_lens,
     };
-    struct rfg_operand o[TENSORS];
-    for (int i = 0; i < TENSORS; i++) /* the rest of one that is NULL isn't read */
-        o[i].t = given[i];
-    struct rfg_tensors t = { .fn = c->fn, .axes = axes, .o = o };
+    struct rfg_tensors t;
+    rfg_tensors_begin(&t, c->fn, axes, given, TENSORS);
     if ((st = check_tensors(c, &t)))
         return st;
     problem_of(c, &t, &prob);

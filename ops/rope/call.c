@@ -35,7 +35,7 @@ static const struct rfg_axis axes[] = {
 
 enum { ROTATES = 1, APPENDS = 2, BY_AXES = 4, OLDER_VLLM = 8 };
 #define HALVES RFG_HALF_FORMATS
-#define CODES  (RFG_DTYPE(E4M3) | RFG_DTYPE(E4M3FNUZ) | RFG_DTYPE(E5M2))
+#define CODES  RFG_8_BIT_FLOATS
 
 /* clang-format off */
 static const struct rfg_tensor_rule rules[] = {
@@ -51,9 +51,9 @@ static const struct rfg_tensor_rule rules[] = {
     { "k_out", K_OUT, RFG_VIEW | RFG_OUT | RFG_OPTIONAL, 3, { TOKENS, HKV, D }, 0, K + 1, .same = K + 1,
       .with = K + 1, .reach = 2, .if_clear = APPENDS },
     { "cos_sin", COS_SIN, 0, 2, { 0, R }, RFG_DTYPE(F32), HEADS + 1, .if_set = ROTATES },
-    { "positions", POSITIONS, 0, 1, { TOKENS }, RFG_DTYPE(I32) | RFG_DTYPE(I64), .if_set = ROTATES,
+    { "positions", POSITIONS, 0, 1, { TOKENS }, RFG_INDEX_FORMATS, .if_set = ROTATES,
       .if_clear = BY_AXES },
-    { "positions", POSITIONS, 0, 2, { AXES, TOKENS }, RFG_DTYPE(I32) | RFG_DTYPE(I64), .if_set = ROTATES | BY_AXES },
+    { "positions", POSITIONS, 0, 2, { AXES, TOKENS }, RFG_INDEX_FORMATS, .if_set = ROTATES | BY_AXES },
     { "q_norm", Q_NORM, RFG_OPTIONAL, 1, { D }, RFG_DTYPE(F32), Q + 1, .with = K_NORM + 1 },
     { "k_norm", K_NORM, RFG_OPTIONAL, 1, { D }, 0, Q_NORM + 1 },
     { "k_cache", K_CACHE, RFG_VIEW | RFG_OUT, 4, { BLOCKS, PAGE, HKV, D }, CODES, K + 1, .reach = 3,
@@ -69,7 +69,6 @@ static const struct rfg_tensor_rule rules[] = {
     { "v_scale", V_SCALE, RFG_OPTIONAL, 1, { HKV | RFG_OR_ONE }, RFG_DTYPE(F32), .if_set = APPENDS },
 };
 /* clang-format on */
-#define RULES (int)(sizeof(rules) / sizeof(rules[0]))
 
 static bool is_older_vllm(const struct rope_call *c)
 {
@@ -88,7 +87,7 @@ static rfg_status check_tensors(const struct rope_call *c, struct rfg_tensors *t
         rfg_set_axis(t, CHUNKS, x ? c->k->shape[2] / x : 0);
         rfg_set_axis(t, CHUNK, x);
     }
-    rfg_status st = rfg_check_tensors(t, rules, RULES);
+    rfg_status st = rfg_check_tensors(t, rules, RFG_RULES(rules));
     return st ? st : rfg_check_overlaps(t);
 }
 
@@ -96,15 +95,15 @@ static rfg_status check_tensors(const struct rope_call *c, struct rfg_tensors *t
 
 static rfg_status check_params(const struct rope_call *c, const struct rfg_tensors *t)
 {
-    int64_t sum = 0, n = t->facts & BY_AXES ? t->size[AXES] : 0;
+    int64_t sum = 0, n = t->facts & BY_AXES ? rfg_size(t, AXES) : 0;
     for (int i = 0; i < n; i++) {
         if (c->rope.sections[i] < 0)
             return BAD("%s: sections[%d] is %" PRId32 ": must be 0 or above", c->fn, i, c->rope.sections[i]);
         sum += c->rope.sections[i];
     }
-    if (n && sum != t->size[R] / 2)
+    if (n && sum != rfg_size(t, R) / 2)
         return BAD("%s: sections sum to %" PRId64 ": with positions of %" PRId64 " axes they must sum to R/2, %" PRId64,
-                   c->fn, sum, n, t->size[R] / 2);
+                   c->fn, sum, n, rfg_size(t, R) / 2);
     if (!isfinite(c->p.eps) || (c->p.eps != 0 && c->p.eps < FLT_MIN))
         return BAD("%s: eps is %g: must be finite and at least 2^-126, or 0: 1e-6", c->fn, (double)c->p.eps);
     if (!c->p.q_norm && (c->p.eps > 0 || c->p.one_plus_weight))
@@ -130,7 +129,6 @@ static void problem_of(const struct rope_call *c, const struct rfg_tensors *t, s
 {
     const rfg_rope_append_params *p = &c->p;
     const struct rfg_operand *o = t->o;
-    const int64_t *size = t->size;
     bool append = t->facts & APPENDS, rotate = t->facts & ROTATES;
     bool codes = append && rfg_format_bytes((int)c->k_cache->dtype, 1) == 1;
     int64_t *v = prob->v;
@@ -139,24 +137,24 @@ static void problem_of(const struct rope_call *c, const struct rfg_tensors *t, s
     if (rotate)
         prob->dtype[1] = (uint8_t)c->positions->dtype;
     prob->dtype[rotate ? 2 : 1] = append ? (uint8_t)c->k_cache->dtype : prob->dtype[0];
-    v[ROPE_T] = size[TOKENS];
-    v[ROPE_D] = size[D];
-    v[ROPE_HQ] = size[HQ];
-    v[ROPE_HKV] = size[HKV];
+    v[ROPE_T] = rfg_size(t, TOKENS);
+    v[ROPE_D] = rfg_size(t, D);
+    v[ROPE_HQ] = rfg_size(t, HQ);
+    v[ROPE_HKV] = rfg_size(t, HKV);
     v[ROPE_ALIGN] = alignment(t, codes);
     if (append) {
         bool heads = (p->k_scale && o[K_SCALE].cols > 1) || (p->v_scale && o[V_SCALE].cols > 1);
-        v[ROPE_DV] = size[DV] == size[D] ? 0 : size[DV];
-        v[ROPE_PAGE] = size[PAGE];
+        v[ROPE_DV] = rfg_size(t, DV) == rfg_size(t, D) ? 0 : rfg_size(t, DV);
+        v[ROPE_PAGE] = rfg_size(t, PAGE);
         v[ROPE_SCALES] = heads ? ROPE_SCALES_HEAD : p->k_scale || p->v_scale ? ROPE_SCALES_TENSOR : ROPE_SCALES_NONE;
         v[ROPE_FORM] = t->facts & OLDER_VLLM ? ROPE_FORM_VLLM : ROPE_FORM_NHD;
     }
     if (!rotate)
         return;
-    v[ROPE_R] = size[R] == size[D] ? 0 : size[R];
+    v[ROPE_R] = rfg_size(t, R) == rfg_size(t, D) ? 0 : rfg_size(t, R);
     v[ROPE_PAIRS] = c->rope.gptj != 0;
-    v[ROPE_LAST] = c->rope.last && size[R] < size[D];
-    v[ROPE_AXES] = t->facts & BY_AXES ? size[AXES] : 0;
+    v[ROPE_LAST] = c->rope.last && rfg_size(t, R) < rfg_size(t, D);
+    v[ROPE_AXES] = t->facts & BY_AXES ? rfg_size(t, AXES) : 0;
     v[ROPE_MROPE] = c->rope.mrope_interleaved != 0;
     v[ROPE_TABLE] = c->cos_sin->dtype == prob->dtype[0] ? 0 : (int64_t)c->cos_sin->dtype;
     v[ROPE_BACKWARD] = c->rope.backward != 0;
@@ -231,29 +229,32 @@ void rope_fill_args(const struct rope_call *c, struct rope_args *a)
 
 static rfg_status run(rfg_context *ctx, const struct rope_call *c, rfg_stream stream)
 {
-    struct rfg_operand o[TENSORS + 1] = {
-        [Q] = { .t = c->q },
-        [K] = { .t = c->k },
-        [V] = { .t = c->v },
-        [Q_OUT] = { .t = c->q_out },
-        [K_OUT] = { .t = c->k_out },
-        [COS_SIN] = { .t = c->cos_sin },
-        [POSITIONS] = { .t = c->positions },
-        [Q_NORM] = { .t = c->p.q_norm },
-        [K_NORM] = { .t = c->p.k_norm },
-        [K_CACHE] = { .t = c->k_cache },
-        [V_CACHE] = { .t = c->v_cache },
-        [SLOTS] = { .t = c->slots },
-        [K_SCALE] = { .t = c->p.k_scale },
-        [V_SCALE] = { .t = c->p.v_scale },
-        [HEADS] = { .t = c->q ? c->q : c->k, .name = c->q ? "q" : "k" },
+    const rfg_tensor *const all[] = {
+        [Q] = c->q,
+        [K] = c->k,
+        [V] = c->v,
+        [Q_OUT] = c->q_out,
+        [K_OUT] = c->k_out,
+        [COS_SIN] = c->cos_sin,
+        [POSITIONS] = c->positions,
+        [Q_NORM] = c->p.q_norm,
+        [K_NORM] = c->p.k_norm,
+        [K_CACHE] = c->k_cache,
+        [V_CACHE] = c->v_cache,
+        [SLOTS] = c->slots,
+        [K_SCALE] = c->p.k_scale,
+        [V_SCALE] = c->p.v_scale,
+        [HEADS] = c->q ? c->q : c->k,
     };
-    struct rfg_tensors t = { .fn = c->fn, .axes = axes, .o = o, .interleaved = true };
+    struct rfg_tensors t;
     struct rfg_problem prob;
     struct rope_args a;
     rfg_status st;
     if (!ctx)
         return BAD("%s: ctx is NULL: must be a context", c->fn);
+    rfg_tensors_begin(&t, c->fn, axes, all, HEADS + 1);
+    t.interleaved = true;
+    t.o[HEADS].name = c->q ? "q" : "k";
     if ((st = check_tensors(c, &t)) || (st = check_params(c, &t)))
         return st;
     problem_of(c, &t, &prob);
