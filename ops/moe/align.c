@@ -6,7 +6,7 @@
 #include <inttypes.h>
 
 #include "ops/params.h"
-#include "ops/view.h"
+#include "ops/operand.h"
 
 #define MAX_AITER_TOKENS ((1 << 24) - 1)
 
@@ -149,5 +149,6 @@ const struct rfg_op rfg_op_moe_align_desc = {
     .column_key = { "T", "E", "top" },
     RFG_KARGS(struct moe_align_args),
     .valid = align_valid,
+    .judged_once = true,
     .cost = align_cost,
 };

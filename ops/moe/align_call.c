@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * rfg_op_moe_align: what it refuses, and the problem of a call. */
+ * rfg_op_moe_align: what its tensors must be, and the problem of a call, whose rules are align.c's. */
 #include <inttypes.h>
 
 #include "dispatch/dispatch.h"
 #include "ops/params.h"
-#include "ops/view.h"
+#include "ops/tensors.h"
 #include "align.h"
 
 #define FN       "rfg_op_moe_align"
@@ -13,52 +13,41 @@
 
 RFG_PARAMS_END(rfg_moe_align_params, tokens);
 
-enum { OFFSETS, BLOCK_EXPERTS, COUNT, WEIGHTS_OUT, PLACES, ROWS, OUTPUTS, IDS = OUTPUTS, WEIGHTS, MAP, TOKENS, ALL };
+enum { IDS, ROWS, OFFSETS, BLOCK_EXPERTS, COUNT, WEIGHTS, WEIGHTS_OUT, PLACES, MAP, TOKENS, TENSORS };
 
-/* A tensor of [T,k], whose row stride may be its own: *key, which is 0 if it has none. */
-static rfg_status check_pairs(struct rfg_view *view, const char *name, const rfg_tensor *t, rfg_dtype dtype,
-                              const rfg_tensor *ids, int64_t *key)
-{
-    rfg_status st;
-    if ((st = rfg_check_view(view, FN, name, t, 2, true)) || (st = rfg_check_dtype(view, FN, dtype, "")))
-        return st;
-    if (ids && ((st = rfg_check_size(view, FN, 0, ids->shape[0], "ids' tokens")) ||
-                (st = rfg_check_size(view, FN, 1, ids->shape[1], "ids' columns"))))
-        return st;
-    int64_t ld = t->shape[0] > 1 ? t->strides[0] : t->shape[1];
-    if (ld < t->shape[1] || ld > RFG_MAX_STRIDE)
-        return BAD("%s has row stride %" PRId64 ": must be at least its %" PRId64 " columns and at most %d", name, ld,
-                   t->shape[1], RFG_MAX_STRIDE);
-    *key = ld == t->shape[1] ? 0 : ld;
-    return RFG_OK;
-}
+enum { T = 1, TOP, E, ROW, BLOCKS, COUNTS, IDS_END, ONE };
+static const struct rfg_axis axes[] = {
+    [T] = { "tokens", 0, 0 },
+    [TOP] = { "experts of a token", 1, ALIGN_MAX_TOP },
+    [E] = { "params' experts", 1, 0 },
+    [ROW] = { "size", 0, 0 },
+    [BLOCKS] = { "the blocks of rows", 0, 0 },
+    [COUNTS] = { "what experts and format make it", 0, 0 },
+    [IDS_END] = { "experts", 1, 0 },
+    [ONE] = { "", 0, 0 },
+};
 
-/* rows, or weights_out, of its shape. */
-static rfg_status check_rows(struct rfg_view *view, const char *name, const rfg_tensor *t, rfg_dtype dtype,
-                             const struct rfg_problem *prob, const rfg_tensor *rows)
-{
-    bool masked = prob->v[ALIGN_FORMAT] == ALIGN_MASKED;
-    rfg_status st;
-    if ((st = rfg_check_view(view, FN, name, t, masked ? 2 : 1, true)) || (st = rfg_check_dtype(view, FN, dtype, "")))
-        return st;
-    if (masked && (st = rfg_check_size(view, FN, 0, prob->v[ALIGN_E], "params' experts")))
-        return st;
-    if (rows && (st = rfg_check_size(view, FN, masked, rows->shape[masked], "rows' size")))
-        return st;
-    if (masked && t->shape[0] > 1 && t->strides[0] != t->shape[1])
-        return BAD("%s has row stride %" PRId64 ": must be its columns, %" PRId64, name, t->strides[0], t->shape[1]);
-    return RFG_OK;
-}
+enum { MASKED = 1, HAS_OFFSETS = 2, HAS_BLOCKS = 4, HAS_COUNT = 8 };
+#define I32 RFG_DTYPE(I32)
+#define F32 RFG_DTYPE(F32)
 
-/* An operand that the format has, or has not. */
-static rfg_status check_of_format(struct rfg_view *view, const char *name, const rfg_tensor *t, bool has, int64_t size,
-                                  const struct rfg_problem *prob)
-{
-    if (!t == has)
-        return BAD("%s is %s: must be %s with format %s", name, t ? "given" : "NULL", has ? "a tensor" : "NULL",
-                   align_format_names[prob->v[ALIGN_FORMAT]]);
-    return rfg_check_vector(view, FN, name, t, RFG_I32, size, "what rows, experts and format make it");
-}
+/* clang-format off */
+static const struct rfg_tensor_rule of_ids[] = {
+    { "ids", IDS, 0, 2, { T, TOP }, I32 },
+    { "rows", ROWS, RFG_OUT, 1, { ROW }, I32, .if_clear = MASKED },
+    { "rows", ROWS, RFG_OUT | RFG_PACKED, 2, { E, ROW }, I32, .if_set = MASKED },
+}, rules[] = {
+    { "offsets", OFFSETS, RFG_OUT, 1, { E | RFG_PLUS_ONE }, I32, .if_set = HAS_OFFSETS },
+    { "block_experts", BLOCK_EXPERTS, RFG_OUT, 1, { BLOCKS }, I32, .if_set = HAS_BLOCKS },
+    { "count", COUNT, RFG_OUT, 1, { COUNTS }, I32, .if_set = HAS_COUNT },
+    { "weights", WEIGHTS, RFG_OPTIONAL, 2, { T, TOP }, F32, .with = WEIGHTS_OUT + 1 },
+    { "weights_out", WEIGHTS_OUT, RFG_OUT | RFG_OPTIONAL, 1, { ROW }, F32, .if_clear = MASKED },
+    { "weights_out", WEIGHTS_OUT, RFG_OUT | RFG_PACKED | RFG_OPTIONAL, 2, { E, ROW }, F32, .if_set = MASKED },
+    { "places", PLACES, RFG_OUT | RFG_OPTIONAL, 2, { T, TOP }, I32 },
+    { "expert_map", MAP, RFG_OPTIONAL, 1, { IDS_END }, I32 },
+    { "tokens", TOKENS, RFG_OPTIONAL, 1, { ONE }, I32 },
+};
+/* clang-format on */
 
 static rfg_status check_scalars(const rfg_moe_align_params *p, struct rfg_problem *prob)
 {
@@ -74,50 +63,57 @@ static rfg_status check_scalars(const rfg_moe_align_params *p, struct rfg_proble
     return RFG_OK;
 }
 
-static rfg_status check_tensors(const rfg_moe_align_params *p, const rfg_tensor *rows, const rfg_tensor *ids,
-                                struct rfg_problem *prob, struct rfg_view *t)
+/* What a format hasn't. */
+static rfg_status check_format(const struct rfg_tensors *t, const struct rfg_problem *prob)
 {
-    int64_t *v = prob->v;
+    static const struct {
+        const char *name;
+        int slot, fact;
+    } own[] = { { "offsets", OFFSETS, HAS_OFFSETS },
+                { "block_experts", BLOCK_EXPERTS, HAS_BLOCKS },
+                { "count", COUNT, HAS_COUNT } };
+    for (int i = 0; i < 3; i++)
+        if (t->o[own[i].slot].t && !(t->facts & (unsigned)own[i].fact))
+            return BAD("%s is given: must be NULL with format %s", own[i].name,
+                       align_format_names[prob->v[ALIGN_FORMAT]]);
+    return RFG_OK;
+}
+
+static rfg_status check_tensors(struct rfg_tensors *t, struct rfg_problem *prob)
+{
+    int64_t *v = prob->v, format = v[ALIGN_FORMAT];
+    const struct rfg_operand *o = t->o;
     rfg_status st;
-    if ((st = check_pairs(&t[IDS], "ids", ids, RFG_I32, NULL, &v[ALIGN_LDI])))
+    bool masked = format == ALIGN_MASKED;
+    t->facts = (masked ? MASKED : 0) | (format == ALIGN_PLAIN ? HAS_OFFSETS : 0) |
+               (ALIGN_PADS(format) ? HAS_BLOCKS : 0) | (align_counts(prob) ? HAS_COUNT : 0);
+    rfg_set_axis(t, E, v[ALIGN_E]);
+    rfg_set_axis(t, ONE, 1);
+    if ((st = rfg_check_tensors(t, of_ids, RFG_RULES(of_ids))))
         return st;
-    if (ids->shape[1] < 1 || ids->shape[1] > ALIGN_MAX_TOP)
-        return BAD("ids has %" PRId64 " columns: must be from 1 to %d", ids->shape[1], ALIGN_MAX_TOP);
-    v[ALIGN_T] = ids->shape[0];
-    v[ALIGN_TOP] = ids->shape[1];
-    if ((st = rfg_check_problem(FN, prob)))
+    v[ALIGN_T] = rfg_size(t, T);
+    v[ALIGN_TOP] = rfg_size(t, TOP);
+    if ((st = rfg_check_problem(FN, prob))) /* what the least is is not said before */
         return st;
-    if ((st = check_rows(&t[ROWS], "rows", rows, RFG_I32, prob, NULL)))
-        return st;
-    bool masked = v[ALIGN_FORMAT] == ALIGN_MASKED;
-    int64_t n = rows->shape[masked], least = align_least_rows(prob);
-    if (!masked && n < least)
-        return BAD("rows has %" PRId64 " elements: must have at least %" PRId64 ", the rows that ids may have", n,
-                   least);
-    if (masked && n == 0 && v[ALIGN_T] > 0)
-        return BAD("rows is %" PRId64 " x 0: must have a column", rows->shape[0]);
+    int64_t n = rfg_size(t, ROW), least = align_least_rows(prob);
+    if (n < (masked ? v[ALIGN_T] > 0 : least))
+        return BAD("rows has %" PRId64 " %s: must have at least %" PRId64 "%s", n, masked ? "columns" : "elements",
+                   masked ? 1 : least, masked ? "" : ", the rows that ids may have");
     v[ALIGN_ROWS] = n == least ? 0 : n;
-    if ((st = rfg_check_problem(FN, prob)))
+    if ((st = check_format(t, prob)))
         return st;
-    int64_t format = v[ALIGN_FORMAT], counts = align_counts(prob);
-    if ((st = check_of_format(&t[OFFSETS], "offsets", p->offsets, format == ALIGN_PLAIN, v[ALIGN_E] + 1, prob)) ||
-        (st = check_of_format(&t[COUNT], "count", p->count, counts > 0, counts, prob)) ||
-        (st = check_of_format(&t[BLOCK_EXPERTS], "block_experts", p->block_experts, ALIGN_PADS(format),
-                              align_blocks(prob), prob)))
+    rfg_set_axis(t, BLOCKS, align_blocks(prob));
+    rfg_set_axis(t, COUNTS, align_counts(prob));
+    if ((st = rfg_check_tensors(t, rules, RFG_RULES(rules))))
         return st;
-    if (!p->weights != !p->weights_out)
-        return BAD("%s is NULL: weights and weights_out go together", p->weights ? "weights_out" : "weights");
-    if (p->weights && ((st = check_pairs(&t[WEIGHTS], "weights", p->weights, RFG_F32, ids, &v[ALIGN_LDW])) ||
-                       (st = check_rows(&t[WEIGHTS_OUT], "weights_out", p->weights_out, RFG_F32, prob, rows))))
-        return st;
-    if (p->places && (st = check_pairs(&t[PLACES], "places", p->places, RFG_I32, ids, &v[ALIGN_LDP])))
-        return st;
-    if (p->expert_map && ((st = rfg_check_view(&t[MAP], FN, "expert_map", p->expert_map, 1, true)) ||
-                          (st = rfg_check_dtype(&t[MAP], FN, RFG_I32, ""))))
-        return st;
-    if (p->expert_map && p->expert_map->shape[0] == 0)
-        return BAD("expert_map has 0 elements: must have at least 1");
-    return rfg_check_vector(&t[TOKENS], FN, "tokens", p->tokens, RFG_I32, 1, "1");
+    v[ALIGN_LDI] = rfg_ld_key(&o[IDS]);
+    v[ALIGN_LDW] = rfg_ld_key(&o[WEIGHTS]);
+    v[ALIGN_LDP] = rfg_ld_key(&o[PLACES]);
+    v[ALIGN_MAP] = rfg_size(t, IDS_END);
+    v[ALIGN_TOKENS] = o[TOKENS].t != NULL;
+    v[ALIGN_WEIGHTS] = o[WEIGHTS].t != NULL;
+    v[ALIGN_PLACES] = o[PLACES].t != NULL;
+    return rfg_check_overlaps(t);
 }
 
 rfg_status rfg_op_moe_align(rfg_context *ctx, const rfg_tensor *rows, const rfg_tensor *ids,
@@ -125,35 +121,35 @@ rfg_status rfg_op_moe_align(rfg_context *ctx, const rfg_tensor *rows, const rfg_
 {
     rfg_moe_align_params p = RFG_MOE_ALIGN_PARAMS_INIT;
     struct rfg_problem prob = { .op = &rfg_op_moe_align_desc, .dtype = { RFG_I32, RFG_I32 } };
-    struct rfg_view t[ALL] = { { 0 } };
     rfg_status st;
     if (!ctx)
         return BAD("ctx is NULL: must be a context");
-    if ((st = RFG_TAKE_PARAMS(FN, rfg_moe_align_params, &p, given)) || (st = check_scalars(&p, &prob)) ||
-        (st = check_tensors(&p, rows, ids, &prob, t)))
+    if ((st = RFG_TAKE_PARAMS(FN, rfg_moe_align_params, &p, given)) || (st = check_scalars(&p, &prob)))
         return st;
-    for (int out = 0; out < OUTPUTS; out++)
-        for (int other = 0; other < ALL; other++)
-            if (other != out && t[out].t && t[other].t && (st = rfg_check_apart(&t[out], FN, &t[other], false)))
-                return st;
-
-    prob.v[ALIGN_MAP] = p.expert_map ? p.expert_map->shape[0] : 0;
-    prob.v[ALIGN_TOKENS] = p.tokens != NULL;
-    prob.v[ALIGN_WEIGHTS] = p.weights != NULL;
-    prob.v[ALIGN_PLACES] = p.places != NULL;
+    const rfg_tensor *const all[] = {
+        [IDS] = ids,          [ROWS] = rows,         [OFFSETS] = p.offsets, [BLOCK_EXPERTS] = p.block_experts,
+        [COUNT] = p.count,    [WEIGHTS] = p.weights, [PLACES] = p.places,   [WEIGHTS_OUT] = p.weights_out,
+        [MAP] = p.expert_map, [TOKENS] = p.tokens,
+    };
+    struct rfg_tensors t;
+    const struct rfg_operand *o = t.o;
+    rfg_tensors_begin(&t, FN, axes, all, TENSORS);
+    t.interleaved = true;
+    if ((st = check_tensors(&t, &prob)))
+        return st;
     struct moe_align_args a = { .ids = ids->data,
-                                .map = p.expert_map ? p.expert_map->data : NULL,
-                                .tokens = p.tokens ? p.tokens->data : NULL,
-                                .weights = p.weights ? p.weights->data : NULL,
+                                .map = rfg_data(&o[MAP]),
+                                .tokens = rfg_data(&o[TOKENS]),
+                                .weights = rfg_data(&o[WEIGHTS]),
                                 .rows = rows->data,
-                                .offsets = p.offsets ? p.offsets->data : NULL,
-                                .block_experts = p.block_experts ? p.block_experts->data : NULL,
-                                .count = p.count ? p.count->data : NULL,
-                                .weights_out = p.weights_out ? p.weights_out->data : NULL,
-                                .places = p.places ? p.places->data : NULL,
-                                .ldi = prob.v[ALIGN_LDI] ? prob.v[ALIGN_LDI] : prob.v[ALIGN_TOP],
-                                .ldw = prob.v[ALIGN_LDW] ? prob.v[ALIGN_LDW] : prob.v[ALIGN_TOP],
-                                .ldp = prob.v[ALIGN_LDP] ? prob.v[ALIGN_LDP] : prob.v[ALIGN_TOP] };
+                                .offsets = rfg_data(&o[OFFSETS]),
+                                .block_experts = rfg_data(&o[BLOCK_EXPERTS]),
+                                .count = rfg_data(&o[COUNT]),
+                                .weights_out = rfg_data(&o[WEIGHTS_OUT]),
+                                .places = rfg_data(&o[PLACES]),
+                                .ldi = o[IDS].ld,
+                                .ldw = o[WEIGHTS].t ? o[WEIGHTS].ld : prob.v[ALIGN_TOP],
+                                .ldp = o[PLACES].t ? o[PLACES].ld : prob.v[ALIGN_TOP] };
     align_set_sizes(&a, &prob);
     return rfg_dispatch(ctx, &prob, &a, stream);
 }
