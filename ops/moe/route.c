@@ -46,19 +46,20 @@ static const struct rfg_op_operand route_operands[] = {
     { "tokens", false, RFG_FORMAT_ALWAYS, RFG_I32, 0 },
 };
 
-bool route_groups_valid(const int64_t *v, bool call, struct rfg_reason *why)
+static bool groups_valid(const int64_t *v, struct rfg_reason *why)
 {
     int64_t groups = v[ROUTE_GROUPS], kept = v[ROUTE_TOP_GROUPS];
-    const char *is = call ? " is " : "=", *topk = call ? "topk_groups" : "top_groups";
     if (groups & (groups - 1))
-        return rfg_refuse(why, "groups%s%" PRId64 ": must be a power of two, from 1 to 32", is, groups);
+        return rfg_refuse(why, "groups=%" PRId64 ": must be a power of two, from 1 to 32", groups);
     if (v[ROUTE_E] % groups)
-        return rfg_refuse(why, "groups%s%" PRId64 ": must divide E=%" PRId64, is, groups, v[ROUTE_E]);
+        return rfg_refuse(why, "groups=%" PRId64 ": must divide E=%" PRId64 ", x's columns", groups, v[ROUTE_E]);
     if (kept > groups)
-        return rfg_refuse(why, "%s%s%" PRId64 ": must be at most groups=%" PRId64, topk, is, kept, groups);
+        return rfg_refuse(why, "top_groups=%" PRId64 " (topk_groups): must be at most groups=%" PRId64, kept, groups);
     return v[ROUTE_TOP] <= v[ROUTE_E] / groups * kept ||
-           rfg_refuse(why, "top=%" PRId64 ": must be at most %" PRId64 ", the experts of %s=%" PRId64, v[ROUTE_TOP],
-                      v[ROUTE_E] / groups * kept, topk, kept);
+           rfg_refuse(why,
+                      "top=%" PRId64 ", ids' columns without shared: must be at most %" PRId64
+                      ", the experts of top_groups=%" PRId64 " (topk_groups)",
+                      v[ROUTE_TOP], v[ROUTE_E] / groups * kept, kept);
 }
 
 static bool route_valid(const struct rfg_problem *prob, struct rfg_reason *why)
@@ -71,7 +72,7 @@ static bool route_valid(const struct rfg_problem *prob, struct rfg_reason *why)
     if (v[ROUTE_BTYPE] && (!v[ROUTE_BIAS] || prob->dtype[0] == RFG_F32))
         return rfg_refuse(why,
                           v[ROUTE_BIAS] ? "btype=f32: is what it is without, x is f32" : "btype=f32: there is no bias");
-    if (!route_groups_valid(v, false, why))
+    if (!groups_valid(v, why))
         return false;
     if (v[ROUTE_LDX] && v[ROUTE_LDX] < v[ROUTE_E])
         return rfg_refuse(why, "ldx=%" PRId64 ": must be at least E=%" PRId64, v[ROUTE_LDX], v[ROUTE_E]);
@@ -120,5 +121,6 @@ const struct rfg_op rfg_op_moe_route_desc = {
     .column_key = { "T", "E", "top" },
     RFG_KARGS(struct route_args),
     .valid = route_valid,
+    .judged_once = true,
     .cost = route_cost,
 };

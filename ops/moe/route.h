@@ -28,10 +28,6 @@ enum {
 
 /* dtype[0] = x, dtype[1] = weights. */
 
-/* What groups, and the experts chosen of them, must be. Names the values as the problem does, or (`call`) as the public
- * function. */
-bool route_groups_valid(const int64_t *v, bool call, struct rfg_reason *why);
-
 extern const struct rfg_op rfg_op_moe_route_desc;
 
 /* All of them but pointers and strides. */
