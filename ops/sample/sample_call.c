@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * rfg_op_sample: what it refuses, and the problem of a call. */
+ * rfg_op_sample: what its tensors must be, and the problem of a call. */
 #include <inttypes.h>
 
 #include "dispatch/dispatch.h"
-#include "ops/operand.h"
 #include "ops/params.h"
+#include "ops/tensors.h"
 #include "sample.h"
 
 #define FN       "rfg_op_sample"
@@ -13,97 +13,119 @@
 
 RFG_PARAMS_END(rfg_sample_params, reserved);
 
-/* An operand that is one value a row, or (cols >= 0) one a token; absent if it may be NULL. */
-static rfg_status take(const char *name, const rfg_tensor *t, rfg_dtype dtype, int64_t rows, int64_t cols,
-                       const struct rfg_operand *y, struct rfg_operand *o)
-{
-    rfg_status st;
-    int dims = cols < 0 ? 1 : 2;
-    if ((st = rfg_check_operand(o, FN, name, t, dims, dims)))
-        return st;
-    if (t->dtype != dtype)
-        return BAD("dtype of %s is %s: must be %s", name, rfg_dtype_name(t->dtype), rfg_dtype_name(dtype));
-    if (cols < 0 && o->cols != rows)
-        return BAD("%s has %" PRId64 " elements: must have %" PRId64 ", one for each row of logits", name, o->cols,
-                   rows);
-    if (cols >= 0 && (o->rows != rows || o->cols != cols))
-        return BAD("%s is %" PRId64 " x %" PRId64 ": must be as the logits, %" PRId64 " x %" PRId64, name, o->rows,
-                   o->cols, rows, cols);
-    return rows ? rfg_check_overlap(FN, y, o, false) : RFG_OK;
-}
+enum {
+    Y,
+    LOGITS,
+    SEED,
+    OFFSET,
+    TEMPERATURE,
+    TOP_K,
+    TOP_P,
+    MIN_P,
+    REPETITION,
+    FREQUENCY,
+    PRESENCE,
+    BIAS,
+    COUNTS,
+    PROMPT,
+    TENSORS
+};
+
+enum { B = 1, V };
+static const struct rfg_axis axes[] = { [B] = { "rows", 0, 0 }, [V] = { "tokens of the vocabulary", 1, SAMPLE_MAX_V } };
+
+#define F32 RFG_DTYPE(F32)
+#define I32 RFG_DTYPE(I32)
+#define I64 RFG_DTYPE(I64)
+
+static const struct rfg_tensor_rule rules[] = {
+    { "logits", LOGITS, 0, 2, { B, V }, RFG_FLOAT_FORMATS },
+    { "y", Y, RFG_OUT, 1, { B }, RFG_INDEX_FORMATS },
+    { "seed", SEED, 0, 1, { B }, I64 },
+    { "offset", OFFSET, 0, 1, { B }, I64 },
+    { "temperature", TEMPERATURE, RFG_OPTIONAL, 1, { B }, F32 },
+    { "top_k", TOP_K, RFG_OPTIONAL, 1, { B }, I32 },
+    { "top_p", TOP_P, RFG_OPTIONAL, 1, { B }, F32 },
+    { "min_p", MIN_P, RFG_OPTIONAL, 1, { B }, F32 },
+    { "repetition", REPETITION, RFG_OPTIONAL, 1, { B }, F32 },
+    { "frequency", FREQUENCY, RFG_OPTIONAL, 1, { B }, F32 },
+    { "presence", PRESENCE, RFG_OPTIONAL, 1, { B }, F32 },
+    { "bias", BIAS, RFG_OPTIONAL, 2, { B, V }, F32 },
+    { "counts", COUNTS, RFG_OPTIONAL, 2, { B, V }, I32 },
+    { "prompt", PROMPT, RFG_OPTIONAL, 2, { B, V }, RFG_DTYPE(I8) },
+};
 
 rfg_status rfg_op_sample(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *logits, const rfg_tensor *seed,
                          const rfg_tensor *offset, const rfg_sample_params *given, rfg_stream stream)
 {
     rfg_sample_params p = RFG_SAMPLE_PARAMS_INIT;
-    struct rfg_operand oy, ol, o;
     rfg_status st;
     if (!ctx)
         return BAD("ctx is NULL: must be a context");
     if ((st = RFG_TAKE_PARAMS(FN, rfg_sample_params, &p, given)))
         return st;
-    if ((st = rfg_check_float_operand(&ol, FN, "logits", logits, 2, 2)) ||
-        (st = rfg_check_operand(&oy, FN, "y", y, 1, 1)))
-        return st;
-    struct rfg_problem prob = { .op = &rfg_op_sample_desc, .dtype = { (uint8_t)logits->dtype, (uint8_t)y->dtype } };
-    if ((st = rfg_check_problem(FN, &prob)))
-        return st;
-    if (oy.cols != ol.rows)
-        return BAD("y has %" PRId64 " elements, logits are %" PRId64 " x %" PRId64 ": must be [B], [B,V]", oy.cols,
-                   ol.rows, ol.cols);
-    if (ol.cols < 1 || ol.cols > SAMPLE_MAX_V)
-        return BAD("logits are %" PRId64 " x %" PRId64 ": V must be from 1 to %d", ol.rows, ol.cols, SAMPLE_MAX_V);
     if (p.order != RFG_SAMPLE_TOP_K_FIRST && p.order != RFG_SAMPLE_JOINT)
         return BAD("order is %d: must be RFG_SAMPLE_TOP_K_FIRST or RFG_SAMPLE_JOINT", (int)p.order);
     if (p.reserved)
         return BAD("reserved is %" PRId32 ": must be 0", p.reserved);
+    const rfg_tensor *const all[] = {
+        [Y] = y,
+        [LOGITS] = logits,
+        [SEED] = seed,
+        [OFFSET] = offset,
+        [TEMPERATURE] = p.temperature,
+        [TOP_K] = p.top_k,
+        [TOP_P] = p.top_p,
+        [MIN_P] = p.min_p,
+        [REPETITION] = p.repetition,
+        [FREQUENCY] = p.frequency,
+        [PRESENCE] = p.presence,
+        [BIAS] = p.bias,
+        [COUNTS] = p.counts,
+        [PROMPT] = p.prompt,
+    };
+    struct rfg_tensors t;
+    const struct rfg_operand *o = t.o;
+    rfg_tensors_begin(&t, FN, axes, all, TENSORS);
+    if ((st = rfg_check_tensors(&t, rules, RFG_RULES(rules))) || rfg_size(&t, B) == 0 || (st = rfg_check_overlaps(&t)))
+        return st;
+    struct rfg_problem prob = { .op = &rfg_op_sample_desc,
+                                .dtype = { (uint8_t)logits->dtype, (uint8_t)y->dtype },
+                                .v = { [SAMPLE_B] = rfg_size(&t, B),
+                                       [SAMPLE_V] = rfg_size(&t, V),
+                                       [SAMPLE_TEMPERATURE] = p.temperature != NULL,
+                                       [SAMPLE_TOP_K] = p.top_k != NULL,
+                                       [SAMPLE_TOP_P] = p.top_p != NULL,
+                                       [SAMPLE_MIN_P] = p.min_p != NULL,
+                                       [SAMPLE_REPETITION] = p.repetition != NULL,
+                                       [SAMPLE_FREQUENCY] = p.frequency != NULL,
+                                       [SAMPLE_PRESENCE] = p.presence != NULL,
+                                       [SAMPLE_BIAS] = p.bias != NULL,
+                                       [SAMPLE_COUNTS] = p.counts != NULL,
+                                       [SAMPLE_PROMPT] = p.prompt != NULL,
+                                       [SAMPLE_LDX] = rfg_ld_key(&o[LOGITS]),
+                                       [SAMPLE_ALIGN] = rfg_alignment(o[LOGITS].bits) } };
+    prob.v[SAMPLE_JOINT] = p.order == RFG_SAMPLE_JOINT;
     struct sample_args a = { .logits = logits->data,
                              .y = y->data,
-                             .b = (int)ol.rows,
-                             .v = (int)ol.cols,
+                             .seed = seed->data,
+                             .offset = offset->data,
+                             .temperature = rfg_data(&o[TEMPERATURE]),
+                             .top_k = rfg_data(&o[TOP_K]),
+                             .top_p = rfg_data(&o[TOP_P]),
+                             .min_p = rfg_data(&o[MIN_P]),
+                             .repetition = rfg_data(&o[REPETITION]),
+                             .frequency = rfg_data(&o[FREQUENCY]),
+                             .presence = rfg_data(&o[PRESENCE]),
+                             .bias = rfg_data(&o[BIAS]),
+                             .counts = rfg_data(&o[COUNTS]),
+                             .prompt = rfg_data(&o[PROMPT]),
+                             .b = (int)rfg_size(&t, B),
+                             .v = (int)rfg_size(&t, V),
                              .joint = p.order == RFG_SAMPLE_JOINT,
-                             .ldx = ol.ld };
-    const struct {
-        const char *name;
-        const rfg_tensor *t;
-        rfg_dtype dtype;
-        bool wide;
-        int key; /* -1: must be there */
-        const void *data;
-        long long *ld;
-    } rest[] = {
-        { "seed", seed, RFG_I64, false, -1, &a.seed, NULL },
-        { "offset", offset, RFG_I64, false, -1, &a.offset, NULL },
-        { "temperature", p.temperature, RFG_F32, false, SAMPLE_TEMPERATURE, &a.temperature, NULL },
-        { "top_k", p.top_k, RFG_I32, false, SAMPLE_TOP_K, &a.top_k, NULL },
-        { "top_p", p.top_p, RFG_F32, false, SAMPLE_TOP_P, &a.top_p, NULL },
-        { "min_p", p.min_p, RFG_F32, false, SAMPLE_MIN_P, &a.min_p, NULL },
-        { "repetition", p.repetition, RFG_F32, false, SAMPLE_REPETITION, &a.repetition, NULL },
-        { "frequency", p.frequency, RFG_F32, false, SAMPLE_FREQUENCY, &a.frequency, NULL },
-        { "presence", p.presence, RFG_F32, false, SAMPLE_PRESENCE, &a.presence, NULL },
-        { "bias", p.bias, RFG_F32, true, SAMPLE_BIAS, &a.bias, &a.ld_bias },
-        { "counts", p.counts, RFG_I32, true, SAMPLE_COUNTS, &a.counts, &a.ld_counts },
-        { "prompt", p.prompt, RFG_I8, true, SAMPLE_PROMPT, &a.prompt, &a.ld_prompt },
-    };
-    if (ol.rows && (st = rfg_check_overlap(FN, &oy, &ol, false)))
-        return st;
-    for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++) {
-        if (!rest[i].t && rest[i].key >= 0)
-            continue;
-        if ((st = take(rest[i].name, rest[i].t, rest[i].dtype, ol.rows, rest[i].wide ? ol.cols : -1, &oy, &o)))
-            return st;
-        memcpy((void *)rest[i].data, &rest[i].t->data, sizeof(void *));
-        if (rest[i].ld)
-            *rest[i].ld = o.ld;
-        if (rest[i].key >= 0)
-            prob.v[rest[i].key] = 1;
-    }
-    if (ol.rows == 0)
-        return RFG_OK;
-    prob.v[SAMPLE_B] = ol.rows;
-    prob.v[SAMPLE_V] = ol.cols;
-    prob.v[SAMPLE_JOINT] = p.order == RFG_SAMPLE_JOINT;
-    prob.v[SAMPLE_LDX] = ol.ld == ol.cols ? 0 : ol.ld;
-    prob.v[SAMPLE_ALIGN] = rfg_alignment(ol.bits);
+                             .ldx = o[LOGITS].ld,
+                             .ld_bias = o[BIAS].ld,
+                             .ld_counts = o[COUNTS].ld,
+                             .ld_prompt = o[PROMPT].ld };
     return rfg_dispatch(ctx, &prob, &a, stream);
 }
