@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * rfg_op_embedding: what it refuses, and the problem of a call. */
+ * rfg_op_embedding: what its tensors must be, and the problem of a call. */
 #include <inttypes.h>
 #include <math.h>
 
 #include "dispatch/dispatch.h"
-#include "ops/operand.h"
 #include "ops/params.h"
+#include "ops/tensors.h"
 #include "embedding.h"
 
 #define FN       "rfg_op_embedding"
@@ -14,53 +14,59 @@
 
 RFG_PARAMS_END(rfg_embedding_params, first);
 
+enum { Y, IDS, TABLE, TENSORS };
+
+enum { M = 1, N, V };
+static const struct rfg_axis axes[] = {
+    [M] = { "tokens", 0, 0 },
+    [N] = { "columns", 0, 0 },
+    [V] = { "rows", 0, 0 },
+};
+
+static const struct rfg_tensor_rule rules[] = {
+    { "ids", IDS, 0, 1, { M }, RFG_INDEX_FORMATS },
+    { "table", TABLE, 0, 2, { V, N }, RFG_FLOAT_FORMATS },
+    { "y", Y, RFG_OUT, 2, { M, N }, RFG_DTYPE(F32), TABLE + 1 },
+};
+
 rfg_status rfg_op_embedding(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *ids, const rfg_tensor *table,
                             const rfg_embedding_params *given, rfg_stream stream)
 {
     rfg_embedding_params p = RFG_EMBEDDING_PARAMS_INIT;
-    struct rfg_operand oy, oi, ot;
+    const rfg_tensor *const all[] = { [Y] = y, [IDS] = ids, [TABLE] = table };
+    struct rfg_tensors t;
+    const struct rfg_operand *o = t.o;
     rfg_status st;
     if (!ctx)
         return BAD("ctx is NULL: must be a context");
     if ((st = RFG_TAKE_PARAMS(FN, rfg_embedding_params, &p, given)))
         return st;
-    if ((st = rfg_check_operand(&oi, FN, "ids", ids, 1, 1)) ||
-        (st = rfg_check_float_operand(&ot, FN, "table", table, 2, 2)) ||
-        (st = rfg_check_float_operand(&oy, FN, "y", y, 2, 2)))
+    if (!isfinite(p.scale))
+        return BAD("scale is %g: must be finite", (double)p.scale);
+    rfg_tensors_begin(&t, FN, axes, all, TENSORS);
+    if ((st = rfg_check_tensors(&t, rules, RFG_RULES(rules))) || rfg_size(&t, M) == 0 || rfg_size(&t, N) == 0 ||
+        (st = rfg_check_overlaps(&t)))
         return st;
     struct rfg_problem prob = { .op = &rfg_op_embedding_desc,
                                 .dtype = { (uint8_t)ids->dtype, (uint8_t)table->dtype, (uint8_t)y->dtype } };
-    if ((st = rfg_check_problem(FN, &prob)))
-        return st;
-    if (oy.rows != oi.cols || oy.cols != ot.cols)
-        return BAD("y is %" PRId64 " x %" PRId64 ", ids %" PRId64 ", table %" PRId64 " x %" PRId64
-                   ": must be [M,N], [M], [V,N]",
-                   oy.rows, oy.cols, oi.cols, ot.rows, ot.cols);
-    if (!isfinite(p.scale))
-        return BAD("scale is %g: must be finite", (double)p.scale);
-    if (oy.rows == 0 || oy.cols == 0)
-        return RFG_OK;
-    if ((st = rfg_check_overlap(FN, &oy, &oi, false)) || (st = rfg_check_overlap(FN, &oy, &ot, false)))
-        return st;
-
-    prob.v[EMBEDDING_M] = oy.rows;
-    prob.v[EMBEDDING_N] = oy.cols;
-    prob.v[EMBEDDING_V] = ot.rows;
+    prob.v[EMBEDDING_M] = rfg_size(&t, M);
+    prob.v[EMBEDDING_N] = rfg_size(&t, N);
+    prob.v[EMBEDDING_V] = rfg_size(&t, V);
     prob.v[EMBEDDING_SCALED] = p.scale != 0 && p.scale != 1;
-    prob.v[EMBEDDING_LDT] = ot.ld == ot.cols ? 0 : ot.ld;
-    prob.v[EMBEDDING_LDY] = oy.ld == oy.cols ? 0 : oy.ld;
-    prob.v[EMBEDDING_ALIGN] = rfg_alignment(ot.bits);
-    prob.v[EMBEDDING_ALIGN_Y] = rfg_alignment(oy.bits);
+    prob.v[EMBEDDING_LDT] = rfg_ld_key(&o[TABLE]);
+    prob.v[EMBEDDING_LDY] = rfg_ld_key(&o[Y]);
+    prob.v[EMBEDDING_ALIGN] = rfg_alignment(o[TABLE].bits);
+    prob.v[EMBEDDING_ALIGN_Y] = rfg_alignment(o[Y].bits);
     struct embedding_args a = { .table = table->data,
                                 .ids = ids->data,
                                 .y = y->data,
-                                .m = (int)oy.rows,
-                                .n = (int)oy.cols,
+                                .m = (int)rfg_size(&t, M),
+                                .n = (int)rfg_size(&t, N),
                                 .scale = p.scale,
-                                .v = ot.rows,
+                                .v = rfg_size(&t, V),
                                 .first = p.first,
-                                .ldt = ot.ld,
-                                .ldy = oy.ld };
+                                .ldt = o[TABLE].ld,
+                                .ldy = o[Y].ld };
     embedding_set_chunks(&a, &prob);
     return rfg_dispatch(ctx, &prob, &a, stream);
 }
