@@ -72,12 +72,12 @@ static rfg_status check_extent(struct rfg_operand *o, const char *fn, int64_t si
                : RFG_OK;
 }
 
-/* No element is another one, too: from the smallest stride up, each steps over all below. */
-static rfg_status check_distinct(const struct rfg_operand *o, const char *fn)
+/* From the smallest stride up, each steps over all below. */
+rfg_status rfg_check_distinct(const struct rfg_operand *o, const char *fn)
 {
     const rfg_tensor *t = o->t;
     int64_t span = 1, below = 0;
-    for (int n = 0; n < t->ndim; n++) {
+    for (int n = 0; n < t->ndim && o->begin != o->end; n++) {
         int next = -1;
         for (int i = 0; i < t->ndim; i++)
             if (t->shape[i] > 1 && t->strides[i] > below && (next < 0 || t->strides[i] < t->strides[next]))
@@ -99,7 +99,7 @@ static rfg_status check_distinct(const struct rfg_operand *o, const char *fn)
 static rfg_status check_view(struct rfg_operand *o, const char *fn, const struct rfg_tensor_rule *r)
 {
     const rfg_tensor *t = o->t;
-    int dims = r->dims, reach = r->reach - 1;
+    int dims = t->ndim, reach = r->reach - 1;
     bool empty = false;
     o->begin = o->end = o->bits = 0;
     for (int i = 0; i < dims; i++) {
@@ -125,7 +125,7 @@ static rfg_status check_view(struct rfg_operand *o, const char *fn, const struct
                    " must be at most %d elements",
                    fn, r->name, t->strides[reach], reach, t->shape[reach], RFG_MAX_STRIDE);
     rfg_status st = check_extent(o, fn, (int64_t)size);
-    return st || !(r->flags & RFG_OUT) ? st : check_distinct(o, fn);
+    return st || !(r->flags & RFG_OUT) ? st : rfg_check_distinct(o, fn);
 }
 
 /* ---- sizes ------------------------------------------------------------------------------------------------------- */
@@ -217,8 +217,9 @@ static rfg_status check_one(struct rfg_tensors *c, const struct rfg_tensor_rule 
     rfg_status st = check_dtype(c, r, t);
     if (st || !(r->flags & RFG_VIEW))
         return st ? st : check_rows(c, r, o);
-    if (t->ndim != r->dims)
-        return BAD("%s: %s has %d dimensions: must have %d", c->fn, r->name, (int)t->ndim, r->dims);
+    if (r->dims ? t->ndim != r->dims : t->ndim < 1 || t->ndim > RFG_MAX_DIMS)
+        return BAD("%s: %s has %d dimensions: must have %s%d", c->fn, r->name, (int)t->ndim, r->dims ? "" : "1 to ",
+                   r->dims ? r->dims : RFG_MAX_DIMS);
     st = check_view(o, c->fn, r);
     for (int i = 0; i < r->dims && !st; i++)
         st = check_axis(c, r, i, t->shape[i]);

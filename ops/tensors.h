@@ -32,7 +32,7 @@ struct rfg_tensor_rule {
     const char *name;
     uint8_t slot; /* in struct rfg_tensors, o */
     uint8_t flags;
-    uint8_t dims;
+    uint8_t dims;               /* 0: a view of any */
     uint8_t axis[RFG_MAX_DIMS]; /* of each dimension; 0: any size */
     uint32_t dtypes;            /* 1 << rfg_dtype of those that are taken */
     uint8_t like;               /* slot + 1 of a tensor whose dtype is taken, too */
@@ -80,6 +80,8 @@ static inline void rfg_tensors_begin(struct rfg_tensors *c, const char *fn, cons
 
 /* Each tensor of the rows, which may be a part of a call's. */
 rfg_status rfg_check_tensors(struct rfg_tensors *c, const struct rfg_tensor_rule *rules, int n);
+/* Of a checked view: no element is another one, too. */
+rfg_status rfg_check_distinct(const struct rfg_operand *o, const char *fn);
 /* Outputs against all others. (Some that are apart by strides that they don't share are refused.) */
 rfg_status rfg_check_overlaps(const struct rfg_tensors *c);
 

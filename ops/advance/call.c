@@ -54,10 +54,8 @@ rfg_status rfg_op_advance(rfg_context *ctx, const rfg_tensor *kv_lens, const rfg
         return BAD("block_table is NULL: must be a tensor, with %s", p.slots ? "slots" : p.spare ? "spare" : "page");
     if (p.page < 0 || p.page > ADVANCE_MAX_PAGE)
         return BAD("page is %" PRId64 ": must be from 0 to %d", p.page, ADVANCE_MAX_PAGE);
-    const rfg_tensor *const all[] = {
-        [LENS] = kv_lens,        [POSITIONS] = positions, [SLOTS] = p.slots,   [COUNT] = p.spare_count,
-        [TABLE] = p.block_table, [ACCEPTED] = p.accepted, [ACTIVE] = p.active, [SPARE] = p.spare,
-    };
+    const rfg_tensor *const all[] = { kv_lens,       positions,  p.slots,  p.spare_count,
+                                      p.block_table, p.accepted, p.active, p.spare };
     struct rfg_tensors t;
     const struct rfg_operand *o = t.o;
     rfg_tensors_begin(&t, FN, axes, all, TENSORS);

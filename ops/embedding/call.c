@@ -33,7 +33,7 @@ rfg_status rfg_op_embedding(rfg_context *ctx, const rfg_tensor *y, const rfg_ten
                             const rfg_embedding_params *given, rfg_stream stream)
 {
     rfg_embedding_params p = RFG_EMBEDDING_PARAMS_INIT;
-    const rfg_tensor *const all[] = { [Y] = y, [IDS] = ids, [TABLE] = table };
+    const rfg_tensor *const all[] = { y, ids, table };
     struct rfg_tensors t;
     const struct rfg_operand *o = t.o;
     rfg_status st;

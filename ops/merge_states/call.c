@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * rfg_op_merge_states: what it refuses, and the problem of a call. */
+ * rfg_op_merge_states: what its tensors must be, and the problem of a call. */
 #include <inttypes.h>
 
 #include "dispatch/dispatch.h"
 #include "merge.h"
 #include "ops/params.h"
-#include "ops/view.h"
+#include "ops/tensors.h"
 
 #define FN       "rfg_op_merge_states"
 #define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": " __VA_ARGS__)
@@ -15,64 +15,59 @@ RFG_PARAMS_END(rfg_merge_states_params, reserved);
 
 enum { O, LSE, OUT, LSE_OUT, TENSORS };
 
-static const char *const size_names[] = { "o's states", "o's tokens", "o's heads", "o's elements of a head" };
+enum { STATES = 1, TOKENS, HEADS, ELEMENTS };
+static const struct rfg_axis axes[] = {
+    [STATES] = { "states", 1, RFG_MERGE_MAX_STATES },
+    [TOKENS] = { "tokens", 0, 0 },
+    [HEADS] = { "heads", 0, 0 },
+    [ELEMENTS] = { "elements of a head", 1, 0 },
+};
 
-/* Of the dimensions of o from `first` on, but for those behind v's last. */
-static rfg_status check_sizes(const struct rfg_view *v, const rfg_tensor *o, int first)
-{
-    rfg_status st = RFG_OK;
-    for (int i = 0; i < v->t->ndim && st == RFG_OK; i++)
-        st = rfg_check_size(v, FN, i, o->shape[first + i], size_names[first + i]);
-    return st;
-}
-
-static rfg_status check_tensors(const rfg_tensor *o, const rfg_tensor *lse, const rfg_tensor *out,
-                                const rfg_tensor *lse_out, struct rfg_view v[TENSORS])
-{
-    rfg_status st;
-    if ((st = rfg_check_view(&v[O], FN, "o", o, 4, true)) || (st = rfg_check_distinct(&v[O], FN)) ||
-        (st = rfg_check_view(&v[LSE], FN, "lse", lse, 3, false)) || (st = rfg_check_dtype(&v[LSE], FN, RFG_F32, "")) ||
-        (st = check_sizes(&v[LSE], o, 0)) || (st = rfg_check_view(&v[OUT], FN, "out", out, 3, true)) ||
-        (st = rfg_check_distinct(&v[OUT], FN)) || (st = check_sizes(&v[OUT], o, 1)))
-        return st;
-    v[LSE_OUT] = (struct rfg_view){ .name = "lse_out" };
-    if (lse_out && ((st = rfg_check_view(&v[LSE_OUT], FN, "lse_out", lse_out, 2, false)) ||
-                    (st = rfg_check_dtype(&v[LSE_OUT], FN, RFG_F32, "")) ||
-                    (st = rfg_check_distinct(&v[LSE_OUT], FN)) || (st = check_sizes(&v[LSE_OUT], o, 1))))
-        return st;
-    if (o->shape[0] < 1 || o->shape[0] > RFG_MERGE_MAX_STATES)
-        return BAD("o has %" PRId64 " states: must be from 1 to %d", o->shape[0], RFG_MERGE_MAX_STATES);
-    if (o->shape[3] < 1)
-        return BAD("o has %" PRId64 " elements of a head: must be at least 1", o->shape[3]);
-    return RFG_OK;
-}
+#define F32 RFG_DTYPE(F32)
+/* In the order of their slots. What o and out may be is the problem's to say. */
+static const struct rfg_tensor_rule rules[] = {
+    { "o",
+      O,
+      RFG_VIEW,
+      4,
+      { STATES, TOKENS, HEADS, ELEMENTS },
+      (1u << RFG_DTYPE_COUNT) - 2 - RFG_DTYPE(I4) - RFG_DTYPE(E2M1) },
+    { "lse", LSE, RFG_VIEW | RFG_ANY_LAST, 3, { STATES, TOKENS, HEADS }, F32 },
+    { "out",
+      OUT,
+      RFG_VIEW | RFG_OUT,
+      3,
+      { TOKENS, HEADS, ELEMENTS },
+      (1u << RFG_DTYPE_COUNT) - 2 - RFG_DTYPE(I4) - RFG_DTYPE(E2M1) },
+    { "lse_out", LSE_OUT, RFG_VIEW | RFG_ANY_LAST | RFG_OUT | RFG_OPTIONAL, 2, { TOKENS, HEADS }, F32 },
+};
 
 /* Is out one of the states of o? Its elements aren't another state's: o's are distinct. */
-static bool is_state(const struct rfg_view *out, const struct rfg_view *o)
+static bool is_state(const struct rfg_operand *out, const struct rfg_operand *o)
 {
     const rfg_tensor *t = o->t;
-    rfg_tensor state = {
-        NULL, t->dtype, 3, { t->shape[1], t->shape[2], t->shape[3] }, { t->strides[1], t->strides[2], t->strides[3] }
-    };
-    struct rfg_view view = { .t = &state, .begin = out->begin };
     uintptr_t step = (uintptr_t)(t->shape[0] > 1 ? t->strides[0] * rfg_format_bytes((int)t->dtype, 1) : 1);
     uintptr_t behind = out->begin - o->begin;
-    return out->begin >= o->begin && behind % step == 0 && behind / step < (uintptr_t)t->shape[0] &&
-           rfg_view_same(out, &view);
+    bool is = out->begin >= o->begin && behind % step == 0 && behind / step < (uintptr_t)t->shape[0] &&
+              out->t->dtype == t->dtype;
+    for (int i = 0; is && i < 3; i++)
+        is = t->shape[i + 1] == 1 || out->t->strides[i] == t->strides[i + 1];
+    return is;
 }
 
-static rfg_status check_places(const struct rfg_view v[TENSORS])
+/* Out that is a state is compared with all but o, and lse_out with o, too. */
+static rfg_status check_places(struct rfg_tensors *t)
 {
-    rfg_status st;
-    if (!is_state(&v[OUT], &v[O]) && (st = rfg_check_apart(&v[OUT], FN, &v[O], false)))
-        return st;
-    if ((st = rfg_check_apart(&v[OUT], FN, &v[LSE], false)) || v[LSE_OUT].begin == v[LSE_OUT].end)
-        return st;
-    if ((st = rfg_check_apart(&v[OUT], FN, &v[LSE_OUT], false)) ||
-        (st = rfg_check_apart(&v[LSE_OUT], FN, &v[O], false)) ||
-        (st = rfg_check_apart(&v[LSE_OUT], FN, &v[LSE], false)))
-        return st;
-    return RFG_OK;
+    if (is_state(&t->o[OUT], &t->o[O])) {
+        uintptr_t end = t->end[O];
+        t->end[O] = t->begin[O];
+        rfg_status st = rfg_check_overlaps(t);
+        if (st)
+            return st;
+        t->end[O] = end;
+        t->outs &= ~(1u << OUT);
+    }
+    return rfg_check_overlaps(t);
 }
 
 static struct merge_strides strides_of(const rfg_tensor *t, int token)
@@ -84,7 +79,7 @@ rfg_status rfg_op_merge_states(rfg_context *ctx, const rfg_tensor *out, const rf
                                const rfg_merge_states_params *given, rfg_stream stream)
 {
     rfg_merge_states_params p = RFG_MERGE_STATES_PARAMS_INIT;
-    struct rfg_view v[TENSORS];
+    struct rfg_tensors t;
     rfg_status st;
     if (!ctx)
         return BAD("ctx is NULL: must be a context");
@@ -92,22 +87,25 @@ rfg_status rfg_op_merge_states(rfg_context *ctx, const rfg_tensor *out, const rf
         return st;
     if (p.reserved)
         return BAD("reserved is %" PRId32 ": must be 0", p.reserved);
-    if ((st = check_tensors(o, lse, out, p.lse_out, v)))
+    const rfg_tensor *const all[] = { o, lse, out, p.lse_out };
+    rfg_tensors_begin(&t, FN, axes, all, TENSORS);
+    t.interleaved = true;
+    if ((st = rfg_check_tensors(&t, rules, RFG_RULES(rules))) || (st = rfg_check_distinct(&t.o[O], FN)))
         return st;
     struct rfg_problem prob = { .op = &rfg_op_merge_states_desc, .dtype = { (uint8_t)o->dtype, (uint8_t)out->dtype } };
-    prob.v[MERGE_T] = o->shape[1];
-    prob.v[MERGE_H] = o->shape[2];
-    prob.v[MERGE_D] = o->shape[3];
-    prob.v[MERGE_N] = o->shape[0];
+    prob.v[MERGE_T] = rfg_size(&t, TOKENS);
+    prob.v[MERGE_H] = rfg_size(&t, HEADS);
+    prob.v[MERGE_D] = rfg_size(&t, ELEMENTS);
+    prob.v[MERGE_N] = rfg_size(&t, STATES);
     prob.v[MERGE_LSE] = p.lse_out != NULL;
     prob.v[MERGE_BASE2] = p.base2 != 0;
-    prob.v[MERGE_ALIGN] = rfg_alignment(v[O].bits);
-    prob.v[MERGE_ALIGN_Y] = rfg_alignment(v[OUT].bits);
+    prob.v[MERGE_ALIGN] = rfg_alignment(t.o[O].bits);
+    prob.v[MERGE_ALIGN_Y] = rfg_alignment(t.o[OUT].bits);
     if ((st = rfg_check_problem(FN, &prob)))
         return st;
-    if (o->shape[1] == 0 || o->shape[2] == 0)
+    if (rfg_size(&t, TOKENS) == 0 || rfg_size(&t, HEADS) == 0)
         return RFG_OK;
-    if ((st = check_places(v)))
+    if ((st = check_places(&t)))
         return st;
     struct merge_args a = { .o = o->data,
                             .lse = lse->data,

@@ -200,23 +200,22 @@ static rfg_status run(rfg_context *ctx, struct mha_call *c, const rfg_mha_params
     if ((st = RFG_TAKE_PARAMS(c->fn, rfg_mha_params, &c->p, params)) || (st = check_numbers(c)) || (st = check_kind(c)))
         return st;
     bool decode = c->op == &rfg_op_mha_decode_desc;
-    const rfg_tensor *const given[TENSORS] = {
-        [Q] = c->q,
-        [OUT] = c->out,
-        [K_] = c->k,
-        [V_] = c->v,
-        [LSE] = p->lse,
-        [SINKS] = p->sinks,
-        [ALIBI] = p->alibi,
-        [K_SCALE] = p->k_scale,
-        [V_SCALE] = p->v_scale,
-        [CU_Q] = decode ? NULL : p->cu_seqlens_q, /* decode doesn't look at them */
-        [CU_K] = decode ? NULL : p->cu_seqlens_k,
-        [TABLE] = p->block_table,
-        [LENS] = p->kv_lens,
-    };
+    /* Decode looks at no cu_seqlens. */
+    const rfg_tensor *const all[] = { c->q,
+                                      c->out,
+                                      c->k,
+                                      c->v,
+                                      p->lse,
+                                      p->sinks,
+                                      p->alibi,
+                                      p->k_scale,
+                                      p->v_scale,
+                                      decode ? NULL : p->cu_seqlens_q,
+                                      decode ? NULL : p->cu_seqlens_k,
+                                      p->block_table,
+                                      p->kv_lens };
     struct rfg_tensors t;
-    rfg_tensors_begin(&t, c->fn, axes, given, TENSORS);
+    rfg_tensors_begin(&t, c->fn, axes, all, TENSORS);
     if ((st = check_tensors(c, &t)))
         return st;
     problem_of(c, &t, &prob);

@@ -126,11 +126,8 @@ rfg_status rfg_op_moe_align(rfg_context *ctx, const rfg_tensor *rows, const rfg_
         return BAD("ctx is NULL: must be a context");
     if ((st = RFG_TAKE_PARAMS(FN, rfg_moe_align_params, &p, given)) || (st = check_scalars(&p, &prob)))
         return st;
-    const rfg_tensor *const all[] = {
-        [IDS] = ids,          [ROWS] = rows,         [OFFSETS] = p.offsets, [BLOCK_EXPERTS] = p.block_experts,
-        [COUNT] = p.count,    [WEIGHTS] = p.weights, [PLACES] = p.places,   [WEIGHTS_OUT] = p.weights_out,
-        [MAP] = p.expert_map, [TOKENS] = p.tokens,
-    };
+    const rfg_tensor *const all[] = { ids,       rows,          p.offsets, p.block_experts, p.count,
+                                      p.weights, p.weights_out, p.places,  p.expert_map,    p.tokens };
     struct rfg_tensors t;
     const struct rfg_operand *o = t.o;
     rfg_tensors_begin(&t, FN, axes, all, TENSORS);

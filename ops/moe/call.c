@@ -13,7 +13,7 @@
 #include "ops/gemm_sum.h"
 #include "dispatch/dispatch.h"
 #include "ops/params.h"
-#include "ops/view.h"
+#include "ops/tensors.h"
 #include "rfg/quantize.h"
 
 #define FN       "rfg_op_moe"
@@ -27,7 +27,8 @@ enum { BLOCK = 128, GROUP = 32 }; /* columns of RFG_GEMM_SCALE_BLOCK and _GROUP 
 struct moe {
     rfg_moe_params p;
     const rfg_tensor *y, *x, *w1, *w2, *ids, *weights;
-    struct rfg_operand oy, ox, ow1, ow2;
+    struct rfg_tensors t;
+    rfg_tensor flat[2];                                 /* w1 and w2 as rows, where they are prepacked */
     int64_t tokens, top, pairs, experts, hidden, inner; /* T, k, T k, E, H, I */
     bool quantise_x, quantise_h;
     rfg_dtype codes; /* to which */
@@ -36,11 +37,54 @@ struct moe {
     rfg_tensor xq, xs, h, hq, hs, out;
 };
 
-/* Weights, those of all experts, as rows. What else prepacked ones must be is rfg_op_gemm()'s to say. */
-static rfg_status check_weights(struct rfg_operand *o, const char *name, const rfg_tensor *w)
+/* clang-format off */
+enum {
+    Y, X, IDS, WEIGHTS, W1, W2, W1_BIAS, W2_BIAS, W1_SCALE, W2_SCALE, W1_ZERO, W2_ZERO, X_SCALE, H_SCALE, MAP,
+    TENSORS
+};
+/* clang-format on */
+
+enum { T = 1, H, K, ROWS1, ROWS2, COLS1, COLS2 };
+static const struct rfg_axis axes[] = {
+    [T] = { "tokens", 0, 0 },
+    [H] = { "columns", 0, 0 },
+    [K] = { "experts of a token", 1, 32 },
+    [ROWS1] = { "rows", 0, 0 },
+    [ROWS2] = { "w1's experts times x's columns", 0, 0 },
+    [COLS1] = { "x's columns, of a prepacked w1 whole blocks", 0, 0 },
+    [COLS2] = { "half of an expert's rows of w1, of a prepacked w2 whole blocks", 0, 0 },
+};
+
+enum { DEEP1 = 1, DEEP2 = 2 }; /* w1, w2 are [E,N,K] */
+#define ANY   ((1u << RFG_DTYPE_COUNT) - 2)
+#define OTHER RFG_VIEW | RFG_ANY_LAST | RFG_OPTIONAL, 0, { 0 }, ANY
+
+/* In the order in which they say how large the others are. */
+static const struct rfg_tensor_rule of_tokens[] = {
+    { "x", X, 0, 2, { T, H }, ANY },
+    { "y", Y, RFG_OUT, 2, { T, H }, RFG_FLOAT_FORMATS },
+    { "ids", IDS, 0, 2, { T, K }, RFG_DTYPE(I32) },
+    { "weights", WEIGHTS, 0, 2, { T, K }, RFG_DTYPE(F32) },
+}, of_w1[] = {
+    { "w1", W1, 0, 2, { ROWS1, COLS1 }, ANY, .if_clear = DEEP1 },
+    { "w1", W1, 0, 3, { ROWS1, COLS1 }, ANY, .if_set = DEEP1 },
+}, of_w2[] = {
+    { "w2", W2, 0, 2, { ROWS2, COLS2 }, ANY, .if_clear = DEEP2 },
+    { "w2", W2, 0, 3, { ROWS2, COLS2 }, ANY, .if_set = DEEP2 },
+}, others[] = { /* what they must be is for those to say that take them */
+    { "w1_bias", W1_BIAS, OTHER }, { "w2_bias", W2_BIAS, OTHER }, { "w1_scale", W1_SCALE, OTHER },
+    { "w2_scale", W2_SCALE, OTHER }, { "w1_zero", W1_ZERO, OTHER }, { "w2_zero", W2_ZERO, OTHER },
+    { "x_scale", X_SCALE, OTHER }, { "h_scale", H_SCALE, OTHER }, { "expert_map", MAP, OTHER },
+};
+
+/* Prepacked weights, those of all experts, as rows. What else they must be is rfg_op_gemm()'s to say. */
+static rfg_status flatten(struct moe *m, int slot, const char *name)
 {
-    if (!w || w->ndim != 5)
-        return rfg_check_operand(o, FN, name, w, 2, 3);
+    const rfg_tensor *w = m->t.o[slot].t;
+    if (!w || w->ndim != 5) {
+        m->t.facts |= !w || w->ndim != 3 ? 0 : slot == W1 ? DEEP1 : DEEP2;
+        return RFG_OK;
+    }
     const int64_t *shape = w->shape;
     if (shape[0] < 0 || shape[0] > RFG_MAX_SIZE || shape[1] < 0 || shape[1] > RFG_MAX_SIZE || shape[2] != 4 ||
         shape[3] != 16 || (shape[4] != 8 && shape[4] != 32))
@@ -48,10 +92,9 @@ static rfg_status check_weights(struct rfg_operand *o, const char *name, const r
                    ": with 5 dimensions it must be prepacked, [E N/16, K/32, 4, 16, 8] or [E N/16, K/128, 4, 16, 32]",
                    name, shape[0], shape[1], shape[2], shape[3], shape[4]);
     int64_t cols = shape[1] * 4 * shape[4];
-    rfg_tensor plain = rfg_tensor_2d(w->data, w->dtype, shape[0] * 16, cols, cols);
-    rfg_status st = rfg_check_operand(o, FN, name, &plain, 2, 2);
-    o->t = w;
-    return st;
+    m->flat[slot == W2] = rfg_tensor_2d(w->data, w->dtype, shape[0] * 16, cols, cols);
+    m->t.o[slot].t = &m->flat[slot == W2];
+    return RFG_OK;
 }
 
 /* Columns that weights of `cols` have as they are stored: prepacked ones are whole blocks. */
@@ -150,43 +193,51 @@ static rfg_status check_codes(struct moe *m)
     return RFG_OK;
 }
 
+static rfg_status check_tensors(struct moe *m)
+{
+    const rfg_moe_params *p = &m->p;
+    const rfg_tensor *const all[] = { m->y,       m->x,       m->ids,     m->weights,  m->w1,
+                                      m->w2,      p->w1_bias, p->w2_bias, p->w1_scale, p->w2_scale,
+                                      p->w1_zero, p->w2_zero, p->x_scale, p->h_scale,  p->expert_map };
+    struct rfg_tensors *t = &m->t;
+    rfg_status st;
+    rfg_tensors_begin(t, FN, axes, all, TENSORS);
+    if ((st = rfg_check_tensors(t, of_tokens, RFG_RULES(of_tokens))) || (st = flatten(m, W1, "w1")) ||
+        (st = flatten(m, W2, "w2")))
+        return st;
+    m->tokens = rfg_size(t, T);
+    m->hidden = rfg_size(t, H);
+    m->top = rfg_size(t, K);
+    m->pairs = m->tokens * m->top;
+    if (m->w1)
+        rfg_set_axis(t, COLS1, stored_cols(m->w1, m->hidden));
+    if ((st = rfg_check_tensors(t, of_w1, RFG_RULES(of_w1))))
+        return st;
+    m->experts = p->experts ? p->experts : m->w1->ndim == 3 ? m->w1->shape[0] : 0;
+    if (m->experts < 1 || m->experts > 1024)
+        return BAD("experts is %" PRId64 ", w1 has %d dimensions: must be from 1 to 1024, or 0 of three dimensions",
+                   p->experts, m->w1->ndim);
+    if (rfg_size(t, ROWS1) % (2 * m->experts))
+        return BAD("w1 has %" PRId64 " rows: must be 2 I of each of %" PRId64 " experts", rfg_size(t, ROWS1),
+                   m->experts);
+    m->inner = rfg_size(t, ROWS1) / m->experts / 2;
+    rfg_set_axis(t, ROWS2, m->experts * m->hidden);
+    if (m->w2)
+        rfg_set_axis(t, COLS2, stored_cols(m->w2, m->inner));
+    return rfg_check_tensors(t, of_w2, RFG_RULES(of_w2));
+}
+
 /* Fills *m. Everything but what the operators will say of the weights, scales and biases. */
 static rfg_status check(struct moe *m, const rfg_moe_params *params)
 {
-    struct rfg_operand oi, ow;
     rfg_status st;
-    if ((st = RFG_TAKE_PARAMS(FN, rfg_moe_params, &m->p, params)) ||
-        (st = rfg_check_operand(&m->ox, FN, "x", m->x, 2, 2)) ||
-        (st = rfg_check_float_operand(&m->oy, FN, "y", m->y, 2, 2)) || (st = check_weights(&m->ow1, "w1", m->w1)) ||
-        (st = check_weights(&m->ow2, "w2", m->w2)) || (st = rfg_check_operand(&oi, FN, "ids", m->ids, 2, 2)) ||
-        (st = rfg_check_operand(&ow, FN, "weights", m->weights, 2, 2)))
+    if ((st = RFG_TAKE_PARAMS(FN, rfg_moe_params, &m->p, params)) || (st = check_tensors(m)))
         return st;
-    m->experts = m->p.experts ? m->p.experts : m->w1->ndim == 3 ? m->w1->shape[0] : 0;
-    if (m->experts < 1 || m->experts > 1024)
-        return BAD("experts is %" PRId64 ", w1 has %d dimensions: must be from 1 to 1024, or 0 of three dimensions",
-                   m->p.experts, m->w1->ndim);
-    m->tokens = m->ox.rows;
-    m->hidden = m->ox.cols;
-    m->top = oi.cols;
-    m->pairs = m->tokens * m->top;
-    m->inner = m->ow1.rows / m->experts / 2;
-    if (m->oy.rows != m->tokens || m->oy.cols != m->hidden || oi.rows != m->tokens || ow.rows != m->tokens ||
-        ow.cols != m->top || m->ow1.rows != m->experts * 2 * m->inner || m->ow1.cols != stored_cols(m->w1, m->hidden) ||
-        m->ow2.rows != m->experts * m->hidden || m->ow2.cols != stored_cols(m->w2, m->inner))
-        return BAD("y is %" PRId64 " x %" PRId64 ", x %" PRId64 " x %" PRId64 ", ids %" PRId64 " x %" PRId64
-                   ", weights %" PRId64 " x %" PRId64 ", w1 %" PRId64 " x %" PRId64 ", w2 %" PRId64 " x %" PRId64
-                   ", of %" PRId64 " experts: must be [T,H], [T,H], [T,k], [T,k], [E 2I,H], [E H,I]",
-                   m->oy.rows, m->oy.cols, m->ox.rows, m->ox.cols, oi.rows, oi.cols, ow.rows, ow.cols, m->ow1.rows,
-                   m->ow1.cols, m->ow2.rows, m->ow2.cols, m->experts);
-    if (m->ids->dtype != RFG_I32 || m->weights->dtype != RFG_F32)
-        return BAD("ids are %s, weights %s: must be i32, f32", rfg_dtype_name(m->ids->dtype),
-                   rfg_dtype_name(m->weights->dtype));
-    if (m->top < 1 || m->top > 32 || m->pairs > RFG_MAX_SIZE)
-        return BAD("ids is %" PRId64 " x %" PRId64 ": must be [T,k], k from 1 to 32, T k at most %d", oi.rows, oi.cols,
-                   RFG_MAX_SIZE);
+    if (m->pairs > RFG_MAX_SIZE)
+        return BAD("ids is %" PRId64 " x %" PRId64 ": must be [T,k], T k at most %d", m->tokens, m->top, RFG_MAX_SIZE);
     if ((double)m->pairs * (double)(m->hidden + m->inner) > 0x1p56)
         return BAD("ids is %" PRId64 " x %" PRId64 ", H %" PRId64 ", I %" PRId64 ": T k (H + I) must be at most 2^56",
-                   oi.rows, oi.cols, m->hidden, m->inner);
+                   m->tokens, m->top, m->hidden, m->inner);
     if ((int)m->p.x_per < 0 || m->p.x_per > RFG_GEMM_SCALE_GROUP)
         return BAD("x_per is %d: must be RFG_GEMM_SCALE_TENSOR, ROW, BLOCK or GROUP", (int)m->p.x_per);
     if (m->p.x_per == RFG_GEMM_SCALE_GROUP && (m->hidden % GROUP || m->inner % GROUP))
@@ -361,34 +412,6 @@ static rfg_status compose_in_workspace(rfg_context *ctx, struct moe *m, rfg_stre
     return st;
 }
 
-/* y overlaps nothing but the residual, which rfg_op_moe_sum() looks after. */
-static rfg_status check_overlaps(const struct moe *m)
-{
-    const rfg_moe_params *p = &m->p;
-    const struct {
-        const char *name;
-        const rfg_tensor *t;
-    } in[] = { { "ids", m->ids },         { "weights", m->weights },      { "w1_bias", p->w1_bias },
-               { "w2_bias", p->w2_bias }, { "w1_scale", p->w1_scale },    { "w2_scale", p->w2_scale },
-               { "w1_zero", p->w1_zero }, { "w2_zero", p->w2_zero },      { "x_scale", p->x_scale },
-               { "h_scale", p->h_scale }, { "expert_map", p->expert_map } };
-    rfg_status st;
-    if ((st = rfg_check_overlap(FN, &m->oy, &m->ox, false)) || (st = rfg_check_overlap(FN, &m->oy, &m->ow1, false)) ||
-        (st = rfg_check_overlap(FN, &m->oy, &m->ow2, false)))
-        return st;
-    for (int i = 0; i < (int)(sizeof(in) / sizeof(in[0])); i++) {
-        struct rfg_view v;
-        if (!in[i].t)
-            continue;
-        if ((st = rfg_check_view(&v, FN, in[i].name, in[i].t, in[i].t->ndim, false)))
-            return st;
-        struct rfg_operand o = { .name = v.name, .t = v.t, .begin = v.begin, .end = v.end };
-        if ((st = rfg_check_overlap(FN, &m->oy, &o, false)))
-            return st;
-    }
-    return RFG_OK;
-}
-
 rfg_status rfg_op_moe(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x, const rfg_tensor *w1,
                       const rfg_tensor *w2, const rfg_tensor *ids, const rfg_tensor *weights,
                       const rfg_moe_params *params, rfg_stream stream)
@@ -411,7 +434,8 @@ rfg_status rfg_op_moe(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x
         if (st)
             return st;
     }
-    if ((st = check_overlaps(&m)))
+    /* y overlaps nothing but the residual, which rfg_op_moe_sum() looks after. */
+    if ((st = rfg_check_tensors(&m.t, others, RFG_RULES(others))) || (st = rfg_check_overlaps(&m.t)))
         return st;
     return compose_in_workspace(ctx, &m, stream);
 }

@@ -60,7 +60,7 @@ rfg_status rfg_op_moe_route(rfg_context *ctx, const rfg_tensor *ids, const rfg_t
         return BAD("ctx is NULL: must be a context");
     if ((st = RFG_TAKE_PARAMS(FN, rfg_moe_route_params, &p, given)) || (st = check_params(&p)))
         return st;
-    const rfg_tensor *const all[] = { [X] = x, [IDS] = ids, [WEIGHTS] = weights, [BIAS] = p.bias, [TOKENS] = p.tokens };
+    const rfg_tensor *const all[] = { x, ids, weights, p.bias, p.tokens };
     struct rfg_tensors t;
     const struct rfg_operand *o = t.o;
     rfg_tensors_begin(&t, FN, axes, all, TENSORS);

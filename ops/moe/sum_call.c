@@ -40,9 +40,7 @@ rfg_status rfg_op_moe_sum(rfg_context *ctx, const rfg_tensor *y, const rfg_tenso
         return BAD("ctx is NULL: must be a context");
     if ((st = RFG_TAKE_PARAMS(FN, rfg_moe_sum_params, &p, given)))
         return st;
-    const rfg_tensor *const all[] = {
-        [Y] = y, [X] = x, [PLACES] = places, [WEIGHTS] = p.weights, [RESIDUAL] = p.residual, [TOKENS] = p.tokens,
-    };
+    const rfg_tensor *const all[] = { y, x, places, p.weights, p.residual, p.tokens };
     struct rfg_tensors t;
     const struct rfg_operand *o = t.o;
     rfg_tensors_begin(&t, FN, axes, all, TENSORS);

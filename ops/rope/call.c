@@ -229,23 +229,9 @@ void rope_fill_args(const struct rope_call *c, struct rope_args *a)
 
 static rfg_status run(rfg_context *ctx, const struct rope_call *c, rfg_stream stream)
 {
-    const rfg_tensor *const all[] = {
-        [Q] = c->q,
-        [K] = c->k,
-        [V] = c->v,
-        [Q_OUT] = c->q_out,
-        [K_OUT] = c->k_out,
-        [COS_SIN] = c->cos_sin,
-        [POSITIONS] = c->positions,
-        [Q_NORM] = c->p.q_norm,
-        [K_NORM] = c->p.k_norm,
-        [K_CACHE] = c->k_cache,
-        [V_CACHE] = c->v_cache,
-        [SLOTS] = c->slots,
-        [K_SCALE] = c->p.k_scale,
-        [V_SCALE] = c->p.v_scale,
-        [HEADS] = c->q ? c->q : c->k,
-    };
+    const rfg_tensor *const all[] = { c->q,       c->k,         c->v,         c->q_out,     c->k_out,
+                                      c->cos_sin, c->positions, c->p.q_norm,  c->p.k_norm,  c->k_cache,
+                                      c->v_cache, c->slots,     c->p.k_scale, c->p.v_scale, c->q ? c->q : c->k };
     struct rfg_tensors t;
     struct rfg_problem prob;
     struct rope_args a;

@@ -20,7 +20,7 @@ static const struct rfg_tensor_rule rules[] = {
 
 rfg_status rfg_op_argmax(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x, rfg_stream stream)
 {
-    const rfg_tensor *const all[] = { [Y] = y, [X] = x };
+    const rfg_tensor *const all[] = { y, x };
     struct rfg_tensors t;
     const struct rfg_operand *o = t.o;
     rfg_status st;

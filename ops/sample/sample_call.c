@@ -13,23 +13,12 @@
 
 RFG_PARAMS_END(rfg_sample_params, reserved);
 
+/* clang-format off */
 enum {
-    Y,
-    LOGITS,
-    SEED,
-    OFFSET,
-    TEMPERATURE,
-    TOP_K,
-    TOP_P,
-    MIN_P,
-    REPETITION,
-    FREQUENCY,
-    PRESENCE,
-    BIAS,
-    COUNTS,
-    PROMPT,
-    TENSORS
+    Y, LOGITS, SEED, OFFSET, TEMPERATURE, TOP_K, TOP_P, MIN_P, REPETITION, FREQUENCY, PRESENCE, BIAS, COUNTS,
+    PROMPT, TENSORS
 };
+/* clang-format on */
 
 enum { B = 1, V };
 static const struct rfg_axis axes[] = { [B] = { "rows", 0, 0 }, [V] = { "tokens of the vocabulary", 1, SAMPLE_MAX_V } };
@@ -69,20 +58,8 @@ rfg_status rfg_op_sample(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor
     if (p.reserved)
         return BAD("reserved is %" PRId32 ": must be 0", p.reserved);
     const rfg_tensor *const all[] = {
-        [Y] = y,
-        [LOGITS] = logits,
-        [SEED] = seed,
-        [OFFSET] = offset,
-        [TEMPERATURE] = p.temperature,
-        [TOP_K] = p.top_k,
-        [TOP_P] = p.top_p,
-        [MIN_P] = p.min_p,
-        [REPETITION] = p.repetition,
-        [FREQUENCY] = p.frequency,
-        [PRESENCE] = p.presence,
-        [BIAS] = p.bias,
-        [COUNTS] = p.counts,
-        [PROMPT] = p.prompt,
+        y,       logits,       seed,        offset,     p.temperature, p.top_k,  p.top_p,
+        p.min_p, p.repetition, p.frequency, p.presence, p.bias,        p.counts, p.prompt
     };
     struct rfg_tensors t;
     const struct rfg_operand *o = t.o;

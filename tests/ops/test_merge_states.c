@@ -240,12 +240,13 @@ START_TEST(refusals)
                one = { y, RFG_F32, 3, { 1, 1, 1 }, { 1, 1, 1 } };
     op_refused(rfg_op_merge_states(ctx, &one, &many, &many_lse, NULL, NULL), "must be from 1 to 1024");
     many.shape[0] = many_lse.shape[0] = 0;
-    op_refused(rfg_op_merge_states(ctx, &one, &many, &many_lse, NULL, NULL), "o has 0 states");
+    op_refused(rfg_op_merge_states(ctx, &one, &many, &many_lse, NULL, NULL), "o has 0 in dimension 0, states");
     op_problem_refused("merge_states bf16->bf16 T=1 H=1 D=0 n=2", "D");
     rfg_tensor none = { o, RFG_F32, 4, { 1, 1, 1, 0 }, { 1, 1, 1, 1 } };
     one.shape[2] = 0;
     many_lse.shape[0] = 1;
-    op_refused(rfg_op_merge_states(ctx, &one, &none, &many_lse, NULL, NULL), "o has 0 elements");
+    op_refused(rfg_op_merge_states(ctx, &one, &none, &many_lse, NULL, NULL),
+               "o has 0 in dimension 3, elements of a head");
     to.strides[0] = 4; /* states in each other's way */
     op_refused(rfg_op_merge_states(ctx, &ty, &to, &tl, NULL, NULL), "o has stride 4");
     op_problem_refused("merge_states bf16->bf16 T=1 H=1 D=8 n=0", "n");
