@@ -183,6 +183,12 @@ static inline rfg_status check_axis(struct rfg_tensors *c, const struct rfg_tens
 /* Rows of rows count as one dimension. */
 static rfg_status check_rows(struct rfg_tensors *c, const struct rfg_tensor_rule *r, struct rfg_operand *o)
 {
+    rfg_tensor *transpose = &c->transpose[c->turned != 0];
+    bool turned = r->flags & RFG_EITHER_WAY && rfg_turn_columns(transpose, o->t);
+    if (turned) {
+        o->t = transpose;
+        c->turned |= 1u << r->slot;
+    }
     rfg_status st = rfg_check_operand(o, c->fn, r->name, o->t, r->dims, r->dims);
     if (st)
         return st;
@@ -190,8 +196,8 @@ static rfg_status check_rows(struct rfg_tensors *c, const struct rfg_tensor_rule
         return BAD("%s: %s has row stride %" PRId64 ": must be its columns, %" PRId64, c->fn, r->name, o->ld, o->cols);
     if (r->dims == 1)
         return check_axis(c, r, 0, o->cols);
-    st = check_axis(c, r, 0, o->rows);
-    return st ? st : check_axis(c, r, 1, o->cols);
+    st = check_axis(c, r, turned, o->rows);
+    return st ? st : check_axis(c, r, !turned, o->cols);
 }
 
 /* ---- all of a call ----------------------------------------------------------------------------------------------- */

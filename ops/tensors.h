@@ -25,6 +25,7 @@ enum rfg_tensor_flags {
     RFG_VIEW = 4,        /* strides above 0 in every dimension, 1 in the last one. Others are rows: operand.h */
     RFG_ANY_LAST = 8,    /* a view with any stride in the last dimension, too */
     RFG_PACKED = 16,     /* rows follow one another */
+    RFG_EITHER_WAY = 64, /* a matrix that may lie by columns: its operand is then the transpose */
     RFG_LIKE_ALONE = 32, /* where `like` is there, `dtypes` are not taken */
 };
 
@@ -53,8 +54,10 @@ struct rfg_tensors {
     unsigned known;                  /* 1 << axis of those that have a size */
     const char *whose[RFG_MAX_AXES]; /* who said it; "": the call */
     int64_t sizes[RFG_MAX_AXES];
-    int n_given;   /* tensors that are there: their rows, and from where to where they are */
-    unsigned outs; /* 1 << i of those that are outputs */
+    unsigned turned;         /* 1 << slot of what lies by columns */
+    rfg_tensor transpose[2]; /* of them */
+    int n_given;             /* tensors that are there: their rows, and from where to where they are */
+    unsigned outs;           /* 1 << i of those that are outputs */
     const struct rfg_tensor_rule *given[RFG_MAX_TENSORS];
     uintptr_t begin[RFG_MAX_TENSORS], end[RFG_MAX_TENSORS];
     struct rfg_operand
@@ -67,7 +70,7 @@ static inline void rfg_tensors_begin(struct rfg_tensors *c, const char *fn, cons
 {
     c->fn = fn;
     c->axes = axes;
-    c->facts = c->known = c->outs = 0;
+    c->facts = c->known = c->outs = c->turned = 0;
     c->interleaved = false;
     c->n_given = 0;
     for (int i = 0; i < n; i++) {
@@ -96,6 +99,15 @@ static inline void rfg_set_axis(struct rfg_tensors *c, int axis, int64_t size)
 static inline int64_t rfg_size(const struct rfg_tensors *c, int axis)
 {
     return c->known >> axis & 1 ? c->sizes[axis] : 0;
+}
+/* From a row, and a column, to the next: in elements, of a matrix that may lie either way. */
+static inline int64_t rfg_row_stride(const struct rfg_tensors *c, int slot)
+{
+    return c->turned >> slot & 1 ? 1 : c->o[slot].ld;
+}
+static inline int64_t rfg_col_stride(const struct rfg_tensors *c, int slot)
+{
+    return c->turned >> slot & 1 ? c->o[slot].ld : 1;
 }
 /* Of how many rows an array is. */
 #define RFG_RULES(rules) (int)(sizeof(rules) / sizeof((rules)[0]))

@@ -32,8 +32,7 @@ static const struct rfg_op_operand dequantize_operands[] = {
     { "y", true, RFG_FORMAT_LISTED, 2, 0 },
 };
 
-/* What the public function refuses, too: it makes a problem of its arguments first. */
-bool dequantize_rules(const struct rfg_problem *prob, struct rfg_reason *why)
+static bool rules_kept(const struct rfg_problem *prob, struct rfg_reason *why)
 {
     const int64_t *v = prob->v, rows = v[DEQUANTIZE_GROUP_ROWS], cols = v[DEQUANTIZE_GROUP_COLS];
     const uint8_t *d = prob->dtype;
@@ -79,13 +78,13 @@ bool dequantize_blocks_valid(int dtype, int64_t n, int64_t ldq, struct rfg_reaso
 
 static bool dequantize_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    return dequantize_layout_valid(prob, DEQUANTIZE_LDQ, DEQUANTIZE_ALIGN, why) && dequantize_rules(prob, why) &&
+    return dequantize_layout_valid(prob, DEQUANTIZE_LDQ, DEQUANTIZE_ALIGN, why) && rules_kept(prob, why) &&
            dequantize_blocks_valid(prob->dtype[0], prob->v[DEQUANTIZE_N], prob->v[DEQUANTIZE_LDQ], why);
 }
 
 int64_t dequantize_scales(int64_t size, int64_t group)
 {
-    return group ? ceil_div(size, group) : 1;
+    return group > 0 ? ceil_div(size, group) : 1;
 }
 
 static void dequantize_cost(const struct rfg_problem *prob, double *bytes, double *flops)
@@ -113,28 +112,21 @@ void dequantize_set_chunks(struct dequantize_args *a, const struct rfg_problem *
     rfg_divisor(d, &a->mul, &a->shift);
 }
 
-rfg_status dequantize_check_scale(struct dequantize_scale *s, const char *fn, const rfg_tensor *t)
+rfg_status dequantize_check_scales(const struct rfg_tensors *t, int slot, const struct rfg_problem *prob, int64_t m,
+                                   int64_t n, int64_t group_rows, int64_t group_cols)
 {
-    if (!t)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: scale is NULL: must be a tensor", fn);
-    s->columns = rfg_turn_columns(&s->turned, t);
-    rfg_status st = rfg_check_operand(&s->o, fn, "scale", &s->turned, 2, 2);
-    s->row = s->columns ? 1 : s->o.ld;
-    s->col = s->columns ? s->o.ld : 1;
-    return st;
-}
-
-rfg_status dequantize_check_scales(const struct dequantize_scale *s, const char *fn, const struct rfg_operand *of,
-                                   int64_t group_rows, int64_t group_cols)
-{
-    int64_t rows = dequantize_scales(of->rows, group_rows), cols = dequantize_scales(of->cols, group_cols);
-    int64_t have_rows = s->turned.shape[s->columns], have_cols = s->turned.shape[!s->columns];
+    const struct rfg_operand *o = &t->o[slot];
+    bool turned = t->turned >> slot & 1;
+    int64_t rows = dequantize_scales(m, group_rows), cols = dequantize_scales(n, group_cols);
+    int64_t have_rows = turned ? o->cols : o->rows, have_cols = turned ? o->rows : o->cols;
     if (have_rows == rows && have_cols == cols)
         return RFG_OK;
-    return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
-                    "%s: scale is %" PRId64 " x %" PRId64 ": must be %" PRId64 " x %" PRId64 " (group_rows=%" PRId64
-                    ", group_cols=%" PRId64 ")",
-                    fn, have_rows, have_cols, rows, cols, group_rows, group_cols);
+    rfg_status st = rfg_check_problem(t->fn, prob);
+    return st ? st
+              : rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
+                         "%s: scale is %" PRId64 " x %" PRId64 ": must be %" PRId64 " x %" PRId64
+                         " (group_rows=%" PRId64 ", group_cols=%" PRId64 ")",
+                         t->fn, have_rows, have_cols, rows, cols, group_rows, group_cols);
 }
 
 /* ---- the table -------------------------------------------------------------------------------------------------- */
@@ -150,5 +142,6 @@ const struct rfg_op rfg_op_dequantize_desc = {
     .column_key = { "M", "N", NULL },
     RFG_KARGS(struct dequantize_args),
     .valid = dequantize_valid,
+    .judged_once = true,
     .cost = dequantize_cost,
 };

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * rfg_op_dequantize: what it refuses, and the problem of a call. */
-#include <inttypes.h>
-
+ * rfg_op_dequantize: what its tensors must be, and the problem of a call, whose rules are
+ * dequantize.c's. */
 #include "dispatch/dispatch.h"
 #include "ops/params.h"
 #include "dequantize.h"
@@ -12,53 +11,63 @@
 
 RFG_PARAMS_END(rfg_dequantize_params, group_cols);
 
+enum { Y, Q, SCALE, TENSORS };
+
+enum { M = 1, N, SCALE_ROWS, SCALE_COLS };
+static const struct rfg_axis axes[] = {
+    [M] = { "rows", 0, 0 },
+    [N] = { "columns", 0, 0 },
+    [SCALE_ROWS] = { "rows", 0, 0 },
+    [SCALE_COLS] = { "columns", 0, 0 },
+};
+
+static const struct rfg_tensor_rule rules[] = {
+    { "q", Q, 0, 2, { M, N }, DEQUANTIZE_CODES },
+    { "y", Y, RFG_OUT, 2, { M, N }, RFG_FLOAT_FORMATS },
+    { "scale", SCALE, RFG_EITHER_WAY, 2, { SCALE_ROWS, SCALE_COLS }, DEQUANTIZE_SCALES },
+};
+
 rfg_status rfg_op_dequantize(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *q, const rfg_tensor *scale,
                              const rfg_dequantize_params *given, rfg_stream stream)
 {
     rfg_dequantize_params p = RFG_DEQUANTIZE_PARAMS_INIT;
-    struct rfg_operand oy, oq;
-    struct dequantize_scale s;
-    struct rfg_reason why;
+    const rfg_tensor *const all[] = { y, q, scale };
+    struct rfg_tensors t;
+    const struct rfg_operand *o = t.o;
     rfg_status st;
     if (!ctx)
         return BAD("ctx is NULL: must be a context");
     if ((st = RFG_TAKE_PARAMS(FN, rfg_dequantize_params, &p, given)))
         return st;
-    if ((st = rfg_check_operand(&oq, FN, "q", q, 2, 2)) || (st = dequantize_check_scale(&s, FN, scale)) ||
-        (st = rfg_check_operand(&oy, FN, "y", y, 2, 2)))
+    rfg_tensors_begin(&t, FN, axes, all, TENSORS);
+    if ((st = rfg_check_tensors(&t, rules, RFG_RULES(rules))))
         return st;
     struct rfg_problem prob = { .op = &rfg_op_dequantize_desc,
-                                .dtype = { (uint8_t)q->dtype, (uint8_t)scale->dtype, (uint8_t)y->dtype } };
-    prob.v[DEQUANTIZE_M] = oy.rows;
-    prob.v[DEQUANTIZE_N] = oy.cols;
-    prob.v[DEQUANTIZE_GROUP_ROWS] = p.group_rows;
-    prob.v[DEQUANTIZE_GROUP_COLS] = p.group_cols;
-    if (!dequantize_rules(&prob, &why))
-        return BAD("%s", why.text);
-    if (oq.rows != oy.rows || oq.cols != oy.cols)
-        return BAD("q is %" PRId64 " x %" PRId64 ": must be y's, %" PRId64 " x %" PRId64, oq.rows, oq.cols, oy.rows,
-                   oy.cols);
-    if ((st = dequantize_check_scales(&s, FN, &oy, p.group_rows, p.group_cols)))
+                                .dtype = { (uint8_t)q->dtype, (uint8_t)scale->dtype, (uint8_t)y->dtype },
+                                .v = { [DEQUANTIZE_M] = rfg_size(&t, M),
+                                       [DEQUANTIZE_N] = rfg_size(&t, N),
+                                       [DEQUANTIZE_GROUP_ROWS] = p.group_rows,
+                                       [DEQUANTIZE_GROUP_COLS] = p.group_cols,
+                                       [DEQUANTIZE_SCALE_COLUMNS] = t.turned != 0,
+                                       [DEQUANTIZE_LDQ] = rfg_ld_key(&o[Q]),
+                                       [DEQUANTIZE_LDY] = rfg_ld_key(&o[Y]),
+                                       [DEQUANTIZE_ALIGN] = rfg_alignment(o[Q].bits),
+                                       [DEQUANTIZE_ALIGN_Y] = rfg_alignment(o[Y].bits) } };
+    if ((st = dequantize_check_scales(&t, SCALE, &prob, rfg_size(&t, M), rfg_size(&t, N), p.group_rows, p.group_cols)))
         return st;
-    if (oy.rows == 0 || oy.cols == 0)
-        return RFG_OK;
-    if ((st = rfg_check_overlap(FN, &oy, &oq, false)) || (st = rfg_check_overlap(FN, &oy, &s.o, false)))
+    if (rfg_size(&t, M) == 0 || rfg_size(&t, N) == 0)
+        return rfg_check_problem(FN, &prob);
+    if ((st = rfg_check_overlaps(&t)))
         return st;
-
-    prob.v[DEQUANTIZE_SCALE_COLUMNS] = s.columns;
-    prob.v[DEQUANTIZE_LDQ] = oq.ld == oq.cols ? 0 : oq.ld;
-    prob.v[DEQUANTIZE_LDY] = oy.ld == oy.cols ? 0 : oy.ld;
-    prob.v[DEQUANTIZE_ALIGN] = rfg_alignment(oq.bits);
-    prob.v[DEQUANTIZE_ALIGN_Y] = rfg_alignment(oy.bits);
     struct dequantize_args a = { .q = q->data,
                                  .scale = scale->data,
                                  .y = y->data,
-                                 .m = (int)oy.rows,
-                                 .n = (int)oy.cols,
-                                 .ldq = oq.ld,
-                                 .ldy = oy.ld,
-                                 .scale_row = s.row,
-                                 .scale_col = s.col };
+                                 .m = (int)rfg_size(&t, M),
+                                 .n = (int)rfg_size(&t, N),
+                                 .ldq = o[Q].ld,
+                                 .ldy = o[Y].ld,
+                                 .scale_row = rfg_row_stride(&t, SCALE),
+                                 .scale_col = rfg_col_stride(&t, SCALE) };
     dequantize_set_chunks(&a, &prob);
     return rfg_dispatch(ctx, &prob, &a, stream);
 }

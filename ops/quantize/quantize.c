@@ -15,7 +15,7 @@
 
 static const char *const none[] = { "none" };
 
-#define CODES (1u << RFG_E4M3 | 1u << RFG_E4M3FNUZ | 1u << RFG_E5M2 | 1u << RFG_I8 | 1u << RFG_E2M1 | 1u << RFG_I4)
+#define CODES DEQUANTIZE_CODES
 
 #define KEY_ROUNDING RFG_KEY_ROUNDING("how a scale follows from the largest")
 #define KEY_RECIPROCAL                                                                                                 \
@@ -85,7 +85,7 @@ static const struct rfg_op_operand scale_operands[] = {
     { "scale", true, RFG_FORMAT_LISTED, 1, 0 },
 };
 
-bool quantize_dtypes_valid(int x, int q, int scale, struct rfg_reason *why)
+static bool dtypes_valid(int x, int q, int scale, struct rfg_reason *why)
 {
     if (!rfg_dtype_is_float(x))
         return rfg_refuse(why, "x is %s: must be bf16, f16 or f32", rfg_dtype_name((rfg_dtype)x));
@@ -109,7 +109,7 @@ bool quantize_rule_valid(int64_t rounding, int64_t reciprocal, int scale, struct
     return true;
 }
 
-bool quantize_groups_valid(int64_t rows, int64_t cols, struct rfg_reason *why)
+static bool groups_valid(int64_t rows, int64_t cols, struct rfg_reason *why)
 {
     if (rows != 0 && rows != 1)
         return rfg_refuse(why, "group_rows is %" PRId64 ": must be 0 or 1", rows);
@@ -118,7 +118,7 @@ bool quantize_groups_valid(int64_t rows, int64_t cols, struct rfg_reason *why)
     return !cols || rows || rfg_refuse(why, "group_cols is %" PRId64 ": must be 0 where group_rows is", cols);
 }
 
-bool quantize_smooth_valid(int smooth, int x, int64_t group_rows, struct rfg_reason *why)
+static bool smooth_valid(int smooth, int x, int64_t group_rows, struct rfg_reason *why)
 {
     if (smooth != x && smooth != RFG_F32)
         return rfg_refuse(why, "smooth is %s: must be x's dtype, %s, or f32", rfg_dtype_name((rfg_dtype)smooth),
@@ -145,10 +145,9 @@ static bool quantize_valid(const struct rfg_problem *prob, struct rfg_reason *wh
 {
     const int64_t *v = prob->v;
     bool given = quantize_kind(prob) == RFG_SCALE_STATIC;
-    if (!quantize_dtypes_valid(prob->dtype[0], prob->dtype[1], prob->dtype[2], why) ||
-        !quantize_groups_valid(v[QUANTIZE_GROUP_ROWS], v[QUANTIZE_GROUP_COLS], why) ||
-        (v[QUANTIZE_SMOOTH] &&
-         !quantize_smooth_valid((int)v[QUANTIZE_SMOOTH], prob->dtype[0], v[QUANTIZE_GROUP_ROWS], why)) ||
+    if (!dtypes_valid(prob->dtype[0], prob->dtype[1], prob->dtype[2], why) ||
+        !groups_valid(v[QUANTIZE_GROUP_ROWS], v[QUANTIZE_GROUP_COLS], why) ||
+        (v[QUANTIZE_SMOOTH] && !smooth_valid((int)v[QUANTIZE_SMOOTH], prob->dtype[0], v[QUANTIZE_GROUP_ROWS], why)) ||
         !quantize_rule_valid(v[QUANTIZE_ROUNDING], v[QUANTIZE_RECIPROCAL], given ? RFG_F32 : prob->dtype[2], why) ||
         !numbers_valid(prob, QUANTIZE_ROUNDING, prob->dtype[1], why) ||
         !dequantize_blocks_valid(prob->dtype[1], v[QUANTIZE_N], v[QUANTIZE_LDQ], why))
@@ -159,7 +158,7 @@ static bool quantize_valid(const struct rfg_problem *prob, struct rfg_reason *wh
     return dequantize_layout_valid(prob, QUANTIZE_LDX, QUANTIZE_ALIGN, why);
 }
 
-bool quantize_chunks_valid(const struct rfg_problem *prob, struct rfg_reason *why)
+static bool chunks_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 {
     int64_t vec = rfg_format_elements(prob->dtype[0], 16);
     return prob->v[QSCALE_M] * ceil_div(prob->v[QSCALE_N], vec) < MAX_CHUNKS ||
@@ -171,9 +170,9 @@ bool quantize_chunks_valid(const struct rfg_problem *prob, struct rfg_reason *wh
 static bool scale_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 {
     const int64_t *v = prob->v;
-    return quantize_dtypes_valid(prob->dtype[0], (int)v[QSCALE_CODES], prob->dtype[1], why) &&
+    return dtypes_valid(prob->dtype[0], (int)v[QSCALE_CODES], prob->dtype[1], why) &&
            quantize_rule_valid(v[QSCALE_ROUNDING], v[QSCALE_RECIPROCAL], prob->dtype[1], why) &&
-           numbers_valid(prob, QSCALE_ROUNDING, (int)v[QSCALE_CODES], why) && quantize_chunks_valid(prob, why) &&
+           numbers_valid(prob, QSCALE_ROUNDING, (int)v[QSCALE_CODES], why) && chunks_valid(prob, why) &&
            dequantize_layout_valid(prob, QSCALE_LDX, QSCALE_ALIGN, why);
 }
 
@@ -230,6 +229,7 @@ const struct rfg_op rfg_op_quantize_desc = {
     .column_key = { "M", "N", NULL },
     RFG_KARGS(struct quantize_args),
     .valid = quantize_valid,
+    .judged_once = true,
     .cost = quantize_cost,
 };
 
@@ -244,5 +244,6 @@ const struct rfg_op rfg_op_quantize_scale_desc = {
     .column_key = { "M", "N", NULL },
     RFG_KARGS(struct quantize_scale_args),
     .valid = scale_valid,
+    .judged_once = true,
     .cost = scale_cost,
 };

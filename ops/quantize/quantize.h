@@ -58,14 +58,8 @@ static inline rfg_scale_kind quantize_kind(const struct rfg_problem *prob)
                                            : RFG_SCALE_GROUP;
 }
 
-/* The rules that problems and calls share. */
-bool quantize_dtypes_valid(int x, int q, int scale, struct rfg_reason *why);
-/* Of scales that are written. */
+/* What params and problems say of scales that are written. */
 bool quantize_rule_valid(int64_t rounding, int64_t reciprocal, int scale, struct rfg_reason *why);
-bool quantize_groups_valid(int64_t rows, int64_t cols, struct rfg_reason *why);
-bool quantize_smooth_valid(int smooth, int x, int64_t group_rows, struct rfg_reason *why);
-/* Of a problem of quantize_scale, before its layout is known. */
-bool quantize_chunks_valid(const struct rfg_problem *prob, struct rfg_reason *why);
 
 /* The rule that params say, for codes of a dtype. */
 struct quantize_rule quantize_rule_of(const rfg_quantize_params *p, int dtype);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * rfg_op_quantize_scale and rfg_op_quantize: what they refuse, and the problem of a call. */
+ * rfg_op_quantize_scale and rfg_op_quantize: what their tensors must be, and the problems of calls, whose rules
+ * are quantize.c's. */
 #include <inttypes.h>
 
 #include "dispatch/dispatch.h"
@@ -14,6 +15,24 @@
 #define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, __VA_ARGS__)
 
 RFG_PARAMS_END(rfg_quantize_params, smooth);
+
+enum { Q, SCALE, X, SMOOTH, TENSORS };
+
+enum { M = 1, N };
+static const struct rfg_axis axes[] = {
+    [M] = { "rows", 0, 0 },
+    [N] = { "columns", 0, QUANTIZE_MAX_N },
+};
+
+enum { READS_SCALE = 1, MAKES_CODES = 2 };
+
+static const struct rfg_tensor_rule rules[] = {
+    { "x", X, 0, 2, { M, N }, RFG_FLOAT_FORMATS },
+    { "q", Q, RFG_OUT, 2, { M, N }, DEQUANTIZE_CODES, .if_set = MAKES_CODES },
+    { "smooth", SMOOTH, RFG_OPTIONAL, 1, { N }, RFG_DTYPE(F32), X + 1 },
+    { "scale", SCALE, RFG_EITHER_WAY | RFG_OUT, 2, { 0 }, DEQUANTIZE_SCALES, .if_clear = READS_SCALE },
+    { "scale", SCALE, RFG_EITHER_WAY, 2, { 0 }, DEQUANTIZE_SCALES, .if_set = READS_SCALE },
+};
 
 static rfg_status check_number(const char *fn, const char *name, float v)
 {
@@ -56,7 +75,7 @@ static void scale_problem(struct rfg_problem *prob, const struct rfg_operand *x,
                                          [QSCALE_ROUNDING] = p->rounding,
                                          [QSCALE_RECIPROCAL] = p->reciprocal & RFG_RECIPROCAL_OF_MAX,
                                          [QSCALE_MAX] = (int64_t)p->max,
-                                         [QSCALE_LDX] = x->ld == x->cols ? 0 : x->ld,
+                                         [QSCALE_LDX] = rfg_ld_key(x),
                                          [QSCALE_ALIGN] = rfg_alignment(x->bits) } };
 }
 
@@ -77,117 +96,121 @@ rfg_status rfg_op_quantize_scale(rfg_context *ctx, const rfg_tensor *scale, cons
                                  const rfg_quantize_params *given, rfg_stream stream)
 {
     rfg_quantize_params p = RFG_QUANTIZE_PARAMS_INIT;
-    struct rfg_operand ox;
-    struct dequantize_scale s;
+    const rfg_tensor *const all[] = { NULL, scale, x, NULL };
+    struct rfg_tensors t;
     struct rfg_reason why;
     struct rfg_problem prob;
     rfg_status st;
     if (!ctx)
         return BAD(FN_SCALE ": ctx is NULL: must be a context");
-    if ((st = RFG_TAKE_PARAMS(FN_SCALE, rfg_quantize_params, &p, given)) ||
-        (st = dequantize_check_scale(&s, FN_SCALE, scale)) ||
-        (st = rfg_check_float_operand(&ox, FN_SCALE, "x", x, 2, 2)))
+    if ((st = RFG_TAKE_PARAMS(FN_SCALE, rfg_quantize_params, &p, given)))
         return st;
-    if (ox.cols > QUANTIZE_MAX_N)
-        return BAD(FN_SCALE ": x has %" PRId64 " columns: must be at most %d", ox.cols, QUANTIZE_MAX_N);
     if (p.group_rows || p.group_cols || p.scale_given)
         return BAD(FN_SCALE ": group_rows, group_cols, scale_given are %" PRId64 ", %" PRId64 ", %d: must be 0",
                    p.group_rows, p.group_cols, (int)p.scale_given);
     if (p.smooth)
         return BAD(FN_SCALE ": smooth is given: must be NULL, the scale of a tensor takes none");
-    if (!quantize_dtypes_valid(x->dtype, p.codes, scale->dtype, &why) ||
-        !quantize_rule_valid((int)p.rounding, p.reciprocal, scale->dtype, &why))
+    rfg_tensors_begin(&t, FN_SCALE, axes, all, TENSORS);
+    if ((st = rfg_check_tensors(&t, rules, RFG_RULES(rules))))
+        return st;
+    if (!quantize_rule_valid((int)p.rounding, p.reciprocal, scale->dtype, &why))
         return BAD(FN_SCALE ": %s", why.text);
+    if (!dequantize_is_code((int)p.codes))
+        return BAD(FN_SCALE ": codes is %d: must be e4m3, e4m3fnuz, e5m2, i8, e2m1 or i4", (int)p.codes);
     if ((st = check_numbers(FN_SCALE, &p, p.codes)))
         return st;
-    scale_problem(&prob, &ox, p.codes, scale->dtype, &p);
-    if (!quantize_chunks_valid(&prob, &why))
-        return BAD(FN_SCALE ": %s", why.text);
-    if ((st = dequantize_check_scales(&s, FN_SCALE, &ox, 0, 0)))
+    scale_problem(&prob, &t.o[X], p.codes, scale->dtype, &p);
+    if ((st = dequantize_check_scales(&t, SCALE, &prob, rfg_size(&t, M), rfg_size(&t, N), 0, 0)))
         return st;
-    if (ox.rows == 0 || ox.cols == 0)
+    if (rfg_size(&t, M) == 0 || rfg_size(&t, N) == 0)
+        return rfg_check_problem(FN_SCALE, &prob);
+    if ((st = rfg_check_overlaps(&t)))
+        return st;
+    return run_scale(ctx, &t.o[X], scale->data, &prob, &p, stream);
+}
+
+static void quantize_problem(struct rfg_problem *prob, const struct rfg_tensors *t, const rfg_quantize_params *p)
+{
+    const struct rfg_operand *o = t->o;
+    bool tensor = !p->group_rows;
+    *prob =
+        (struct rfg_problem){ .op = &rfg_op_quantize_desc,
+                              .dtype = { (uint8_t)o[X].t->dtype, (uint8_t)o[Q].t->dtype, (uint8_t)o[SCALE].t->dtype },
+                              .v = { [QUANTIZE_M] = rfg_size(t, M),
+                                     [QUANTIZE_N] = rfg_size(t, N),
+                                     [QUANTIZE_GROUP_ROWS] = p->group_rows,
+                                     [QUANTIZE_GROUP_COLS] = p->group_cols,
+                                     [QUANTIZE_SMOOTH] = p->smooth ? p->smooth->dtype : RFG_DTYPE_NONE,
+                                     [QUANTIZE_ROUNDING] = tensor ? 0 : p->rounding,
+                                     [QUANTIZE_RECIPROCAL] = p->reciprocal & (tensor ? RFG_RECIPROCAL_OF_SCALE : 3),
+                                     [QUANTIZE_MAX] = (int64_t)p->max,
+                                     [QUANTIZE_SCALE_COLUMNS] = t->turned != 0,
+                                     [QUANTIZE_LDX] = rfg_ld_key(&o[X]),
+                                     [QUANTIZE_LDQ] = rfg_ld_key(&o[Q]),
+                                     [QUANTIZE_ALIGN] = rfg_alignment(o[X].bits | o[SMOOTH].bits),
+                                     [QUANTIZE_ALIGN_Q] = rfg_alignment(o[Q].bits) } };
+}
+
+/* The problem of the call, and (made) of the scale that it makes first. */
+static rfg_status check_call(struct rfg_tensors *t, const rfg_quantize_params *p, struct rfg_problem *prob,
+                             struct rfg_problem *made)
+{
+    struct rfg_reason why;
+    rfg_status st;
+    t->facts = (p->scale_given ? READS_SCALE : 0) | MAKES_CODES;
+    if ((st = rfg_check_tensors(t, rules, RFG_RULES(rules))))
+        return st;
+    const struct rfg_operand *o = t->o;
+    int codes = o[Q].t->dtype, scale = o[SCALE].t->dtype;
+    if (p->scale_given != 0 && (p->scale_given != 1 || p->group_rows))
+        return BAD(FN ": scale_given is %d: must be 0, or 1 where group_rows is 0", (int)p->scale_given);
+    if (p->codes)
+        return BAD(FN ": codes is %d: must be 0, q says it", (int)p->codes);
+    if (!quantize_rule_valid((int)p->rounding, p->reciprocal, p->scale_given ? RFG_F32 : scale, &why))
+        return BAD(FN ": %s", why.text);
+    if ((st = check_numbers(FN, p, codes)))
+        return st;
+    quantize_problem(prob, t, p);
+    if ((st = dequantize_check_scales(t, SCALE, prob, o[X].rows, o[X].cols, p->group_rows, p->group_cols)))
+        return st;
+    bool makes_scale = !p->group_rows && !p->scale_given, empty = o[X].rows == 0 || o[X].cols == 0;
+    if ((makes_scale || empty) && (st = rfg_check_problem(FN, prob))) /* before one of two is launched */
+        return st;
+    if (!makes_scale)
         return RFG_OK;
-    if ((st = rfg_check_overlap(FN_SCALE, &s.o, &ox, false)))
-        return st;
-    return run_scale(ctx, &ox, scale->data, &prob, &p, stream);
+    scale_problem(made, &o[X], codes, scale, p);
+    return rfg_check_problem(FN, made);
 }
 
 rfg_status rfg_op_quantize(rfg_context *ctx, const rfg_tensor *q, const rfg_tensor *scale, const rfg_tensor *x,
                            const rfg_quantize_params *given, rfg_stream stream)
 {
     rfg_quantize_params p = RFG_QUANTIZE_PARAMS_INIT;
-    struct rfg_operand ox, oq, os = { 0 };
-    struct dequantize_scale s;
-    struct rfg_reason why;
-    struct rfg_problem prob;
+    struct rfg_tensors t;
+    const struct rfg_operand *o = t.o;
+    struct rfg_problem prob, made;
     rfg_status st;
     if (!ctx)
         return BAD(FN ": ctx is NULL: must be a context");
-    if ((st = RFG_TAKE_PARAMS(FN, rfg_quantize_params, &p, given)) || (st = rfg_check_operand(&oq, FN, "q", q, 2, 2)) ||
-        (st = dequantize_check_scale(&s, FN, scale)) || (st = rfg_check_float_operand(&ox, FN, "x", x, 2, 2)) ||
-        (p.smooth && (st = rfg_check_float_operand(&os, FN, "smooth", p.smooth, 1, 1))))
+    if ((st = RFG_TAKE_PARAMS(FN, rfg_quantize_params, &p, given)))
         return st;
-    if (ox.cols > QUANTIZE_MAX_N)
-        return BAD(FN ": x has %" PRId64 " columns: must be at most %d", ox.cols, QUANTIZE_MAX_N);
-    if (!quantize_dtypes_valid(x->dtype, q->dtype, scale->dtype, &why) ||
-        !quantize_groups_valid(p.group_rows, p.group_cols, &why) ||
-        (p.smooth && !quantize_smooth_valid(p.smooth->dtype, x->dtype, p.group_rows, &why)))
-        return BAD(FN ": %s", why.text);
-    if (p.smooth && os.cols != ox.cols)
-        return BAD(FN ": smooth has %" PRId64 " elements: must have x's columns, %" PRId64, os.cols, ox.cols);
-    if (p.scale_given != 0 && (p.scale_given != 1 || p.group_rows))
-        return BAD(FN ": scale_given is %d: must be 0, or 1 where group_rows is 0", (int)p.scale_given);
-    if (p.codes)
-        return BAD(FN ": codes is %d: must be 0, q says it", (int)p.codes);
-    if (!quantize_rule_valid((int)p.rounding, p.reciprocal, p.scale_given ? RFG_F32 : scale->dtype, &why))
-        return BAD(FN ": %s", why.text);
-    if ((st = check_numbers(FN, &p, q->dtype)))
+    const rfg_tensor *const all[] = { q, scale, x, p.smooth };
+    rfg_tensors_begin(&t, FN, axes, all, TENSORS);
+    if ((st = check_call(&t, &p, &prob, &made)) || rfg_size(&t, M) == 0 || rfg_size(&t, N) == 0 ||
+        (st = rfg_check_overlaps(&t)))
         return st;
-    if (oq.rows != ox.rows || oq.cols != ox.cols)
-        return BAD(FN ": q is %" PRId64 " x %" PRId64 ": must be x's, %" PRId64 " x %" PRId64, oq.rows, oq.cols,
-                   ox.rows, ox.cols);
-    if ((st = dequantize_check_scales(&s, FN, &ox, p.group_rows, p.group_cols)))
+    if (!p.group_rows && !p.scale_given && (st = run_scale(ctx, &o[X], scale->data, &made, &p, stream)))
         return st;
-    if (ox.rows == 0 || ox.cols == 0)
-        return RFG_OK;
-    if ((st = rfg_check_overlap(FN, &oq, &ox, false)) || (st = rfg_check_operands_distinct(FN, &oq, &s.o)) ||
-        (!p.scale_given && (st = rfg_check_overlap(FN, &s.o, &ox, false))) ||
-        (p.smooth && ((st = rfg_check_overlap(FN, &oq, &os, false)) || (st = rfg_check_overlap(FN, &s.o, &os, false)))))
-        return st;
-
-    bool tensor = !p.group_rows;
-    if (tensor && !p.scale_given) {
-        scale_problem(&prob, &ox, q->dtype, scale->dtype, &p);
-        if (!quantize_chunks_valid(&prob, &why))
-            return BAD(FN ": %s", why.text);
-        if ((st = run_scale(ctx, &ox, scale->data, &prob, &p, stream)))
-            return st;
-    }
-    prob = (struct rfg_problem){ .op = &rfg_op_quantize_desc,
-                                 .dtype = { (uint8_t)x->dtype, (uint8_t)q->dtype, (uint8_t)scale->dtype },
-                                 .v = { [QUANTIZE_M] = ox.rows,
-                                        [QUANTIZE_N] = ox.cols,
-                                        [QUANTIZE_GROUP_ROWS] = p.group_rows,
-                                        [QUANTIZE_GROUP_COLS] = p.group_cols,
-                                        [QUANTIZE_SMOOTH] = p.smooth ? p.smooth->dtype : RFG_DTYPE_NONE,
-                                        [QUANTIZE_ROUNDING] = tensor ? 0 : p.rounding,
-                                        [QUANTIZE_RECIPROCAL] = p.reciprocal & (tensor ? RFG_RECIPROCAL_OF_SCALE : 3),
-                                        [QUANTIZE_MAX] = (int64_t)p.max,
-                                        [QUANTIZE_SCALE_COLUMNS] = s.columns,
-                                        [QUANTIZE_LDX] = ox.ld == ox.cols ? 0 : ox.ld,
-                                        [QUANTIZE_LDQ] = oq.ld == oq.cols ? 0 : oq.ld,
-                                        [QUANTIZE_ALIGN] = rfg_alignment(ox.bits | os.bits),
-                                        [QUANTIZE_ALIGN_Q] = rfg_alignment(oq.bits) } };
     struct quantize_args a = { .x = x->data,
                                .q = q->data,
                                .scale = scale->data,
-                               .smooth = p.smooth ? p.smooth->data : NULL,
-                               .m = (int)ox.rows,
-                               .n = (int)ox.cols,
+                               .smooth = rfg_data(&o[SMOOTH]),
+                               .m = (int)o[X].rows,
+                               .n = (int)o[X].cols,
                                .rule = quantize_rule_of(&p, q->dtype),
-                               .ldx = ox.ld,
-                               .ldq = oq.ld,
-                               .scale_row = s.row,
-                               .scale_col = s.col };
+                               .ldx = o[X].ld,
+                               .ldq = o[Q].ld,
+                               .scale_row = rfg_row_stride(&t, SCALE),
+                               .scale_col = rfg_col_stride(&t, SCALE) };
     return rfg_dispatch(ctx, &prob, &a, stream);
 }
