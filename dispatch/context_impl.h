@@ -170,7 +170,7 @@ rfg_status rfg_describe_call(const struct rfg_problem *prob);
 
 /* With what the context adds to all problems. */
 struct rfg_problem rfg_problem_of_call(const rfg_context *ctx, const struct rfg_problem *prob);
-/* By its operator's rules, if calls leave them to the dispatcher (judged_once), in the words of a call. */
+/* By its operator's rules, in the words of a call. */
 rfg_status rfg_problem_judge(const struct rfg_problem *prob);
 /* The problems of a string of lines, each with a range or none; at most RFG_PREPARE_MAX. */
 rfg_status rfg_problems_parse(const char *text, struct rfg_problem **probs, size_t *n, struct rfg_reason *why);

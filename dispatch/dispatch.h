@@ -7,7 +7,7 @@
 #include "ops/op.h"
 
 /* Runs a problem: finds or makes its plan, completes the head of kargs and launches. A problem without a plan is judged
- * by its operator's rules first, if the operator says so (judged_once): INVALID_ARGUMENT, "rfg_op_<name>: ..." */
+ * by its operator's rules first: INVALID_ARGUMENT, "rfg_op_<name>: ..." */
 rfg_status rfg_dispatch(rfg_context *ctx, const struct rfg_problem *prob, void *kargs, rfg_stream stream);
 
 /* Might a call of the problem get this variant: is it allowed in the context, and does it take the problem, in the

@@ -119,7 +119,7 @@ rfg_status rfg_problems_parse(const char *text, struct rfg_problem **probs, size
 rfg_status rfg_problem_judge(const struct rfg_problem *prob)
 {
     struct rfg_reason why;
-    return !prob->op->judged_once || prob->op->valid(prob, &why)
+    return prob->op->valid(prob, &why)
                ? RFG_OK
                : rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_op_%s: %s", prob->op->name, why.text);
 }

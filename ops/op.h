@@ -266,11 +266,9 @@ struct rfg_op {
     bool (*is_recorded)(const struct rfg_problem *prob);
 #define RFG_RECORDING_NAME 17 /* for a recording's name: 16 hexadecimal digits, a hash of what was recorded */
 
-    /* Is this combination of dtypes and values one that the op's contract allows? */
+    /* Is this combination of dtypes and values one that the op's contract allows? Of calls the dispatcher asks where a
+     * problem is new: a message also names the tensors that a value is of. */
     bool (*valid)(const struct rfg_problem *prob, struct rfg_reason *why);
-    /* Calls leave that to the dispatcher, which asks where a problem is new. (Of the others some calls take more than
-     * problem strings may say.) */
-    bool judged_once;
     /* Bytes that must move (each tensor once) and floating-point operations. */
     void (*cost)(const struct rfg_problem *prob, double *bytes, double *flops);
 };

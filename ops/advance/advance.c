@@ -97,6 +97,5 @@ const struct rfg_op rfg_op_advance_desc = {
     .column_key = { "B", "Sq", "blocks" },
     RFG_KARGS(struct advance_args),
     .valid = advance_valid,
-    .judged_once = true,
     .cost = advance_cost,
 };

@@ -86,6 +86,5 @@ const struct rfg_op rfg_op_embedding_desc = {
     .column_key = { "M", "N", "V" },
     RFG_KARGS(struct embedding_args),
     .valid = embedding_valid,
-    .judged_once = true,
     .cost = embedding_cost,
 };

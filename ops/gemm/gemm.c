@@ -299,6 +299,5 @@ const struct rfg_op rfg_op_gemm_desc = {
     .row_key = gemm_row_key,
     .is_recorded = gemm_is_recorded,
     .valid = gemm_valid,
-    .judged_once = true,
     .cost = gemm_cost,
 };

@@ -356,7 +356,7 @@ static const struct rfg_op_operand mha_operands[] = {
     {                                                                                                                  \
         .name = #op_name, .id = op_id, .n_in = 1, .n_out = 1, .n_keys = MHA_NKEYS, .keys = op_keys,                    \
         RFG_OPERANDS(mha_operands), .column_key = { "B", "S", "Hq" }, RFG_KARGS(struct mha_args),                      \
-        .at_size = mha_at_size, .valid = mha_valid, .judged_once = true, .cost = mha_cost,                             \
+        .at_size = mha_at_size, .valid = mha_valid, .cost = mha_cost,                                                  \
     }
 const struct rfg_op rfg_op_mha_desc = DESC(mha, 9, mha_keys);
 const struct rfg_op rfg_op_mha_decode_desc = DESC(mha_decode, 10, decode_keys);

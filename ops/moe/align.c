@@ -149,6 +149,5 @@ const struct rfg_op rfg_op_moe_align_desc = {
     .column_key = { "T", "E", "top" },
     RFG_KARGS(struct moe_align_args),
     .valid = align_valid,
-    .judged_once = true,
     .cost = align_cost,
 };

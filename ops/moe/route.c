@@ -121,6 +121,5 @@ const struct rfg_op rfg_op_moe_route_desc = {
     .column_key = { "T", "E", "top" },
     RFG_KARGS(struct route_args),
     .valid = route_valid,
-    .judged_once = true,
     .cost = route_cost,
 };

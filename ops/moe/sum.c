@@ -115,6 +115,5 @@ const struct rfg_op rfg_op_moe_sum_desc = {
     .column_key = { "T", "N", "top" },
     RFG_KARGS(struct moe_sum_args),
     .valid = sum_valid,
-    .judged_once = true,
     .cost = sum_cost,
 };

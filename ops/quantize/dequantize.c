@@ -142,6 +142,5 @@ const struct rfg_op rfg_op_dequantize_desc = {
     .column_key = { "M", "N", NULL },
     RFG_KARGS(struct dequantize_args),
     .valid = dequantize_valid,
-    .judged_once = true,
     .cost = dequantize_cost,
 };

@@ -229,7 +229,6 @@ const struct rfg_op rfg_op_quantize_desc = {
     .column_key = { "M", "N", NULL },
     RFG_KARGS(struct quantize_args),
     .valid = quantize_valid,
-    .judged_once = true,
     .cost = quantize_cost,
 };
 
@@ -244,6 +243,5 @@ const struct rfg_op rfg_op_quantize_scale_desc = {
     .column_key = { "M", "N", NULL },
     RFG_KARGS(struct quantize_scale_args),
     .valid = scale_valid,
-    .judged_once = true,
     .cost = scale_cost,
 };

@@ -213,7 +213,6 @@ static const struct rfg_op_operand rope_append_operands[] = {
         .column_key = { "T", __VA_ARGS__ },                                                                            \
         RFG_KARGS(struct rope_args),                                                                                   \
         .valid = rope_valid,                                                                                           \
-        .judged_once = true,                                                                                           \
         .cost = rope_cost,                                                                                             \
     }
 

@@ -59,6 +59,5 @@ const struct rfg_op rfg_op_argmax_desc = {
     .column_key = { "M", "V", NULL },
     RFG_KARGS(struct argmax_args),
     .valid = argmax_valid,
-    .judged_once = true,
     .cost = argmax_cost,
 };

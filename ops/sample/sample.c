@@ -90,6 +90,5 @@ const struct rfg_op rfg_op_sample_desc = {
     .column_key = { "B", "V", NULL },
     RFG_KARGS(struct sample_args),
     .valid = sample_valid,
-    .judged_once = true,
     .cost = sample_cost,
 };
