@@ -8,25 +8,16 @@
 
 #define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, __VA_ARGS__)
 
-/* An output of the input's shape. */
-static rfg_status check_output(struct rfg_operand *o, const char *fn, const char *name, const rfg_tensor *t,
-                               const struct rfg_operand *like, int64_t cols)
-{
-    rfg_status st = rfg_check_operand(o, fn, name, t, 1, 3);
-    if (st != RFG_OK)
-        return st;
-    if (o->rows != like->rows || o->cols != cols)
-        return BAD("%s: %s is %" PRId64 " x %" PRId64 ": must be %" PRId64 " x %" PRId64, fn, name, o->rows, o->cols,
-                   like->rows, cols);
-    if (t->ndim == 3 && like->t->ndim == 3 && t->shape[1] != like->t->shape[1])
-        return BAD("%s: %s is [%" PRId64 ", %" PRId64 ", %" PRId64 "]: its first two dimensions must be %s's, %" PRId64
-                   " and %" PRId64,
-                   fn, name, t->shape[0], t->shape[1], t->shape[2], like->name, like->t->shape[0], like->t->shape[1]);
-    return RFG_OK;
-}
+static const struct rfg_tensor_rule outputs[] = {
+    { "y", RFG_Y, RFG_FOLDED | RFG_OUT | RFG_OPTIONAL, 3, { RFG_ROWS, RFG_OUT_COLS, RFG_HEADS | RFG_IF_KNOWN }, 0,
+      RFG_X + 1, .same = RFG_X + 1, .if_set = RFG_IN_PLACE },
+    { "y", RFG_Y, RFG_FOLDED | RFG_OUT | RFG_OPTIONAL, 3, { RFG_ROWS, RFG_OUT_COLS, RFG_HEADS | RFG_IF_KNOWN }, 0,
+      RFG_X + 1, .if_clear = RFG_IN_PLACE },
+}, codes = { "q", RFG_Q, RFG_FOLDED | RFG_OUT, 3, { RFG_ROWS, RFG_OUT_COLS, RFG_HEADS | RFG_IF_KNOWN },
+             (1u << RFG_DTYPE_COUNT) - 2 }, scales = { "scale", RFG_SCALE, RFG_OUT, 2 };
 
-static rfg_status check_scale(struct rfg_outputs *o, const char *fn, const rfg_tensor *t, rfg_scale_kind kind,
-                              int64_t rows, int64_t cols)
+static rfg_status check_scale(struct rfg_outputs *o, struct rfg_operand *s, const char *fn, const rfg_tensor *t,
+                              rfg_scale_kind kind, int64_t rows, int64_t cols)
 {
     int64_t group = rfg_scale_columns(kind), groups = group ? (cols + group - 1) / group : 1;
     if (!t)
@@ -36,14 +27,12 @@ static rfg_status check_scale(struct rfg_outputs *o, const char *fn, const rfg_t
                    rfg_dtype_name(rfg_scale_dtype(kind)), RFG_SCALE_NAMES[kind]);
     rfg_tensor turned = *t;
     o->scale_columns = groups > 1 && rows > 1 && rfg_turn_columns(&turned, t);
-    rfg_status st = rfg_check_operand(&o->scale, fn, "scale", &turned, 1, 2);
-    o->scale.t = t;
+    rfg_status st = rfg_check_operand(s, fn, "scale", &turned, 1, 2);
+    s->t = t;
     if (st != RFG_OK)
         return st;
-    int64_t have_rows = t->ndim == 1 && kind == RFG_SCALE_TOKEN ? o->scale.cols
-                        : o->scale_columns                      ? o->scale.cols
-                                                                : o->scale.rows;
-    int64_t have_cols = t->ndim == 1 && kind == RFG_SCALE_TOKEN ? 1 : o->scale_columns ? o->scale.rows : o->scale.cols;
+    int64_t have_rows = t->ndim == 1 && kind == RFG_SCALE_TOKEN ? s->cols : o->scale_columns ? s->cols : s->rows;
+    int64_t have_cols = t->ndim == 1 && kind == RFG_SCALE_TOKEN ? 1 : o->scale_columns ? s->rows : s->cols;
     int64_t want_rows = kind == RFG_SCALE_STATIC ? 1 : rows;
     if (have_rows != want_rows || have_cols != groups)
         return BAD("%s: scale is %" PRId64 " x %" PRId64 ": must be %" PRId64 " x %" PRId64 " (%s)", fn, have_rows,
@@ -54,8 +43,8 @@ static rfg_status check_scale(struct rfg_outputs *o, const char *fn, const rfg_t
                                              : "mx: one for each 32 columns");
     if (kind == RFG_SCALE_TOKEN && t->ndim == 2 && rows > 1 && t->strides[0] != 1)
         return BAD("%s: scale has row stride %" PRId64 ": must be 1 (one a row, packed)", fn, t->strides[0]);
-    o->scale_row = kind == RFG_SCALE_STATIC ? 0 : kind == RFG_SCALE_TOKEN || o->scale_columns ? 1 : o->scale.ld;
-    o->scale_col = o->scale_columns ? o->scale.ld : 1;
+    o->scale_row = kind == RFG_SCALE_STATIC ? 0 : kind == RFG_SCALE_TOKEN || o->scale_columns ? 1 : s->ld;
+    o->scale_col = o->scale_columns ? s->ld : 1;
     return RFG_OK;
 }
 
@@ -82,63 +71,30 @@ static bool kind_valid(int64_t kind, int64_t rounding, int codes, int64_t cols, 
                       rounding);
 }
 
-rfg_status rfg_check_outputs(struct rfg_outputs *o, const char *fn, const rfg_tensor *y, const rfg_quant *given,
-                             const struct rfg_operand *like, int64_t cols)
+rfg_status rfg_check_outputs(struct rfg_outputs *o, struct rfg_tensors *t, const rfg_quant *given)
 {
     const rfg_quant *quant = &o->quant;
+    const char *fn = t->fn;
+    int64_t rows = rfg_size(t, RFG_ROWS), cols = rfg_size(t, RFG_OUT_COLS);
     struct rfg_reason why;
     rfg_status st;
-    *o = (struct rfg_outputs){ .plain = y != NULL, .quantised = given != NULL };
-    if (!y && !given)
+    *o = (struct rfg_outputs){ .plain = t->o[RFG_Y].t != NULL, .quantised = given != NULL };
+    if (!o->plain && !given)
         return BAD("%s: y and quant are NULL: one must be given", fn);
-    if (y && (st = check_output(&o->y, fn, "y", y, like, cols)) != RFG_OK)
+    if ((st = rfg_check_tensors(t, outputs, RFG_RULES(outputs))) || !given)
         return st;
-    if (y && y->dtype != like->t->dtype)
-        return BAD("%s: y is %s: must be %s's dtype, %s", fn, rfg_dtype_name(y->dtype), like->name,
-                   rfg_dtype_name(like->t->dtype));
-    if (!given)
-        return RFG_OK;
     if ((st = RFG_TAKE_STRUCT(fn, "quant", rfg_quant, &o->quant, given)))
         return st;
     if (quant->kind < RFG_SCALE_STATIC || quant->kind > RFG_SCALE_MX)
         return BAD("%s: quant's kind is %d: must be RFG_SCALE_STATIC, _TOKEN, _GROUP or _MX", fn, (int)quant->kind);
-    if ((st = check_output(&o->q, fn, "q", quant->q, like, cols)) != RFG_OK)
+    t->o[RFG_Q].t = quant->q;
+    if ((st = rfg_check_tensors(t, &codes, 1)))
         return st;
     if (!kind_valid(quant->kind, (int)quant->rounding, quant->q->dtype, cols, &why))
         return BAD("%s: %s", fn, why.text);
-    return check_scale(o, fn, quant->scale, quant->kind, like->rows, cols);
-}
-
-rfg_status rfg_check_outputs_apart(const struct rfg_outputs *o, const char *fn, const struct rfg_operand *in,
-                                   bool y_may_be)
-{
-    rfg_status st;
-    if (o->plain && (st = rfg_check_overlap(fn, &o->y, in, y_may_be)))
+    if ((st = check_scale(o, &t->o[RFG_SCALE], fn, quant->scale, quant->kind, rows, cols)))
         return st;
-    if (o->quantised &&
-        ((st = rfg_check_overlap(fn, &o->q, in, false)) || (st = rfg_check_overlap(fn, &o->scale, in, false))))
-        return st;
-    return RFG_OK;
-}
-
-rfg_status rfg_check_operands_distinct(const char *fn, const struct rfg_operand *a, const struct rfg_operand *b)
-{
-    if (a->begin >= b->end || b->begin >= a->end)
-        return RFG_OK;
-    return BAD("%s: %s [%p, %p) overlaps %s [%p, %p): outputs may not overlap", fn, a->name, (void *)a->begin,
-               (void *)a->end, b->name, (void *)b->begin, (void *)b->end);
-}
-
-rfg_status rfg_check_outputs_distinct(const struct rfg_outputs *o, const char *fn)
-{
-    rfg_status st;
-    if (!o->quantised)
-        return RFG_OK;
-    if ((st = rfg_check_operands_distinct(fn, &o->q, &o->scale)))
-        return st;
-    if (o->plain && ((st = rfg_check_operands_distinct(fn, &o->y, &o->q)) ||
-                     (st = rfg_check_operands_distinct(fn, &o->y, &o->scale))))
-        return st;
+    rfg_tensors_add(t, &scales);
     return RFG_OK;
 }
 

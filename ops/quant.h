@@ -5,7 +5,7 @@
 #ifndef RFG_OPS_QUANT_H
 #define RFG_OPS_QUANT_H
 
-#include "operand.h"
+#include "tensors.h"
 #include "rfg/quant.h"
 
 #define RFG_SCALE_COLUMNS 128 /* of a group */
@@ -29,31 +29,34 @@ static inline rfg_dtype rfg_scale_dtype(int64_t kind)
     return kind == RFG_SCALE_MX ? RFG_E8M0 : RFG_F32;
 }
 
+/* The first slots, axes and facts of a call that has such outputs. */
+enum { RFG_X, RFG_Y, RFG_Q, RFG_SCALE, RFG_OUTPUTS };
+enum { RFG_ROWS = 1, RFG_COLS, RFG_OUT_COLS, RFG_HEADS, RFG_OUTPUT_AXES };
+#define RFG_NAMES_OF_OUTPUTS(cols)                                                                                     \
+    [RFG_ROWS] = { "rows", 0, 0 }, [RFG_COLS] = { "columns", 0, cols }, [RFG_OUT_COLS] = { "x's N columns", 0, cols }, \
+    [RFG_HEADS] = { "second dimension", 0, 0 }
+#define RFG_X_RULE                                                                                                     \
+    {                                                                                                                  \
+        "x", RFG_X, RFG_FOLDED, 3, { RFG_ROWS, RFG_COLS, RFG_HEADS }, RFG_FLOAT_FORMATS                                \
+    }
+#define RFG_IN_PLACE 0x100 /* y may be x */
+
 /* The outputs of a call: plain, quantised, or both. */
 struct rfg_outputs {
     bool plain, quantised;
-    rfg_quant quant; /* as the caller gave it */
-    struct rfg_operand y, q, scale;
+    rfg_quant quant;              /* as the caller gave it */
     int64_t scale_row, scale_col; /* strides of the scales, in elements */
     bool scale_columns;           /* column-major */
 };
 
-/* Checks y and quant, either of which may be NULL but not both, against rows x cols and an input's dtype. like: a
- * tensor with the shape that outputs must have, but for its last dimension. */
-rfg_status rfg_check_outputs(struct rfg_outputs *o, const char *fn, const rfg_tensor *y, const rfg_quant *quant,
-                             const struct rfg_operand *like, int64_t cols);
+/* Checks y (a tensor of the call) and quant, either of which may be NULL but not both, against the rows and dtype of x,
+ * and RFG_OUT_COLS. */
+rfg_status rfg_check_outputs(struct rfg_outputs *o, struct rfg_tensors *t, const rfg_quant *quant);
 /* The first scale of a row; NULL if there are none. */
 static inline void *rfg_row_scale(void *scale, int64_t kind, int64_t row, int64_t scale_row)
 {
     return scale ? (char *)scale + rfg_format_bytes(rfg_scale_dtype(kind), 1) * row * scale_row : NULL;
 }
-
-/* Refuses outputs that overlap `in` (y may be `in` itself if y_may_be) or each other. */
-rfg_status rfg_check_outputs_apart(const struct rfg_outputs *o, const char *fn, const struct rfg_operand *in,
-                                   bool y_may_be);
-rfg_status rfg_check_outputs_distinct(const struct rfg_outputs *o, const char *fn);
-/* The same of any two outputs. */
-rfg_status rfg_check_operands_distinct(const char *fn, const struct rfg_operand *a, const struct rfg_operand *b);
 
 /* What the keys of a problem say of its outputs. */
 struct rfg_outputs_keys {

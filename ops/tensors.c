@@ -136,7 +136,11 @@ static const char *size_in_words(const struct rfg_tensor_rule *r, int dim, int64
     if (r->flags & RFG_VIEW)
         snprintf(buf, size, "%" PRId64 " in dimension %d", n, dim);
     else
-        snprintf(buf, size, "%" PRId64 " %s", n, r->dims == 1 ? "elements" : dim ? "columns" : "rows");
+        snprintf(buf, size, "%" PRId64 " %s", n,
+                 r->dims == 1 ? "elements"
+                 : dim == 2   ? "in dimension 1"
+                 : dim        ? "columns"
+                              : "rows");
     return buf;
 }
 
@@ -165,13 +169,15 @@ static rfg_status refuse_size(const struct rfg_tensors *c, const struct rfg_tens
 
 static inline rfg_status check_axis(struct rfg_tensors *c, const struct rfg_tensor_rule *r, int dim, int64_t n)
 {
-    int how = r->axis[dim], axis = how & (RFG_PLUS_ONE - 1);
+    int how = r->axis[dim], axis = how & (RFG_IF_KNOWN - 1);
     int64_t size = n - (how & RFG_PLUS_ONE ? 1 : 0);
     const struct rfg_axis *a = &c->axes[axis];
     if (!axis)
         return RFG_OK;
     if (c->known >> axis & 1)
         return size == c->sizes[axis] || (how & RFG_OR_ONE && n == 1) ? RFG_OK : refuse_size(c, r, dim, axis, n);
+    if (how & RFG_IF_KNOWN)
+        return RFG_OK;
     if (size < a->min || size > (a->max ? a->max : RFG_MAX_SIZE))
         return refuse_range(c, r, dim, axis, n);
     c->known |= 1u << axis;
@@ -189,8 +195,8 @@ static rfg_status check_rows(struct rfg_tensors *c, const struct rfg_tensor_rule
         o->t = transpose;
         c->turned |= 1u << r->slot;
     }
-    rfg_status st = rfg_check_operand(o, c->fn, r->name, o->t, r->dims, r->dims);
-    if (st)
+    rfg_status st = rfg_check_operand(o, c->fn, r->name, o->t, r->flags & RFG_FOLDED ? 1 : r->dims, r->dims);
+    if (st || (r->flags & RFG_FOLDED && o->t->ndim == 3 && (st = check_axis(c, r, 2, o->t->shape[1]))))
         return st;
     if (r->flags & RFG_PACKED && o->ld != o->cols)
         return BAD("%s: %s has row stride %" PRId64 ": must be its columns, %" PRId64, c->fn, r->name, o->ld, o->cols);
@@ -232,6 +238,15 @@ static rfg_status check_one(struct rfg_tensors *c, const struct rfg_tensor_rule 
     return st;
 }
 
+void rfg_tensors_add(struct rfg_tensors *c, const struct rfg_tensor_rule *r)
+{
+    int i = c->n_given++;
+    c->given[i] = r;
+    c->begin[i] = c->o[r->slot].begin;
+    c->end[i] = c->o[r->slot].end;
+    c->outs |= r->flags & RFG_OUT ? 1u << i : 0;
+}
+
 rfg_status rfg_check_tensors(struct rfg_tensors *c, const struct rfg_tensor_rule *rules, int n)
 {
     for (const struct rfg_tensor_rule *r = rules; r < rules + n; r++) {
@@ -246,11 +261,7 @@ rfg_status rfg_check_tensors(struct rfg_tensors *c, const struct rfg_tensor_rule
         o->name = r->name;
         if ((st = check_one(c, r, o)))
             return st;
-        int i = c->n_given++;
-        c->given[i] = r;
-        c->begin[i] = o->begin;
-        c->end[i] = o->end;
-        c->outs |= r->flags & RFG_OUT ? 1u << i : 0;
+        rfg_tensors_add(c, r);
     }
     return RFG_OK;
 }

@@ -15,9 +15,10 @@ struct rfg_axis {
     const char *name; /* "heads"; "" of a number that speaks for itself */
     int64_t min, max; /* max 0: RFG_MAX_SIZE */
 };
-/* Beside an axis of a row: the dimension is one larger; the dimension may be 1 instead. */
+/* Beside an axis of a row: the dimension is one larger; it may be 1 instead. */
 #define RFG_PLUS_ONE 0x40
 #define RFG_OR_ONE   0x80
+#define RFG_IF_KNOWN 0x20 /* only where a tensor before said it */
 
 enum rfg_tensor_flags {
     RFG_OPTIONAL = 1,
@@ -26,6 +27,8 @@ enum rfg_tensor_flags {
     RFG_ANY_LAST = 8,    /* a view with any stride in the last dimension, too */
     RFG_PACKED = 16,     /* rows follow one another */
     RFG_EITHER_WAY = 64, /* a matrix that may lie by columns: its operand is then the transpose */
+    RFG_FOLDED =
+        128, /* 1 to `dims` (3) dimensions, all but the last one counted as rows: axes of rows, columns, heads */
     RFG_LIKE_ALONE = 32, /* where `like` is there, `dtypes` are not taken */
 };
 
@@ -85,6 +88,8 @@ static inline void rfg_tensors_begin(struct rfg_tensors *c, const char *fn, cons
 rfg_status rfg_check_tensors(struct rfg_tensors *c, const struct rfg_tensor_rule *rules, int n);
 /* Of a checked view: no element is another one, too. */
 rfg_status rfg_check_distinct(const struct rfg_operand *o, const char *fn);
+/* A tensor that was checked otherwise, for rfg_check_overlaps(). */
+void rfg_tensors_add(struct rfg_tensors *c, const struct rfg_tensor_rule *r);
 /* Outputs against all others. (Some that are apart by strides that they don't share are refused.) */
 rfg_status rfg_check_overlaps(const struct rfg_tensors *c);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * rfg_op_rmsnorm, rfg_op_add_rmsnorm, rfg_op_layernorm and rfg_op_add_layernorm: what they refuse, and the problem of
- * a call. */
+ * rfg_op_rmsnorm, rfg_op_add_rmsnorm, rfg_op_layernorm and rfg_op_add_layernorm: what their tensors must be, and the
+ * problem of a call. */
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -15,7 +15,7 @@ struct call {
     const struct rfg_op *op;
     const rfg_tensor *y, *residual_out, *x, *residual, *weight;
     rfg_norm_params p;
-    struct rfg_operand ox, in, out, ow, ob; /* in, out: the residuals. t NULL: it isn't there */
+    struct rfg_tensors *t;
     struct rfg_outputs o;
     struct rfg_problem prob;
 };
@@ -23,43 +23,23 @@ RFG_PARAMS_END(rfg_norm_params, bias);
 
 #define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, __VA_ARGS__)
 
-/* x's dtype, or f32; and the other tensor's of its kind, if there is one. */
-static rfg_status check_type(const struct call *c, const char *name, const rfg_tensor *t, const char *other_name,
-                             const rfg_tensor *other)
-{
-    if (t->dtype != c->x->dtype && t->dtype != RFG_F32)
-        return BAD("%s: %s is %s: must be x's dtype, %s, or f32", c->fn, name, rfg_dtype_name(t->dtype),
-                   rfg_dtype_name(c->x->dtype));
-    if (other && other->dtype != t->dtype)
-        return BAD("%s: %s is %s, %s %s: must be of one dtype", c->fn, name, rfg_dtype_name(t->dtype), other_name,
-                   rfg_dtype_name(other->dtype));
-    return RFG_OK;
-}
+enum { IN = RFG_OUTPUTS, OUT, WEIGHT, BIAS, TENSORS }; /* IN, OUT: the residuals */
+enum { ADDS = 1, HAS_WEIGHT = 2 };
 
-static rfg_status check_vector(struct rfg_operand *o, const struct call *c, const char *name, const rfg_tensor *t,
-                               int64_t n)
-{
-    rfg_status st = rfg_check_operand(o, c->fn, name, t, 1, 1);
-    if (st != RFG_OK)
-        return st;
-    if (o->cols != n)
-        return BAD("%s: %s has %" PRId64 " elements: must have x's columns, %" PRId64, c->fn, name, o->cols, n);
-    return check_type(c, name, t, "weight", c->weight);
-}
+static const struct rfg_axis axes[RFG_OUTPUT_AXES] = { RFG_NAMES_OF_OUTPUTS(NORM_MAX_N) };
+#define SHAPE                                                                                                          \
+    {                                                                                                                  \
+        RFG_ROWS, RFG_COLS, RFG_HEADS | RFG_IF_KNOWN                                                                   \
+    }
 
-static rfg_status check_residual(struct rfg_operand *o, const struct call *c, const char *name, const rfg_tensor *t,
-                                 const struct rfg_operand *x)
-{
-    rfg_status st = rfg_check_operand(o, c->fn, name, t, 1, 3);
-    if (st != RFG_OK)
-        return st;
-    if ((st = check_type(c, name, t, "residual", c->residual)))
-        return st;
-    if (o->rows != x->rows || o->cols != x->cols || (t->ndim == 3 && c->x->ndim == 3 && t->shape[1] != c->x->shape[1]))
-        return BAD("%s: %s is %" PRId64 " x %" PRId64 ": must have x's shape, %" PRId64 " x %" PRId64, c->fn, name,
-                   o->rows, o->cols, x->rows, x->cols);
-    return RFG_OK;
-}
+static const struct rfg_tensor_rule rules[] = {
+    RFG_X_RULE,
+    { "residual", IN, RFG_FOLDED, 3, SHAPE, RFG_DTYPE(F32), RFG_X + 1, .if_set = ADDS },
+    { "residual_out", OUT, RFG_FOLDED | RFG_OUT, 3, SHAPE, 0, IN + 1, .same = IN + 1, .if_set = ADDS },
+    { "weight", WEIGHT, RFG_OPTIONAL, 1, { RFG_COLS }, RFG_DTYPE(F32), RFG_X + 1 },
+    { "bias", BIAS, RFG_OPTIONAL, 1, { RFG_COLS }, 0, WEIGHT + 1, .if_set = HAS_WEIGHT },
+    { "bias", BIAS, RFG_OPTIONAL, 1, { RFG_COLS }, RFG_DTYPE(F32), RFG_X + 1, .if_clear = HAS_WEIGHT },
+};
 
 /* A folded operand's strides if the others have `heads` rows of rows. */
 static struct norm_rows rows_of(const struct rfg_operand *o, int64_t heads)
@@ -99,38 +79,23 @@ static rfg_status check_params(struct call *c, const rfg_norm_params *params)
 
 static rfg_status check_tensors(struct call *c)
 {
-    rfg_status st;
-    if ((st = rfg_check_float_operand(&c->ox, c->fn, "x", c->x, 1, 3)))
+    const rfg_tensor *const all[TENSORS] = {
+        c->x, c->y, NULL, NULL, c->residual, c->residual_out, c->weight, c->p.bias
+    };
+    struct rfg_tensors *t = c->t;
+    rfg_tensors_begin(t, c->fn, axes, all, TENSORS);
+    t->facts = (norm_adds(&c->prob) ? ADDS : 0) | (c->weight ? HAS_WEIGHT : 0) | RFG_IN_PLACE;
+    rfg_status st = rfg_check_tensors(t, rules, RFG_RULES(rules));
+    if (st)
         return st;
-    if (c->ox.cols > NORM_MAX_N)
-        return BAD("%s: x has %" PRId64 " columns: must be at most %d", c->fn, c->ox.cols, NORM_MAX_N);
-    if (norm_adds(&c->prob) && ((st = check_residual(&c->in, c, "residual", c->residual, &c->ox)) ||
-                                (st = check_residual(&c->out, c, "residual_out", c->residual_out, &c->ox))))
-        return st;
-    if ((c->weight && (st = check_vector(&c->ow, c, "weight", c->weight, c->ox.cols))) ||
-        (c->p.bias && (st = check_vector(&c->ob, c, "bias", c->p.bias, c->ox.cols))))
-        return st;
-    return rfg_check_outputs(&c->o, c->fn, c->y, c->p.quant, &c->ox, c->ox.cols);
-}
-
-/* Outputs against inputs, then against each other. */
-static rfg_status check_apart(const struct call *c)
-{
-    const struct rfg_operand *in[] = { &c->ox, &c->in, &c->ow, &c->ob };
-    rfg_status st;
-    for (int i = 0; i < 4; i++)
-        if (in[i]->t && ((st = rfg_check_outputs_apart(&c->o, c->fn, in[i], in[i] == &c->ox)) ||
-                         (c->out.t && (st = rfg_check_overlap(c->fn, &c->out, in[i], in[i] == &c->in)))))
-            return st;
-    if (c->out.t && (st = rfg_check_outputs_apart(&c->o, c->fn, &c->out, false)))
-        return st;
-    return rfg_check_outputs_distinct(&c->o, c->fn);
+    rfg_set_axis(t, RFG_OUT_COLS, rfg_size(t, RFG_COLS));
+    return rfg_check_outputs(&c->o, t, c->p.quant);
 }
 
 /* H of tensors that don't fold into two dimensions, whose strides must do for all. */
 static rfg_status check_heads(const struct call *c, int64_t *heads)
 {
-    const struct rfg_operand *all[] = { &c->ox, &c->in, &c->out, &c->o.y, &c->o.q };
+    const struct rfg_operand *o = c->t->o, *all[] = { &o[RFG_X], &o[IN], &o[OUT], &o[RFG_Y], &o[RFG_Q] };
     *heads = 1;
     for (int i = 0; i < 5; i++)
         if (all[i]->t && all[i]->inner > 1)
@@ -146,64 +111,70 @@ static rfg_status check_heads(const struct call *c, int64_t *heads)
 static void problem_of(struct call *c, int64_t heads)
 {
     const struct rfg_outputs *o = &c->o;
+    const struct rfg_operand *x = &c->t->o[RFG_X], *in = &c->t->o[IN], *out = &c->t->o[OUT], *y = &c->t->o[RFG_Y],
+                             *q = &c->t->o[RFG_Q];
     struct rfg_problem *prob = &c->prob;
-    rfg_dtype x = c->x->dtype;
-    int64_t *v = prob->v, ldr = c->in.t ? stride_key(&c->in, heads) : 0;
-    prob->dtype[0] = (uint8_t)x;
-    prob->dtype[1] = (uint8_t)(o->quantised ? o->quant.q->dtype : x);
-    v[NORM_M] = c->ox.rows;
-    v[NORM_N] = c->ox.cols;
+    rfg_dtype dtype = c->x->dtype;
+    int64_t *v = prob->v, ldr = in->t ? stride_key(in, heads) : 0;
+    prob->dtype[0] = (uint8_t)dtype;
+    prob->dtype[1] = (uint8_t)(o->quantised ? o->quant.q->dtype : dtype);
+    v[NORM_M] = x->rows;
+    v[NORM_N] = x->cols;
     v[NORM_WEIGHT] = !c->weight ? NORM_WEIGHT_NONE : c->p.one_plus_weight ? NORM_WEIGHT_1W : NORM_WEIGHT_W;
     v[NORM_BIAS] = c->p.bias != NULL;
-    v[NORM_RESIDUAL] = c->in.t && c->residual->dtype != x;
-    v[NORM_WTYPE] = (c->weight && c->weight->dtype != x) || (c->p.bias && c->p.bias->dtype != x);
+    v[NORM_RESIDUAL] = in->t && c->residual->dtype != dtype;
+    v[NORM_WTYPE] = (c->weight && c->weight->dtype != dtype) || (c->p.bias && c->p.bias->dtype != dtype);
     v[NORM_SCALE] = o->quantised ? o->quant.kind : 0;
     v[NORM_ROUNDING] = o->quant.rounding;
     v[NORM_PLAIN] = o->quantised && c->y;
     v[NORM_HEADS] = heads;
-    v[NORM_LDX] = stride_key(&c->ox, heads);
-    v[NORM_LDR] = ldr || !c->out.t ? ldr : stride_key(&c->out, heads);
-    v[NORM_LDY] = stride_key(o->plain ? &o->y : &o->q, heads);
+    v[NORM_LDX] = stride_key(x, heads);
+    v[NORM_LDR] = ldr || !out->t ? ldr : stride_key(out, heads);
+    v[NORM_LDY] = stride_key(o->plain ? y : q, heads);
     v[NORM_SCALE_COLUMNS] = o->scale_columns;
-    v[NORM_INPLACE] = (o->plain && o->y.begin == c->ox.begin) | (c->out.t && c->out.begin == c->in.begin) << 1;
-    v[NORM_ALIGN] = rfg_alignment(c->ox.bits | c->in.bits | c->ow.bits | c->ob.bits);
-    v[NORM_ALIGN_Y] = rfg_alignment(o->y.bits | o->q.bits | c->out.bits);
+    v[NORM_INPLACE] = (o->plain && y->begin == x->begin) | (out->t && out->begin == in->begin) << 1;
+    v[NORM_ALIGN] = rfg_alignment(x->bits | in->bits | c->t->o[WEIGHT].bits | c->t->o[BIAS].bits);
+    v[NORM_ALIGN_Y] = rfg_alignment(y->bits | q->bits | out->bits);
 }
 
 static rfg_status run(rfg_context *ctx, struct call *c, const rfg_norm_params *params, rfg_stream stream)
 {
     int64_t heads;
+    struct rfg_tensors t;
     rfg_status st;
+    c->t = &t;
     c->prob.op = c->op;
     if (!ctx)
         return BAD("%s: ctx is NULL: must be a context", c->fn);
     if ((st = check_params(c, params)) || (st = check_tensors(c)))
         return st;
-    if (c->ox.rows == 0 || c->ox.cols == 0)
+    if (rfg_size(c->t, RFG_ROWS) == 0 || rfg_size(c->t, RFG_COLS) == 0)
         return RFG_OK;
-    if ((st = check_apart(c)) || (st = check_heads(c, &heads)))
+    if ((st = rfg_check_overlaps(c->t)) || (st = check_heads(c, &heads)))
         return st;
     problem_of(c, heads);
     const struct rfg_outputs *o = &c->o;
-    struct norm_args a = { .x = rows_of(&c->ox, heads),
+    const struct rfg_operand *x = &c->t->o[RFG_X], *in = &c->t->o[IN], *out = &c->t->o[OUT], *y = &c->t->o[RFG_Y],
+                             *q = &c->t->o[RFG_Q];
+    struct norm_args a = { .x = rows_of(x, heads),
                            .weight = c->weight ? c->weight->data : NULL,
                            .bias = c->p.bias ? c->p.bias->data : NULL,
                            .scale = o->quantised ? o->quant.scale->data : NULL,
                            .scale_row = o->scale_row,
                            .scale_col = o->scale_col,
-                           .m = (int)c->ox.rows,
-                           .n = (int)c->ox.cols,
+                           .m = (int)x->rows,
+                           .n = (int)x->cols,
                            .heads = (int)heads,
                            .eps = c->p.eps,
-                           .inverse_n = 1.0f / (float)c->ox.cols };
-    if (c->out.t) {
-        a.residual = rows_of(&c->in, heads);
-        a.residual_out = rows_of(&c->out, heads);
+                           .inverse_n = 1.0f / (float)x->cols };
+    if (out->t) {
+        a.residual = rows_of(in, heads);
+        a.residual_out = rows_of(out, heads);
     }
     if (o->plain)
-        a.y = rows_of(&o->y, heads);
+        a.y = rows_of(y, heads);
     if (o->quantised)
-        a.q = rows_of(&o->q, heads);
+        a.q = rows_of(q, heads);
     norm_fill_packed(&a);
     return rfg_dispatch(ctx, &c->prob, &a, stream);
 }

@@ -255,7 +255,7 @@ START_TEST(refusals)
     g.ty.dtype = RFG_F32;
     refused(true, true, 0, WORDS("y is f32", "must be x's dtype, bf16"));
     g.ty.shape[1] = 255;
-    refused(true, true, 0, WORDS("y is 4 x 255", "must be 4 x 256"));
+    refused(true, true, 0, WORDS("y has 255 columns", "must be x's N columns, 256"));
     g.p.act = (rfg_act)99;
     refused(true, true, 0, WORDS("act is 99", "from 0 to 6"));
     g.p.limit = -1;
@@ -279,7 +279,7 @@ START_TEST(refusals)
     g.tq.dtype = RFG_BF16;
     refused(true, false, RFG_SCALE_TOKEN, WORDS("q is bf16", "e4m3, e4m3fnuz, e5m2 or i8"));
     g.tq.shape[0] = 3;
-    refused(true, false, RFG_SCALE_TOKEN, WORDS("q is 3 x 256", "4 x 256"));
+    refused(true, false, RFG_SCALE_TOKEN, WORDS("q has 3 rows", "x's rows, 4"));
     refused(true, false, RFG_SCALE_TOKEN, WORDS("scale is 4 x 2", "must be 4 x 1", "one a row"));
     refused(true, false, RFG_SCALE_STATIC, WORDS("scale is 4 x 2", "static: one"));
     g.ts.shape[1] = 1;

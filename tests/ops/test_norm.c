@@ -396,9 +396,9 @@ START_TEST(refusals)
     g.tr.dtype = RFG_F16;
     refused(WORDS("residual is f16", "x's dtype, bf16, or f32"));
     g.tr.shape[0] = 3;
-    refused(WORDS("residual is 3 x 128", "x's shape, 4 x 128"));
+    refused(WORDS("residual has 3 rows", "x's rows, 4"));
     g.tro.shape[1] = 64;
-    refused(WORDS("residual_out is 4 x 64", "x's shape"));
+    refused(WORDS("residual_out has 64 columns", "x's columns, 128"));
     g.tro.data = NULL;
     refused(WORDS("residual_out's data is NULL"));
     g.tx.strides[1] = 2;
@@ -408,13 +408,13 @@ START_TEST(refusals)
     g.ty.data = g.r;
     refused(WORDS("y [", "overlaps residual [", "may not alias"));
     g.ty.data = g.ro;
-    refused(WORDS("y [", "overlaps residual_out ["));
+    refused(WORDS("residual_out [", "overlaps y ["));
     g.tro.data = g.x;
     refused(WORDS("residual_out [", "overlaps x [", "may not alias"));
     g.tro.data = g.r + 128;
     refused(WORDS("residual_out [", "overlaps residual [", "unless they are one"));
     g.tr.dtype = RFG_F32;
-    refused(WORDS("residual_out is bf16, residual f32", "must be of one dtype"));
+    refused(WORDS("residual_out is bf16", "must be residual's dtype, f32"));
     g.ty.data = g.x;
     g.ty.strides[0] = 136;
     refused(WORDS("y [", "overlaps x [", "unless they are one"));
