@@ -65,7 +65,8 @@ void rfg_outputs_specs(const struct rfg_problem *prob, const struct rfg_outputs_
     spec[0] = rfg_rows_spec("y", in, s->rows, s->cols, s->heads, s->ld, s->align_key);
     spec[0].output = true;
     spec[0].absent = s->scale && !s->plain;
-    spec[1] = rfg_rows_spec("q", out, s->rows, s->cols, s->heads, s->ld, s->align_key);
+    int64_t ldq = s->ld + (rfg_dtype_is_4_bits(out) ? s->ld % 2 : 0); /* whole bytes */
+    spec[1] = rfg_rows_spec("q", out, s->rows, s->cols, s->heads, ldq, s->align_key);
     spec[1].output = true;
     spec[1].absent = !s->scale;
     spec[1].scaled_by = 3;

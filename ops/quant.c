@@ -110,7 +110,7 @@ bool rfg_outputs_valid(const struct rfg_problem *prob, const struct rfg_outputs_
         return rfg_refuse(why, "rounding=%s: only with scale=mx", RFG_ROUNDING_NAMES[k->rounding]);
     if (k->scale && !kind_valid(k->scale, k->rounding, out, k->cols, why))
         return false;
-    if (rfg_dtype_is_4_bits(out) && k->ld % 2)
+    if (rfg_dtype_is_4_bits(out) && !k->plain && k->ld % 2)
         return rfg_refuse(why, "ldy=%" PRId64 ": must be even, q is %s, two in a byte", k->ld,
                           rfg_dtype_name((rfg_dtype)out));
     if (k->scale_columns && !rfg_scale_columns(k->scale))

@@ -60,7 +60,7 @@ static inline void *rfg_row_scale(void *scale, int64_t kind, int64_t row, int64_
 
 /* What the keys of a problem say of its outputs. */
 struct rfg_outputs_keys {
-    int64_t cols, ld; /* ld: of y and q; 0: packed */
+    int64_t cols, ld; /* ld: of y, or of q where there is no y; 0: packed */
     int64_t scale, rounding, plain, scale_columns;
 };
 /* Is the combination of dtypes and these one that there is? */

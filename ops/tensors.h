@@ -8,7 +8,7 @@
 #include "operand.h"
 
 #define RFG_MAX_AXES    16
-#define RFG_MAX_TENSORS 16
+#define RFG_MAX_GIVEN 16
 
 /* A size that dimensions share. The first tensor that has it says how large it is, and the others must agree. */
 struct rfg_axis {
@@ -20,16 +20,16 @@ struct rfg_axis {
 #define RFG_OR_ONE   0x80
 #define RFG_IF_KNOWN 0x20 /* only where a tensor before said it */
 
+/* Of a tensor. One that is no view is rows (operand.h). */
 enum rfg_tensor_flags {
     RFG_OPTIONAL = 1,
     RFG_OUT = 2,         /* written: no element is another one, or in another tensor */
-    RFG_VIEW = 4,        /* strides above 0 in every dimension, 1 in the last one. Others are rows: operand.h */
+    RFG_VIEW = 4,        /* any strides above 0, but 1 in the last dimension */
     RFG_ANY_LAST = 8,    /* a view with any stride in the last dimension, too */
     RFG_PACKED = 16,     /* rows follow one another */
-    RFG_EITHER_WAY = 64, /* a matrix that may lie by columns: its operand is then the transpose */
-    RFG_FOLDED =
-        128, /* 1 to `dims` (3) dimensions, all but the last one counted as rows: axes of rows, columns, heads */
     RFG_LIKE_ALONE = 32, /* where `like` is there, `dtypes` are not taken */
+    RFG_EITHER_WAY = 64, /* a matrix that may lie by columns: its operand is then the transpose */
+    RFG_FOLDED = 128, /* 1 to 3 dimensions, all but the last one counted as rows: axes of rows, columns, the second */
 };
 
 struct rfg_tensor_rule {
@@ -61,10 +61,10 @@ struct rfg_tensors {
     rfg_tensor transpose[2]; /* of them */
     int n_given;             /* tensors that are there: their rows, and from where to where they are */
     unsigned outs;           /* 1 << i of those that are outputs */
-    const struct rfg_tensor_rule *given[RFG_MAX_TENSORS];
-    uintptr_t begin[RFG_MAX_TENSORS], end[RFG_MAX_TENSORS];
+    const struct rfg_tensor_rule *given[RFG_MAX_GIVEN];
+    uintptr_t begin[RFG_MAX_GIVEN], end[RFG_MAX_GIVEN];
     struct rfg_operand
-        o[RFG_MAX_TENSORS]; /* by slot; of one that isn't there `t` is NULL; begin, bits, cols and ld 0 */
+        o[RFG_MAX_GIVEN]; /* by slot; of one that isn't there `t` is NULL; begin, bits, cols and ld 0 */
 };
 
 /* t: the tensors, by slot; NULL: not there. (What isn't read isn't zeroed: every call does this.) */

@@ -114,6 +114,9 @@ static rfg_status check_tensors(const struct mha_call *c, struct rfg_tensors *t)
     if (p->block_table && p->block_table->shape[1] > RFG_MAX_SIZE / rfg_size(t, PAGE))
         return BAD("%s: block_table has %" PRId64 " columns: times k's page of %" PRId64 " must be at most %d", c->fn,
                    p->block_table->shape[1], rfg_size(t, PAGE), RFG_MAX_SIZE);
+    double rows = (double)rfg_size(t, TOKENS) * (double)rfg_size(t, HQ); /* of varlen: the problem doesn't say */
+    if (rows > RFG_MAX_SIZE)
+        return BAD("%s: q has %.0f rows: tokens times heads must be at most %d", c->fn, rows, RFG_MAX_SIZE);
     return rfg_check_overlaps(t);
 }
 

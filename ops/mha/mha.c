@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The operators mha and mha_decode: their tables. The public functions and their argument rules are in call.c. */
+ * The operators mha and mha_decode: their tables. What the tensors of calls must be is in call.c. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -156,10 +156,10 @@ static bool mha_valid(const struct rfg_problem *prob, struct rfg_reason *why)
         return false;
     double rows = (double)v[MHA_B] * (double)(v[MHA_SQ] > 1 ? v[MHA_SQ] : 1) * (double)v[MHA_HQ];
     double keys = (double)v[MHA_B] * (double)v[MHA_S], blocks = (double)v[MHA_B] * (double)columns;
-    if (rows > RFG_MAX_SIZE)
+    if (rows > (v[MHA_VARLEN] ? 0x1p50 : RFG_MAX_SIZE)) /* of varlen Sq and S are of the longest sequence */
         return rfg_refuse(why, "q has %.0f rows, B Sq Hq: must be at most %d", rows, RFG_MAX_SIZE);
     if (blocks > RFG_MAX_SIZE || (double)columns * (double)v[MHA_PAGE] > RFG_MAX_SIZE ||
-        (v[MHA_VARLEN] && keys > RFG_MAX_SIZE) || keys * (double)v[MHA_HKV] > 0x1p50)
+        keys * (double)v[MHA_HKV] > 0x1p50)
         return rfg_refuse(why, "B=%" PRId64 " S=%" PRId64 ": too many keys for k, or columns for block_table", v[MHA_B],
                           v[MHA_S]);
     if (v[MHA_ALIGN] & (v[MHA_ALIGN] - 1))

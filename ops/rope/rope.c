@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The operators rope, kv_append and rope_append: their tables. The public functions and their argument rules are in
- * call.c, the variants in gpu.c and cpu.c. */
+ * The operators rope, kv_append and rope_append: their tables. What the tensors of calls must be is in call.c,
+ * the variants are in gpu.c and cpu.c. */
 #include "rope.h"
 
 #include <inttypes.h>

@@ -17,6 +17,7 @@ static const struct op_case norms[] = {
     { "rmsnorm bf16->e4m3 M=4 N=4096 scale=mx rounding=up" },
     { "rmsnorm bf16->e2m1 M=5 N=2880 scale=mx rounding=even plain=1 weight=1+w" },
     { "rmsnorm f32->e2m1 M=3 N=96 scale=mx rounding=down" },
+    { "rmsnorm bf16->e2m1 M=5 N=64 ldy=65 scale=mx rounding=even plain=1" },
     { "rmsnorm f16->e4m3 M=33 N=32 scale=mx rounding=ceil weight=none" },
     { "rmsnorm bf16->e2m1 M=12 N=128 heads=4 ldx=640 scale=mx rounding=up plain=1" },
     { "rmsnorm bf16->e2m1 M=12 N=64 heads=4 ldx=640 ldy=260 scale=mx rounding=even" },
