@@ -2,7 +2,7 @@
  *
  * What public functions learn of a tensor: rows, strides, the bytes it touches, how they are aligned; and which pairs
  * of tensors overlap. */
-#include "ops/operand.h"
+#include "ops/tensors.h"
 #include "tests/suite.h"
 
 #define AT 0x10000000
@@ -156,6 +156,60 @@ START_TEST(same)
 }
 END_TEST
 
+/* ---- tables of a call's tensors ---------------------------------------------------------------------------------- */
+
+enum { A, B, Y, N_TENSORS };
+enum { M = 1, N };
+static const struct rfg_axis axes[] = { [M] = { "rows", 0, 0 }, [N] = { "columns", 1, 8 } };
+static const struct rfg_tensor_rule rules[] = {
+    { "a", A, RFG_PACKED, 2, { M, N }, RFG_FLOAT_FORMATS },
+    { "b", B, RFG_EITHER_WAY | RFG_OPTIONAL, 2, { M, N }, RFG_DTYPE(F32), A + 1 },
+    { "y", Y, RFG_VIEW | RFG_OUT, 3, { M, 0, N | RFG_PLUS_ONE }, 0, A + 1, .reach = 2 },
+};
+
+/* a [3,4], b its transpose's rows, y [3,2,5]: but for one thing. NULL: that is right. */
+static const struct {
+    const char *why;
+    int tensor;
+    rfg_tensor t;
+} calls[] = {
+    { NULL, A, { NULL, RFG_BF16, 2, { 3, 4 }, { 4, 1 } } },
+    { "a has row stride 5: must be its columns, 4", A, { NULL, RFG_BF16, 2, { 3, 4 }, { 5, 1 } } },
+    { "a is i8: must be bf16, f16 or f32", A, { NULL, RFG_I8, 2, { 3, 4 }, { 4, 1 } } },
+    { "a has dtype 99: must be bf16", A, { NULL, (rfg_dtype)99, 2, { 3, 4 }, { 4, 1 } } },
+    { "a has 9 columns, columns: must be from 1 to 8", A, { NULL, RFG_BF16, 2, { 3, 9 }, { 9, 1 } } },
+    { "b has 2 rows: must be a's rows, 3", B, { NULL, RFG_F32, 2, { 2, 4 }, { 1, 8 } } },
+    { "b has 5 columns: must be a's columns, 4", B, { NULL, RFG_F32, 2, { 3, 5 }, { 1, 8 } } },
+    { "b is f16: must be a's dtype, bf16, or f32", B, { NULL, RFG_F16, 2, { 3, 4 }, { 1, 8 } } },
+    { "y is f32: must be a's dtype, bf16", Y, { NULL, RFG_F32, 3, { 3, 2, 5 }, { 10, 5, 1 } } },
+    { "y has 4 in dimension 2: must be a's columns + 1, 5", Y, { NULL, RFG_BF16, 3, { 3, 2, 4 }, { 8, 4, 1 } } },
+    { "from the first to the last of its 2", Y, { NULL, RFG_BF16, 3, { 3, 2, 5 }, { 5, INT64_C(1) << 31, 1 } } },
+    { "its elements would overlap", Y, { NULL, RFG_BF16, 3, { 3, 2, 5 }, { 9, 5, 1 } } },
+};
+
+START_TEST(tables)
+{
+    rfg_tensor t[N_TENSORS] = { { NULL, RFG_BF16, 2, { 3, 4 }, { 4, 1 } },
+                                { NULL, RFG_F32, 2, { 3, 4 }, { 1, 8 } },
+                                { NULL, RFG_BF16, 3, { 3, 2, 5 }, { 10, 5, 1 } } };
+    t[calls[_i].tensor] = calls[_i].t;
+    for (int i = 0; i < N_TENSORS; i++)
+        t[i].data = (void *)(uintptr_t)(AT + i * 4096);
+    const rfg_tensor *const all[] = { &t[A], &t[B], &t[Y] };
+    struct rfg_tensors c;
+    rfg_tensors_begin(&c, "fn", axes, all, N_TENSORS);
+    rfg_status st = rfg_check_tensors(&c, rules, RFG_RULES(rules));
+    ck_assert_msg((st == RFG_OK) == !calls[_i].why, "%s: %s", calls[_i].why, rfg_status_name(st));
+    ck_assert_msg(!calls[_i].why || strstr(rfg_last_error(), calls[_i].why), "'%s' lacks '%s'", rfg_last_error(),
+                  calls[_i].why);
+    if (st)
+        return;
+    ck_assert(rfg_size(&c, M) == 3 && rfg_size(&c, N) == 4);
+    ck_assert(rfg_row_stride(&c, B) == 1 && rfg_col_stride(&c, B) == 8 && rfg_row_stride(&c, A) == 4);
+    ck_assert_int_eq(rfg_check_overlaps(&c), RFG_OK);
+}
+END_TEST
+
 #define COUNT(a) (int)(sizeof(a) / sizeof((a)[0]))
 
 int main(void)
@@ -165,5 +219,6 @@ int main(void)
     ADD_TESTS(tc, largest, overlaps, same);
     ADD_LOOPS(tc, COUNT(good), operands);
     ADD_LOOPS(tc, COUNT(bad), operand_refusals);
+    ADD_LOOPS(tc, COUNT(calls), tables);
     return run_suite(s);
 }
