@@ -151,20 +151,22 @@ static rfg_status refuse_range(const struct rfg_tensors *c, const struct rfg_ten
     const struct rfg_axis *a = &c->axes[axis];
     int64_t max = a->max ? a->max : RFG_MAX_SIZE, one_more = r->axis[dim] & RFG_PLUS_ONE ? 1 : 0;
     char is[60];
-    return BAD("%s: %s has %s, %s%s: must be from %" PRId64 " to %" PRId64, c->fn, r->name,
-               size_in_words(r, dim, n, is, sizeof(is)), a->name, one_more ? " + 1" : "", a->min + one_more,
-               max + one_more);
+    size_in_words(r, dim, n, is, sizeof(is));
+    if (a->min == max)
+        return BAD("%s: %s has %s: must be %" PRId64, c->fn, r->name, is, max);
+    return BAD("%s: %s has %s, %s%s: must be from %" PRId64 " to %" PRId64, c->fn, r->name, is, a->name,
+               one_more ? " + 1" : "", a->min + one_more, max + one_more);
 }
 
 static rfg_status refuse_size(const struct rfg_tensors *c, const struct rfg_tensor_rule *r, int dim, int axis,
                               int64_t n)
 {
-    const char *whose = c->whose[axis], *name = c->axes[axis].name;
+    const char *whose = c->whose[axis];
     int one_more = r->axis[dim] & RFG_PLUS_ONE ? 1 : 0;
     char is[60];
-    return BAD("%s: %s has %s: must be %s%s%s%s%s%s%" PRId64, c->fn, r->name, size_in_words(r, dim, n, is, sizeof(is)),
-               r->axis[dim] & RFG_OR_ONE ? "1 or " : "", whose, *whose ? "'s " : "", name, one_more ? " + 1" : "",
-               *name ? ", " : "", c->sizes[axis] + one_more);
+    return BAD("%s: %s has %s: must be %s%s%s%s%s, %" PRId64, c->fn, r->name, size_in_words(r, dim, n, is, sizeof(is)),
+               r->axis[dim] & RFG_OR_ONE ? "1 or " : "", whose, *whose ? "'s " : "", c->axes[axis].name,
+               one_more ? " + 1" : "", c->sizes[axis] + one_more);
 }
 
 static inline rfg_status check_axis(struct rfg_tensors *c, const struct rfg_tensor_rule *r, int dim, int64_t n)

@@ -7,12 +7,12 @@
 
 #include "operand.h"
 
-#define RFG_MAX_AXES    16
+#define RFG_MAX_AXES  16
 #define RFG_MAX_GIVEN 16
 
 /* A size that dimensions share. The first tensor that has it says how large it is, and the others must agree. */
 struct rfg_axis {
-    const char *name; /* "heads"; "" of a number that speaks for itself */
+    const char *name; /* "heads"; "" where min and max are one number */
     int64_t min, max; /* max 0: RFG_MAX_SIZE */
 };
 /* Beside an axis of a row: the dimension is one larger; it may be 1 instead. */
@@ -63,8 +63,7 @@ struct rfg_tensors {
     unsigned outs;           /* 1 << i of those that are outputs */
     const struct rfg_tensor_rule *given[RFG_MAX_GIVEN];
     uintptr_t begin[RFG_MAX_GIVEN], end[RFG_MAX_GIVEN];
-    struct rfg_operand
-        o[RFG_MAX_GIVEN]; /* by slot; of one that isn't there `t` is NULL; begin, bits, cols and ld 0 */
+    struct rfg_operand o[RFG_MAX_GIVEN]; /* by slot; of one that isn't there `t` is NULL; begin, bits, cols and ld 0 */
 };
 
 /* t: the tensors, by slot; NULL: not there. (What isn't read isn't zeroed: every call does this.) */

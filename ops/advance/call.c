@@ -19,7 +19,7 @@ enum { B = 1, SQ, BLOCKS, SPARES, ONE };
 static const struct rfg_axis axes[] = {
     [B] = { "sequences", 0, 0 },   [SQ] = { "tokens", 1, ADVANCE_MAX_TOKENS },
     [BLOCKS] = { "blocks", 1, 0 }, [SPARES] = { "blocks", 1, 0 },
-    [ONE] = { "", 0, 0 },
+    [ONE] = { "", 1, 1 },
 };
 
 enum { SEVERAL = 1, HAS_SPARE = 2 }; /* SEVERAL: positions (and slots) are [B,Sq] */
@@ -61,7 +61,6 @@ rfg_status rfg_op_advance(rfg_context *ctx, const rfg_tensor *kv_lens, const rfg
     rfg_tensors_begin(&t, FN, axes, all, TENSORS);
     t.interleaved = true;
     t.facts = (positions && positions->ndim == 2 ? SEVERAL : 0) | (p.spare ? HAS_SPARE : 0);
-    rfg_set_axis(&t, ONE, 1);
     if ((st = rfg_check_tensors(&t, rules, RFG_RULES(rules))) || (st = rfg_check_overlaps(&t)))
         return st;
 

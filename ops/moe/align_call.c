@@ -24,7 +24,7 @@ static const struct rfg_axis axes[] = {
     [BLOCKS] = { "the blocks of rows", 0, 0 },
     [COUNTS] = { "what experts and format make it", 0, 0 },
     [IDS_END] = { "experts", 1, 0 },
-    [ONE] = { "", 0, 0 },
+    [ONE] = { "", 1, 1 },
 };
 
 enum { MASKED = 1, HAS_OFFSETS = 2, HAS_BLOCKS = 4, HAS_COUNT = 8 };
@@ -88,7 +88,6 @@ static rfg_status check_tensors(struct rfg_tensors *t, struct rfg_problem *prob)
     t->facts = (masked ? MASKED : 0) | (format == ALIGN_PLAIN ? HAS_OFFSETS : 0) |
                (ALIGN_PADS(format) ? HAS_BLOCKS : 0) | (align_counts(prob) ? HAS_COUNT : 0);
     rfg_set_axis(t, E, v[ALIGN_E]);
-    rfg_set_axis(t, ONE, 1);
     if ((st = rfg_check_tensors(t, of_ids, RFG_RULES(of_ids))))
         return st;
     v[ALIGN_T] = rfg_size(t, T);

@@ -21,7 +21,7 @@ static const struct rfg_axis axes[] = {
     [T] = { "tokens", 0, 0 },
     [E] = { "experts", 1, ROUTE_MAX_E },
     [SLOTS] = { "experts of a token", 0, 0 },
-    [ONE] = { "", 0, 0 },
+    [ONE] = { "", 1, 1 },
 };
 
 static const struct rfg_tensor_rule rules[] = {
@@ -64,7 +64,6 @@ rfg_status rfg_op_moe_route(rfg_context *ctx, const rfg_tensor *ids, const rfg_t
     struct rfg_tensors t;
     const struct rfg_operand *o = t.o;
     rfg_tensors_begin(&t, FN, axes, all, TENSORS);
-    rfg_set_axis(&t, ONE, 1);
     if ((st = rfg_check_tensors(&t, rules, RFG_RULES(rules))))
         return st;
     int64_t top = rfg_size(&t, SLOTS) - p.shared;

@@ -19,7 +19,7 @@ enum { T = 1, N, R, TOP, ONE };
 static const struct rfg_axis axes[] = {
     [T] = { "tokens", 0, 0 }, [N] = { "columns", 0, 0 },
     [R] = { "rows", 0, 0 },   [TOP] = { "places of a token", 1, SUM_MAX_TOP },
-    [ONE] = { "", 0, 0 },
+    [ONE] = { "", 1, 1 },
 };
 
 static const struct rfg_tensor_rule rules[] = {
@@ -44,7 +44,6 @@ rfg_status rfg_op_moe_sum(rfg_context *ctx, const rfg_tensor *y, const rfg_tenso
     struct rfg_tensors t;
     const struct rfg_operand *o = t.o;
     rfg_tensors_begin(&t, FN, axes, all, TENSORS);
-    rfg_set_axis(&t, ONE, 1);
     if ((st = rfg_check_tensors(&t, rules, RFG_RULES(rules))))
         return st;
     if (rfg_size(&t, T) == 0 || rfg_size(&t, N) == 0)
