@@ -39,20 +39,14 @@ bool gemm_y_is_float(const struct rfg_problem *prob, struct rfg_reason *why)
     return is_float(prob, 2, why);
 }
 
-bool gemm_reads_plain(const struct rfg_problem *prob, struct rfg_reason *why)
+bool gemm_has_loader(const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    if (!is_float(prob, 0, why) || !is_float(prob, 1, why))
+    bool a8w4 = prob->dtype[0] == RFG_E4M3 && prob->dtype[1] == RFG_E2M1; /* codes_valid() has its rules */
+    if (a8w4 || gemm_w_format(prob))
+        return true;
+    if (!gemm_is_codes(prob) && (!is_float(prob, 0, why) || !is_float(prob, 1, why)))
         return false;
     return prob->dtype[0] == prob->dtype[1] ||
            rfg_refuse(why, "dtype of w is %s: must be x's, %s", rfg_dtype_name((rfg_dtype)prob->dtype[1]),
                       rfg_dtype_name((rfg_dtype)prob->dtype[0]));
-}
-
-bool gemm_has_loader(const struct rfg_problem *prob, struct rfg_reason *why)
-{
-    bool a8w4 = prob->dtype[0] == RFG_E4M3 && prob->dtype[1] == RFG_E2M1; /* codes_valid() has its rules */
-    if (gemm_is_codes(prob) && prob->dtype[0] != prob->dtype[1] && !a8w4)
-        return rfg_refuse(why, "dtype of w is %s: must be x's, %s", rfg_dtype_name((rfg_dtype)prob->dtype[1]),
-                          rfg_dtype_name((rfg_dtype)prob->dtype[0]));
-    return gemm_is_codes(prob) || gemm_w_format(prob) || gemm_reads_plain(prob, why);
 }

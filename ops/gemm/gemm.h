@@ -103,7 +103,20 @@ void gemm_cost(const struct rfg_problem *prob, double *bytes, double *flops);
 /* Tiles of tile_m rows that a grouped product has at most. */
 int64_t gemm_most_tiles(const struct rfg_problem *prob, int tile_m);
 
-/* What becomes of a product, beside its store with a bias (ends.c). A variant says which it has. */
+/* How x and w are read (takes.c): a problem asks for one of these. */
+enum gemm_read {
+    GEMM_READ_F32 = 1 << 0,    /* both are of f32 */
+    GEMM_READ_HALF = 1 << 1,   /* of bf16, or of f16 */
+    GEMM_READ_CODES = 1 << 2,  /* of a format of 8 bits; scales, if there are any, are of rows or tensors */
+    GEMM_READ_BLOCKS = 1 << 3, /* with scales of blocks */
+    GEMM_READ_MX8 = 1 << 4,    /* mx formats, w of 8 bits */
+    GEMM_READ_MX4 = 1 << 5,    /* or of 4 */
+    GEMM_READ_GROUPS = 1 << 6, /* w is of a format of its own (gemm_w_format()), with scales of groups */
+    GEMM_READ_ALL = (1 << 7) - 1
+};
+unsigned gemm_read_asked(const struct rfg_problem *prob);
+
+/* What becomes of a product, beside its store with a bias (takes.c). A problem asks for some of these. */
 enum gemm_end {
     GEMM_END_RESIDUAL = 1 << 0,
     GEMM_END_ACT = 1 << 1,     /* of gate and up, whose rows of w take turns, */
@@ -114,8 +127,16 @@ enum gemm_end {
     GEMM_ENDS_ALL = (1 << 6) - 1
 };
 unsigned gemm_ends_asked(const struct rfg_problem *prob);
-/* Are those that the problem asks for among them? Says why not. */
-bool gemm_takes_ends(const struct rfg_problem *prob, unsigned has, struct rfg_reason *why);
+
+/* What a variant takes. */
+struct gemm_takes {
+    unsigned rows, prepacked; /* enum gemm_read: of a w by rows, and of a prepacked one */
+    bool chunks;              /* it reads x and w in chunks of 16 bytes: K and the alignment must suit */
+    bool steps;    /* it scales sums of PREPACK4_COLS columns of a prepacked w of 4 bits, or of their parts */
+    unsigned ends; /* enum gemm_end */
+};
+/* Is what the problem asks for among it? Says why not. */
+bool gemm_takes(const struct rfg_problem *prob, const struct gemm_takes *takes, struct rfg_reason *why);
 
 /* What a product whose rows are summed by token may be, and bytes of workspace for them. */
 bool gemm_slots_valid(const struct rfg_problem *prob, struct rfg_reason *why);
@@ -231,9 +252,7 @@ int64_t gemm_w_row_bytes(const struct rfg_problem *prob);
 
 /* Is y of f32, f16 or bf16? These say why not. */
 bool gemm_y_is_float(const struct rfg_problem *prob, struct rfg_reason *why);
-/* Are x and w, both of one? */
-bool gemm_reads_plain(const struct rfg_problem *prob, struct rfg_reason *why);
-/* What variants with the loaders of gpu/any/load.h take: that, codes, and W of a format of the list. */
+/* Do x's format and w's go together? */
 bool gemm_has_loader(const struct rfg_problem *prob, struct rfg_reason *why);
 
 _Static_assert(offsetof(struct gemm_args, w_scale) == GEMM_ARGS_BYTES &&

@@ -159,7 +159,8 @@ START_TEST(refusals)
         { "gemm bf16,e2m1->bf16 M=64 N=256 K=4096" MXFP4,
           "gemm_w4_mma{wgmma=1,tile_m=64,tile_n=128,frags_n=2,k_waves=1,split=1,per_cu=1}", "frags_n=2" },
         { "gemm e4m3,e2m1->bf16 M=8 N=256 K=512 x_scale=e8m0 x_per=group w_per=group" MXFP4_MX,
-          "gemm_w4_mma{wgmma=0,tile_m=8,tile_n=64,frags_n=1,k_waves=1,split=1,per_cu=1}", "x_per=group" },
+          "gemm_w4_mma{wgmma=0,tile_m=8,tile_n=64,frags_n=1,k_waves=1,split=1,per_cu=1}",
+          "x is e4m3: must be bf16 or f16" },
     };
     for (size_t i = 0; i < COUNT(cases); i++)
         op_config_taken("sm_90", cases[i][0], cases[i][1], cases[i][2]);

@@ -380,11 +380,13 @@ START_TEST(refusals)
         PRINTS(why.text, bad[i].says);
     }
     struct rfg_problem p = op_problem("gemm bf16,bf16->bf16 M=2 N=8 K=8");
+    static const char *const rules[] = { "x is i4: must be bf16, f16 or f32", "w is i4: must be x's, bf16",
+                                         "y is i4: must be x's dtype or f32" };
     for (int i = 0; i < 3; i++) { /* of formats that there are no numbers for */
         struct rfg_problem other = p;
         other.dtype[i] = RFG_I4;
         ck_assert(!lib->var->supports(&dev, &other, &why));
-        PRINTS(why.text, "is i4: must be bf16, f16 or f32");
+        PRINTS(why.text, rules[i]);
     }
     struct rfg_device cpu;
     rfg_device_cpu(&cpu, 2);

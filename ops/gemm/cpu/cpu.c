@@ -203,6 +203,8 @@ static bool dot_valid(const struct rfg_device *dev, const struct rfg_problem *pr
         .run = isa_name##_run,                                                                                         \
     }
 
+static const struct gemm_takes takes = { .rows = GEMM_READ_ALL, .prepacked = GEMM_READ_ALL, .ends = GEMM_ENDS_ALL };
+
 static const struct rfg_param portable_params[] = {
     [P_ROWS] = { "rows", 3, { 1, 2, 4 } },      /* of W in a register block */
     [P_COLS] = { "cols", 4, { 1, 2, 4, 8 } },   /* of X in a register block */
@@ -212,7 +214,7 @@ static const struct rfg_param portable_params[] = {
 
 static bool portable_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    return rfg_cpu_only(dev, NULL, why) && gemm_has_loader(prob, why);
+    return rfg_cpu_only(dev, NULL, why) && gemm_takes(prob, &takes, why);
 }
 
 VARIANT(portable, false);
@@ -228,7 +230,7 @@ static const struct rfg_param avx2_params[] = {
 
 static bool avx2_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    if (!rfg_cpu_only(dev, NULL, why) || !gemm_has_loader(prob, why))
+    if (!rfg_cpu_only(dev, NULL, why) || !gemm_takes(prob, &takes, why))
         return false;
     return (dev->features & RFG_FEATURE_AVX2) ||
            rfg_refuse(why, "needs AVX2, FMA and F16C, which this cpu does not have");
@@ -247,7 +249,7 @@ static const struct rfg_param avx512_params[] = {
 
 static bool avx512_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    if (!rfg_cpu_only(dev, NULL, why) || !gemm_has_loader(prob, why))
+    if (!rfg_cpu_only(dev, NULL, why) || !gemm_takes(prob, &takes, why))
         return false;
     return (dev->features & RFG_FEATURE_AVX512) ||
            rfg_refuse(why, "needs AVX-512 F, BW, VL and DQ, this cpu has %s",

@@ -82,10 +82,9 @@ bool gemm_vendor_supports(const struct rfg_device *dev, enum rfg_platform platfo
                           dev->name);
     if (gemm_vendor_off())
         return rfg_refuse(why, "switched off by RFG_VENDOR=0");
-    if (!gemm_reads_plain(prob, why) || !gemm_y_is_float(prob, why) || !gemm_takes_ends(prob, 0, why))
+    static const struct gemm_takes takes = { .rows = GEMM_READ_F32 | GEMM_READ_HALF };
+    if (!gemm_takes(prob, &takes, why))
         return false;
-    if (prob->v[GEMM_PREPACKED])
-        return rfg_refuse(why, "packed=1: must be 0, it reads W by rows");
     if (prob->v[GEMM_BTYPE])
         return rfg_refuse(why, "btype=%s: must be x's dtype", rfg_dtype_name((rfg_dtype)prob->v[GEMM_BTYPE]));
     if (prob->v[GEMM_K] == 0 || prob->v[GEMM_M] == 0 || prob->v[GEMM_N] == 0)

@@ -107,15 +107,17 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     return s;
 }
 
+static const struct gemm_takes takes = { .rows = GEMM_READ_FRAGMENTS | GEMM_READ_MX,
+                                         .prepacked = GEMM_READ_HALF | GEMM_READ_GROUPS | GEMM_READ_MX4,
+                                         .chunks = true,
+                                         .steps = true,
+                                         .ends = GEMM_ENDS_ALL };
+
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
     struct rfg_problem plain = gemm_as_plain(prob);
-    if (!few_rows(&plain, 256, why) || !halves_in_blocks(prob, why) || !sums_fit(dev, prob, why))
-        return false;
-    if (gemm_is_mx(prob) && !prob->v[GEMM_PREPACKED] && dev->platform != RFG_PLATFORM_NVIDIA)
-        return takes_mx_amd(dev, prob, why);
-    return gemm_w_is_4_bits(prob) && dev->platform != RFG_PLATFORM_NVIDIA ? takes_mma_or_4_bits(dev, prob, why)
-                                                                          : takes_mma_amd(dev, prob, why);
+    return few_rows(&plain, 256, why) && halves_in_blocks(prob, why) && sums_fit(dev, prob, why) &&
+           takes_mma_amd(dev, prob, &takes, why);
 }
 
 static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)

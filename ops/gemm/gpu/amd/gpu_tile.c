@@ -70,8 +70,10 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     return s;
 }
 
-/* What its epilogue does. */
-#define ENDS (GEMM_ENDS_ALL & ~GEMM_END_SLOTS)
+static const struct gemm_takes takes = { .rows = GEMM_READ_FRAGMENTS | GEMM_READ_MX | GEMM_READ_GROUPS,
+                                         .prepacked = GEMM_READ_HALF | GEMM_READ_GROUPS,
+                                         .chunks = true,
+                                         .ends = GEMM_ENDS_ALL & ~GEMM_END_SLOTS };
 
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
@@ -79,15 +81,7 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
     if (rows < LEAST_M && !prob->v[GEMM_INVARIANT])
         return rfg_refuse(why, "M=%" PRId64 ": must be at least %d, others read W in fewer instructions", rows,
                           LEAST_M);
-    if (!gemm_takes_ends(prob, ENDS, why) || !halves_in_blocks(prob, why))
-        return false;
-    if (!sums_fit(dev, prob, why))
-        return false;
-    if (gemm_is_mx(prob))
-        return is_amd(dev, why) && reads_rows(prob, why) && takes_mx_amd(dev, prob, why);
-    if (!gemm_w_is_4_bits(prob))
-        return takes_mma_amd(dev, prob, why);
-    return is_amd(dev, why) && takes_4_bits(dev, prob, why);
+    return halves_in_blocks(prob, why) && sums_fit(dev, prob, why) && takes_mma_amd(dev, prob, &takes, why);
 }
 
 static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)

@@ -16,9 +16,13 @@ static const struct rfg_param portable_params[] = {
     [PORTABLE_TILE_M] = { "tile_m", 2, { 16, 64 } },
 };
 
+static const struct gemm_takes portable_takes = { .rows = GEMM_READ_ALL,
+                                                  .prepacked = GEMM_READ_ALL,
+                                                  .ends = GEMM_ENDS_ALL };
+
 static bool portable_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    return is_gpu(dev, why) && gemm_has_loader(prob, why);
+    return is_gpu(dev, why) && gemm_takes(prob, &portable_takes, why);
 }
 
 static int64_t portable_tiles(const struct rfg_problem *prob, const int *p)
@@ -110,13 +114,15 @@ static const struct rfg_param skinny_params[] = {
     [SKINNY_SPLIT_K] = { "split_k", 4, { 1, 2, 4, 8 } },
 };
 
+static const struct gemm_takes skinny_takes = {
+    .rows = GEMM_READ_F32 | GEMM_READ_HALF | GEMM_READ_GROUPS | GEMM_READ_MX4,
+    .chunks = true,
+    .ends = GEMM_ENDS_ALL & ~GEMM_END_SLOTS,
+};
+
 static bool skinny_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    if (gemm_is_codes(prob) && !gemm_w_is_4_bits(prob))
-        return rfg_refuse(why, "x is %s: must be bf16, f16 or f32, or w e2m1",
-                          rfg_dtype_name((rfg_dtype)prob->dtype[0]));
-    if (!is_gpu(dev, why) || !gemm_has_loader(prob, why) || !reads_chunks(prob, why) || !reads_rows(prob, why) ||
-        !gemm_takes_ends(prob, GEMM_ENDS_ALL & ~GEMM_END_SLOTS, why))
+    if (!is_gpu(dev, why) || !gemm_takes(prob, &skinny_takes, why))
         return false;
     int64_t rows = gemm_as_plain(prob).v[GEMM_M];
     if (rows > SKINNY_MAX_M)
@@ -281,10 +287,14 @@ static const struct rfg_param skinny_asm_params[] = {
     [SKINNY_ASM_UNROLL] = { "unroll", 3, { 2, 4, 8 } },
 };
 
+/* But for experts the manifest says it. */
+static const struct gemm_takes skinny_asm_takes = { .rows = GEMM_READ_ALL,
+                                                    .prepacked = GEMM_READ_ALL,
+                                                    .ends = GEMM_ENDS_ALL & ~(GEMM_END_EXPERTS | GEMM_END_SLOTS) };
+
 static bool skinny_asm_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    return gemm_takes_ends(prob, GEMM_END_RESIDUAL | GEMM_END_ACT | GEMM_END_HALVES | GEMM_END_CODES, why) &&
-           rfg_asm_supports(&gemm_skinny_mma_asm, dev, prob, why);
+    return gemm_takes(prob, &skinny_asm_takes, why) && rfg_asm_supports(&gemm_skinny_mma_asm, dev, prob, why);
 }
 
 /* Matrix instructions take four rows of W and four of X. */
@@ -396,10 +406,13 @@ static const struct rfg_param mma_params[] = {
     [MMA_SPLIT_K] = { "split_k", 12, { 1, 2, 3, 4, 6, 7, 8, 10, 14, 16, 20, 28 } },
 };
 
+static const struct gemm_takes mma_takes = { .rows = GEMM_READ_HALF,
+                                             .chunks = true,
+                                             .ends = GEMM_END_RESIDUAL | GEMM_END_ACT | GEMM_END_CODES };
+
 static bool mma_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    return takes_mma_16(dev, prob, why) && reads_rows(prob, why) &&
-           gemm_takes_ends(prob, GEMM_END_RESIDUAL | GEMM_END_ACT | GEMM_END_CODES, why);
+    return takes_mma(dev, prob, &mma_takes, why);
 }
 
 /* What splitk_mma.hip derives from its macros. */

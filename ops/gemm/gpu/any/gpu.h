@@ -45,23 +45,6 @@ static inline double slots_us(const struct rfg_device *dev, const struct rfg_pro
                                : 0;
 }
 
-/* What reading X and W in chunks of 16 bytes takes. */
-static inline bool reads_chunks(const struct rfg_problem *prob, struct rfg_reason *why)
-{
-    int64_t of_w = rfg_format_elements(prob->dtype[1], 16), k = MAX(of_w, 8);
-    if (prob->v[GEMM_K] < k || prob->v[GEMM_K] % k)
-        return rfg_refuse(why, "K=%" PRId64 ": must be a positive multiple of %" PRId64, prob->v[GEMM_K], k);
-    if (prob->v[GEMM_ALIGN] < 16)
-        return rfg_refuse(why, "align=%" PRId64 ": must be 16", prob->v[GEMM_ALIGN]);
-    return true;
-}
-
-/* A kernel that reads W by rows. */
-static inline bool reads_rows(const struct rfg_problem *prob, struct rfg_reason *why)
-{
-    return !prob->v[GEMM_PREPACKED] || rfg_refuse(why, "packed=1: must be 0, it reads W by rows");
-}
-
 /* Does a kernel for few rows take this many? Of an invariant=1 problem any, if it does any: there is nothing better. */
 static inline bool few_rows(const struct rfg_problem *prob, int most, struct rfg_reason *why)
 {
@@ -160,25 +143,18 @@ static inline int register_limit(const struct rfg_device *dev, int threads)
     return dev->wave_size == 64 && threads > 512 ? 128 : 256;
 }
 
-static inline bool has_mma(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+/* What a kernel of matrix instructions reads: fragments, and tiles that become some. */
+#define GEMM_READ_FRAGMENTS (GEMM_READ_HALF | GEMM_READ_CODES | GEMM_READ_BLOCKS)
+#define GEMM_READ_MX        (GEMM_READ_MX8 | GEMM_READ_MX4)
+
+static inline bool takes_mma(const struct rfg_device *dev, const struct rfg_problem *prob,
+                             const struct gemm_takes *takes, struct rfg_reason *why)
 {
     if (!is_gpu(dev, why))
         return false;
     if (!(dev->features & RFG_FEATURE_MMA))
         return rfg_refuse(why, "arch is %s: must have matrix instructions", dev->arch);
-    if (prob->dtype[0] == RFG_F32)
-        return rfg_refuse(why, "x is %s: must be bf16, f16 or codes of 8 bits",
-                          rfg_dtype_name((rfg_dtype)prob->dtype[0]));
-    return true;
-}
-
-/* What the prelude's matrix fragments take. */
-static inline bool takes_mma(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
-{
-    if (gemm_is_mx(prob))
-        return rfg_refuse(why, "x_per=group: must be tensor, row or block");
-    return has_mma(dev, prob, why) &&
-           (gemm_is_codes(prob) ? gemm_has_loader(prob, why) : gemm_reads_plain(prob, why)) && reads_chunks(prob, why);
+    return gemm_takes(prob, takes, why);
 }
 
 static inline bool is_amd(const struct rfg_device *dev, struct rfg_reason *why)
@@ -206,28 +182,25 @@ static inline bool sums_fit(const struct rfg_device *dev, const struct rfg_probl
                       MOST_K_I8);
 }
 
-/* And what AMD's fragments take. */
-static inline bool takes_mma_amd(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
-{
-    if (!is_amd(dev, why))
-        return false;
-    if (prob->dtype[0] == RFG_E5M2 && dev->hw->flushes_f16)
-        return rfg_refuse(why, "x is e5m2: %s's matrix instructions take its least numbers, as fp16, for 0",
-                          dev->target);
-    return takes_mma(dev, prob, why);
-}
-
 /* Are there instructions of 128 columns for codes of this format? */
 static inline bool has_wide_mma(const struct rfg_device *dev, const struct rfg_problem *prob)
 {
     return dev->hw->wide & RFG_ARCH_CODE(prob->dtype[0]) && !prob->v[GEMM_PREPACKED];
 }
 
-/* Mx formats by rows, which these instructions take. */
-static inline bool takes_mx_amd(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+/* And what AMD's instructions take: mx formats by rows are for wide ones. */
+static inline bool takes_mma_amd(const struct rfg_device *dev, const struct rfg_problem *prob,
+                                 const struct gemm_takes *takes, struct rfg_reason *why)
 {
-    if (!has_mma(dev, prob, why) || !gemm_has_loader(prob, why) || !reads_chunks(prob, why))
+    if (!is_amd(dev, why))
         return false;
+    if (prob->dtype[0] == RFG_E5M2 && dev->hw->flushes_f16)
+        return rfg_refuse(why, "x is e5m2: %s's matrix instructions take its least numbers, as fp16, for 0",
+                          dev->target);
+    if (!takes_mma(dev, prob, takes, why))
+        return false;
+    if (!gemm_is_mx(prob) || prob->v[GEMM_PREPACKED])
+        return true;
     if (!has_wide_mma(dev, prob))
         return rfg_refuse(why, "x_per=group: target is %s: must be gfx950, or packed=1 with w of e2m1", dev->target);
     return (!prob->v[GEMM_X_COLUMNS] && !prob->v[GEMM_W_COLUMNS]) ||
@@ -235,46 +208,17 @@ static inline bool takes_mx_amd(const struct rfg_device *dev, const struct rfg_p
                       prob->v[GEMM_X_COLUMNS], prob->v[GEMM_W_COLUMNS]);
 }
 
-/* The same for kernels that multiply 16-bit elements alone. */
-static inline bool takes_mma_16(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+/* And what Hopper's take. */
+static inline bool takes_wgmma(const struct rfg_device *dev, const struct rfg_problem *prob,
+                               const struct gemm_takes *takes, struct rfg_reason *why)
 {
-    return takes_mma(dev, prob, why) && gemm_reads_plain(prob, why);
-}
-
-/* What they take. */
-static inline bool takes_wgmma(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
-{
-    if (!has_wgmma(dev, why) || !reads_rows(prob, why))
+    if (!has_wgmma(dev, why) || !takes_mma(dev, prob, takes, why))
         return false;
-    if (!gemm_is_codes(prob))
-        return takes_mma_16(dev, prob, why);
     if (prob->dtype[0] == RFG_E4M3FNUZ)
         return rfg_refuse(why, "x is e4m3fnuz: must be bf16, f16, e4m3, e5m2 or i8");
-    if (gemm_is_fp8(prob) && !prob->v[GEMM_FAST])
-        return rfg_refuse(why, "fast=0: must be 1, its sums of %s have about 14 bits",
-                          rfg_dtype_name((rfg_dtype)prob->dtype[0]));
-    return takes_mma(dev, prob, why);
-}
-
-/* A W of 4 bits, which kernels decode on their way. */
-static inline bool takes_4_bits(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
-{
-    return has_mma(dev, prob, why) && gemm_has_loader(prob, why) && reads_chunks(prob, why);
-}
-
-/* That of takes_mma(), and a W of 4 bits, prepacked. */
-static inline bool takes_mma_or_4_bits(const struct rfg_device *dev, const struct rfg_problem *prob,
-                                       struct rfg_reason *why)
-{
-    int64_t group = gemm_w_group(prob);
-    if (!gemm_w_is_4_bits(prob))
-        return takes_mma(dev, prob, why);
-    if (!takes_4_bits(dev, prob, why))
-        return false;
-    if (!prob->v[GEMM_PREPACKED])
-        return rfg_refuse(why, "packed=0: must be 1, w is %s", rfg_dtype_name((rfg_dtype)prob->dtype[1]));
-    return PREPACK4_COLS % group == 0 || group % PREPACK4_COLS == 0 ||
-           rfg_refuse(why, "w_group=%" PRId64 ": must be 32, 64, or a multiple of %d", group, PREPACK4_COLS);
+    return !gemm_is_fp8(prob) || prob->v[GEMM_FAST] ||
+           rfg_refuse(why, "fast=0: must be 1, its sums of %s have about 14 bits",
+                      rfg_dtype_name((rfg_dtype)prob->dtype[0]));
 }
 
 /* How many tiles of tile_m rows a problem has one below the other, and how often W is read for them, about. */

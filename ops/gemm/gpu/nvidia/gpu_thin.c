@@ -76,8 +76,11 @@ static struct shape shape_of(const struct rfg_problem *prob, const int *p)
     return s;
 }
 
-/* What its epilogue does. */
-#define ENDS (GEMM_ENDS_ALL & ~GEMM_END_SLOTS)
+static const struct gemm_takes takes = { .rows = GEMM_READ_FRAGMENTS,
+                                         .prepacked = GEMM_READ_HALF | GEMM_READ_GROUPS | GEMM_READ_MX4,
+                                         .chunks = true,
+                                         .steps = true,
+                                         .ends = GEMM_ENDS_ALL & ~GEMM_END_SLOTS };
 
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
@@ -87,8 +90,7 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
         return rfg_refuse(why, "K=%" PRId64 ": must be a multiple of %d with x_per=group", prob->v[GEMM_K],
                           PREPACK4_COLS);
     struct rfg_problem plain = gemm_as_plain(prob);
-    return gemm_takes_ends(prob, ENDS, why) && takes_mma_or_4_bits(dev, prob, why) && few_rows(&plain, 128, why) &&
-           halves_in_blocks(prob, why);
+    return takes_mma(dev, prob, &takes, why) && few_rows(&plain, 128, why) && halves_in_blocks(prob, why);
 }
 
 static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)

@@ -79,19 +79,12 @@ static bool y_tiles(const struct rfg_problem *prob)
            rfg_format_bytes(prob->dtype[2], n) % 16 == 0;
 }
 
-/* Of W of 4 bits: those whose scaled values bf16 has. */
-static bool takes_w4(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
-{
-    if (!has_wgmma(dev, why))
-        return false;
-    if (prob->dtype[0] != RFG_BF16 || prob->dtype[1] != RFG_E2M1)
-        return rfg_refuse(why, "x is %s, w %s: w of 4 bits must be e2m1, and x bf16, which has its scaled values",
-                          rfg_dtype_name((rfg_dtype)prob->dtype[0]), rfg_dtype_name((rfg_dtype)prob->dtype[1]));
-    return takes_mma_or_4_bits(dev, prob, why);
-}
-
-/* What its epilogue does. */
-#define ENDS (GEMM_ENDS_ALL & ~GEMM_END_SLOTS)
+#define TAKES(without)                                                                                                 \
+    {                                                                                                                  \
+        .rows = GEMM_READ_FRAGMENTS, .prepacked = GEMM_READ_GROUPS, .chunks = true, .steps = true,                     \
+        .ends = GEMM_ENDS_ALL & ~(without)                                                                             \
+    }
+static const struct gemm_takes takes = TAKES(GEMM_END_SLOTS), takes_64 = TAKES(GEMM_END_SLOTS | GEMM_END_EXPERTS);
 
 /* least, most: rows; beyond them it has to do with invariant=1 all the same, there its order must have any M, and so
  * have experts. */
@@ -99,8 +92,11 @@ static bool supports_of(const struct rfg_device *dev, const struct rfg_problem *
                         struct rfg_reason *why)
 {
     int64_t m = prob->v[GEMM_M], experts = prob->v[GEMM_EXPERTS];
-    if (!(gemm_w_is_4_bits(prob) ? takes_w4(dev, prob, why) : takes_wgmma(dev, prob, why)) ||
-        !gemm_takes_ends(prob, tile_m < 128 ? ENDS & ~GEMM_END_EXPERTS : ENDS, why) || !halves_in_blocks(prob, why))
+    if (has_wgmma(dev, why) && gemm_read_asked(prob) == GEMM_READ_GROUPS &&
+        (prob->dtype[0] != RFG_BF16 || prob->dtype[1] != RFG_E2M1))
+        return rfg_refuse(why, "x is %s, w %s: w of 4 bits must be e2m1, and x bf16, which has its scaled values",
+                          rfg_dtype_name((rfg_dtype)prob->dtype[0]), rfg_dtype_name((rfg_dtype)prob->dtype[1]));
+    if (!takes_wgmma(dev, prob, tile_m < 128 ? &takes_64 : &takes, why) || !halves_in_blocks(prob, why))
         return false;
     if (experts > TILE_MOST_EXPERTS)
         return rfg_refuse(why, "experts=%" PRId64 ": must be at most %d", experts, TILE_MOST_EXPERTS);

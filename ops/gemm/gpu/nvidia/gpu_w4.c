@@ -63,18 +63,13 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     return s;
 }
 
-/* What its epilogue does. */
-#define ENDS (GEMM_ENDS_ALL & ~GEMM_END_SLOTS)
+static const struct gemm_takes takes = {
+    .prepacked = GEMM_READ_GROUPS, .chunks = true, .steps = true, .ends = GEMM_ENDS_ALL & ~GEMM_END_SLOTS
+};
 
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    if (!has_wgmma(dev, why))
-        return false;
-    if (!gemm_w_is_4_bits(prob))
-        return rfg_refuse(why, "w is %s: must be i4 or e2m1", rfg_dtype_name((rfg_dtype)prob->dtype[1]));
-    if (gemm_is_mx(prob))
-        return rfg_refuse(why, "x_per=group: must be tensor, x is decoded by others");
-    return gemm_takes_ends(prob, ENDS, why) && takes_mma_or_4_bits(dev, prob, why);
+    return has_wgmma(dev, why) && takes_mma(dev, prob, &takes, why);
 }
 
 static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)

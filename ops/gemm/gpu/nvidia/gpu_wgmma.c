@@ -45,15 +45,16 @@ static struct shape shape_of(const struct rfg_problem *prob, const int *p)
     return s;
 }
 
-/* What its epilogue does. */
-#define ENDS (GEMM_END_RESIDUAL | GEMM_END_ACT | GEMM_END_CODES)
+static const struct gemm_takes takes = { .rows = GEMM_READ_FRAGMENTS,
+                                         .chunks = true,
+                                         .ends = GEMM_END_RESIDUAL | GEMM_END_ACT | GEMM_END_CODES };
 
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
     if (gemm_scales(prob) == GEMM_SCALES_BLOCKS && prob->v[GEMM_X_SCALE] != RFG_F32)
         return rfg_refuse(why, "x_scale=%s: must be f32 with x_per=block, it copies 4 bytes",
                           rfg_dtype_name((rfg_dtype)prob->v[GEMM_X_SCALE]));
-    return takes_wgmma(dev, prob, why) && gemm_takes_ends(prob, ENDS, why);
+    return takes_wgmma(dev, prob, &takes, why);
 }
 
 static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
