@@ -5,6 +5,21 @@
 #ifndef RFG_GEMM_ARGS_H
 #define RFG_GEMM_ARGS_H
 
+/* A kernel is given them up to the last part that it reads, GEMM_ARGS (load.h); the host has all. The offsets are the
+ * same. (All of them would do, but NVRTC 13.0 makes other code of more than 128 bytes: it takes their address.) */
+#define GEMM_ARGS_PLAIN    0
+#define GEMM_ARGS_W_SCALE  1
+#define GEMM_ARGS_RESIDUAL 2
+#define GEMM_ARGS_SCALES   3
+#define GEMM_ARGS_W_ZERO   4
+#define GEMM_ARGS_LIMITED  5
+#define GEMM_ARGS_EXPERTS  6
+#define GEMM_ARGS_Y_CODES  7
+#define GEMM_ARGS_SLOTS    8
+#ifndef GEMM_ARGS
+#define GEMM_ARGS GEMM_ARGS_SLOTS
+#endif
+
 struct gemm_args {
     /* The first 48 bytes: all that packed operands take without a workspace (see act_args.h). */
     void *y;
@@ -14,27 +29,26 @@ struct gemm_args {
     long long ldx, ldw, ldy; /* row strides in elements; only read if the rows don't follow each other */
     void *workspace;         /* fp32 partials */
     unsigned int *counters;  /* one a tile */
-/* The rest is the host's, and kernels' that need it. */
-#if !defined(RFG_DEVICE) || W_SCALE_DTYPE || RESIDUAL || SCALES || W_ZERO || LIMITED || EXPERTS || Y_CODES || SLOTS
+#if GEMM_ARGS >= GEMM_ARGS_W_SCALE
     const void *w_scale; /* of formats with groups: [n][k / group], packed; of a prepacked w see prepack_layout.h */
 #endif
-#if !defined(RFG_DEVICE) || RESIDUAL || SCALES || W_ZERO || LIMITED || EXPERTS || Y_CODES || SLOTS
+#if GEMM_ARGS >= GEMM_ARGS_RESIDUAL
     const void *residual;
     long long ldr;
 #endif
-#if !defined(RFG_DEVICE) || SCALES || W_ZERO || LIMITED || EXPERTS || Y_CODES || SLOTS
+#if GEMM_ARGS >= GEMM_ARGS_SCALES
     const void *x_scale; /* NULL, as w_scale: none */
     /* Elements from the scale of a row (w of blocks: of 128 rows), or of 128 columns (of groups: 32), to the next; 0:
      * they share it. */
     int x_scale_row, x_scale_col, w_scale_row, w_scale_col;
 #endif
-#if !defined(RFG_DEVICE) || W_ZERO || LIMITED || EXPERTS || Y_CODES || SLOTS
+#if GEMM_ARGS >= GEMM_ARGS_W_ZERO
     const void *w_zero; /* as w_scale */
 #endif
-#if !defined(RFG_DEVICE) || LIMITED || EXPERTS || Y_CODES || SLOTS
+#if GEMM_ARGS >= GEMM_ARGS_LIMITED
     float alpha, limit; /* of the activation */
 #endif
-#if !defined(RFG_DEVICE) || EXPERTS || Y_CODES || SLOTS
+#if GEMM_ARGS >= GEMM_ARGS_EXPERTS
     const int *offsets;   /* [experts + 1]: rows of y from offsets[e] on are products with expert e's rows of w */
     const int *rows;      /* with GATHER: the rows of x that y's are products of */
     const float *weights; /* with WEIGHTED: what rows of y are multiplied by */
@@ -42,10 +56,10 @@ struct gemm_args {
     int w_expert_scales;  /* scales of codes from an expert's to the next one's */
     int reserved;
 #endif
-#if !defined(RFG_DEVICE) || Y_CODES || SLOTS
+#if GEMM_ARGS >= GEMM_ARGS_Y_CODES
     const float *y_scale; /* of codes: what they are multiplied by */
 #endif
-#if !defined(RFG_DEVICE) || SLOTS
+#if GEMM_ARGS >= GEMM_ARGS_SLOTS
     const int *places; /* [m / top][top]: rows of the product that are summed to one of y, and of the residual */
     const int *tokens; /* how many rows of y count; NULL: all */
     int top;
@@ -66,6 +80,6 @@ struct gemm_args {
 #define GEMM_SCALE_BLOCK   128
 #define GEMM_SCALE_GROUP   32
 
-#define GEMM_ARGS_BYTES 88 /* without the rest; gemm.h and load.h assert it */
+#define GEMM_ARGS_BYTES 88 /* of GEMM_ARGS_PLAIN; gemm.h asserts it */
 
 #endif

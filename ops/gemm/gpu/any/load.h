@@ -47,18 +47,19 @@
 #define SLOTS 0
 #endif
 #define Y_CODES RFG_IS_CODE(OUT_DTYPE)
+/* In the order in which they lie. */
+#define GEMM_ARGS                                                                                                      \
+    (SLOTS           ? GEMM_ARGS_SLOTS                                                                                 \
+     : Y_CODES       ? GEMM_ARGS_Y_CODES                                                                               \
+     : EXPERTS       ? GEMM_ARGS_EXPERTS                                                                               \
+     : LIMITED       ? GEMM_ARGS_LIMITED                                                                               \
+     : W_ZERO        ? GEMM_ARGS_W_ZERO                                                                                \
+     : SCALES        ? GEMM_ARGS_SCALES                                                                                \
+     : RESIDUAL      ? GEMM_ARGS_RESIDUAL                                                                              \
+     : W_SCALE_DTYPE ? GEMM_ARGS_W_SCALE                                                                               \
+                     : GEMM_ARGS_PLAIN)
 #include "gemm/gemm_args.h"
 #include "gemm/prepack_layout.h"
-static_assert(sizeof(struct gemm_args) == GEMM_ARGS_BYTES + (SLOTS           ? 136
-                                                             : Y_CODES       ? 112
-                                                             : EXPERTS       ? 104
-                                                             : LIMITED       ? 64
-                                                             : W_ZERO        ? 56
-                                                             : SCALES        ? 48
-                                                             : RESIDUAL      ? 24
-                                                             : W_SCALE_DTYPE ? 8
-                                                                             : 0),
-              "arguments are not laid out as the host's");
 
 /* Row strides in elements. */
 #define GEMM_LDX(a) (PACKED ? (long long)(a)->k : (a)->ldx)
