@@ -5,9 +5,9 @@
 
 /* Ends with one of no format. */
 static const struct gemm_w_format w_formats[] = {
-    { RFG_I4, RFG_HALF_FORMATS, RFG_FLOAT_FORMATS, true, 32 },
-    { RFG_E2M1, RFG_HALF_FORMATS, 1u << RFG_E8M0, false, 32 },
-    { RFG_DTYPE_NONE, 0, 0, false, 0 },
+    { RFG_I4, RFG_HALF_FORMATS, RFG_FLOAT_FORMATS, true, 32, 32 },
+    { RFG_E2M1, RFG_HALF_FORMATS, 1u << RFG_E8M0, false, 32, 32 },
+    { RFG_DTYPE_NONE, 0, 0, false, 0, 0 },
 };
 
 const struct gemm_w_format *gemm_w_format(const struct rfg_problem *prob)
@@ -16,6 +16,12 @@ const struct gemm_w_format *gemm_w_format(const struct rfg_problem *prob)
     while (f->w && (f->w != prob->dtype[1] || !(f->x >> prob->dtype[0] & 1)))
         f++;
     return f->w ? f : NULL;
+}
+
+int64_t gemm_w_vec(const struct rfg_problem *prob)
+{
+    const struct gemm_w_format *f = gemm_w_format(prob);
+    return f ? f->vec : rfg_format_elements(prob->dtype[1], 16);
 }
 
 int64_t gemm_w_row_bytes(const struct rfg_problem *prob)

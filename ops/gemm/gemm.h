@@ -111,8 +111,9 @@ enum gemm_read {
     GEMM_READ_BLOCKS = 1 << 3, /* with scales of blocks */
     GEMM_READ_MX8 = 1 << 4,    /* mx formats, w of 8 bits */
     GEMM_READ_MX4 = 1 << 5,    /* or of 4 */
-    GEMM_READ_GROUPS = 1 << 6, /* w is of a format of its own (gemm_w_format()), with scales of groups */
-    GEMM_READ_ALL = (1 << 7) - 1
+    GEMM_READ_GROUPS = 1 << 6, /* w is of a format of its own (gemm_w_format()), with scales of groups, */
+    GEMM_READ_SCALED = 1 << 7, /* or with scales in its blocks */
+    GEMM_READ_ALL = (1 << 8) - 1
 };
 unsigned gemm_read_asked(const struct rfg_problem *prob);
 
@@ -208,13 +209,16 @@ static inline int64_t gemm_y_cols(const struct rfg_problem *prob)
 struct gemm_w_format {
     rfg_dtype w;
     uint32_t x;       /* formats of X: bits 1 << rfg_dtype */
-    uint32_t w_scale; /* the same of its scales; 0: it has none */
+    uint32_t w_scale; /* the same of its scales; 0: its blocks hold them */
     bool zeros;       /* it may have zero points, i8 */
-    int group;        /* columns that share a scale: a multiple of this, which is of w's blocks; 0: no scales */
+    int group;        /* columns that share a scale: a multiple of this, which is of w's blocks; 0: see w_scale */
+    int vec;          /* elements that a lane of gemm_skinny takes at a time: W_VEC of its loader */
 };
 
 /* Of W and X of the problem's formats; NULL: W is of X's, or there is none. */
 const struct gemm_w_format *gemm_w_format(const struct rfg_problem *prob);
+/* Elements of W in a chunk: of 16 bytes, or of such a format as many as it says. */
+int64_t gemm_w_vec(const struct rfg_problem *prob);
 static inline bool gemm_w_is_4_bits(const struct rfg_problem *prob)
 {
     return rfg_dtype_is_4_bits(prob->dtype[1]);

@@ -14,7 +14,10 @@ unsigned gemm_read_asked(const struct rfg_problem *prob)
         return gemm_w_is_4_bits(prob) ? GEMM_READ_MX4 : GEMM_READ_MX8;
     if (gemm_is_codes(prob))
         return gemm_scales(prob) == GEMM_SCALES_BLOCKS ? GEMM_READ_BLOCKS : GEMM_READ_CODES;
-    return gemm_w_format(prob) ? GEMM_READ_GROUPS : prob->dtype[0] == RFG_F32 ? GEMM_READ_F32 : GEMM_READ_HALF;
+    const struct gemm_w_format *f = gemm_w_format(prob);
+    if (f)
+        return f->w_scale ? GEMM_READ_GROUPS : GEMM_READ_SCALED;
+    return prob->dtype[0] == RFG_F32 ? GEMM_READ_F32 : GEMM_READ_HALF;
 }
 
 /* A variant that reads `has` reads no x and w as this problem's, whether w is prepacked or not. */
@@ -22,7 +25,7 @@ static bool refuse_read(const struct rfg_problem *prob, unsigned has, struct rfg
 {
     const char *x = rfg_dtype_name((rfg_dtype)prob->dtype[0]), *w = rfg_dtype_name((rfg_dtype)prob->dtype[1]);
     unsigned asked = gemm_read_asked(prob);
-    if (asked & GEMM_READ_GROUPS)
+    if (asked & (GEMM_READ_GROUPS | GEMM_READ_SCALED))
         return rfg_refuse(why, "dtype of w is %s: must be x's, %s", w, x);
     if (has == GEMM_READ_GROUPS && !gemm_is_mx(prob))
         return rfg_refuse(why, "w is %s: must be i4 or e2m1", w);
@@ -39,7 +42,7 @@ static bool refuse_read(const struct rfg_problem *prob, unsigned has, struct rfg
 
 static bool takes_chunks(const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    int64_t of_w = rfg_format_elements(prob->dtype[1], 16), k = of_w > 8 ? of_w : 8;
+    int64_t of_w = gemm_w_vec(prob), k = of_w > 8 ? of_w : 8;
     if (prob->v[GEMM_K] < k || prob->v[GEMM_K] % k)
         return rfg_refuse(why, "K=%" PRId64 ": must be a positive multiple of %" PRId64, prob->v[GEMM_K], k);
     return prob->v[GEMM_ALIGN] >= 16 || rfg_refuse(why, "align=%" PRId64 ": must be 16", prob->v[GEMM_ALIGN]);

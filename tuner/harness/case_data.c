@@ -9,12 +9,14 @@
 #include "case.h"
 
 #define FILL_ALONE (4 << 20) /* bytes of a tensor that one thread fills */
+#define BLOCKS     64
 
 struct fill {
     char *host;
     const struct place *place;
     const void *table;
     size_t size;
+    bool blocks; /* of a format whose blocks hold their scales: the table has BLOCKS */
     uint64_t seed;
 };
 
@@ -30,7 +32,9 @@ static void fill_row(void *fill, int64_t r, void *scratch)
     for (int64_t i = 0; i < cols; i++, bits >>= 16) {
         if (i % 4 == 0)
             bits = rfg_random(&seed);
-        if (f->size == 1)
+        if (f->blocks)
+            memcpy(row + (size_t)i * f->size, (const char *)f->table + (bits & (BLOCKS - 1)) * f->size, f->size);
+        else if (f->size == 1)
             ((uint8_t *)row)[i] = ((const uint8_t *)f->table)[bits & 65535];
         else if (f->size == 2)
             ((uint16_t *)row)[i] = ((const uint16_t *)f->table)[bits & 65535];
@@ -52,11 +56,14 @@ static void fill_random(struct rfg_case *c, const struct place *p, uint64_t *see
     /* Blocks are drawn from a table: filling is a load and a store, whatever the format. */
     const struct rfg_format *format = rfg_format((int)p->spec.dtype);
     size_t size = (size_t)format->bytes;
-    bool few = format->kind == RFG_FORMAT_INT || format->elements > 1; /* numbers below 1: all of them are drawn */
+    bool blocks = format->kind == RFG_FORMAT_BLOCK; /* each is encoded as a whole */
+    /* Numbers below 1: all of them are drawn. */
+    bool few = format->kind == RFG_FORMAT_INT || (format->elements > 1 && !blocks);
+    double values[RFG_FORMAT_MAX_ELEMENTS];
     char *table = malloc(65536 * size);
     if (!table)
         abort();
-    for (int i = 0; i < 65536 * format->elements; i++) {
+    for (int i = 0; i < (blocks ? BLOCKS : 65536) * format->elements; i++) {
         double v = (double)(int64_t)rfg_random(seed) * 0x1p-63 * (few ? rfg_largest(p->spec.dtype) + 1 : 1);
         if (c->params.data == RFG_DATA_INTS)
             v = (double)(rfg_random(seed) % 7) - 3;
@@ -68,9 +75,15 @@ static void fill_random(struct rfg_case *c, const struct place *p, uint64_t *see
             v = p->spec.constant;
         if (p->spec.dtype == RFG_I32 || p->spec.dtype == RFG_I64)
             v = p->spec.index_end ? (double)(rfg_random(seed) % (uint64_t)p->spec.index_end) : 0;
-        rfg_store(table, p->spec.dtype, i, v);
+        values[i % format->elements] = v;
+        if (!blocks)
+            rfg_store(table, p->spec.dtype, i, v);
+        else if ((i + 1) % format->elements == 0)
+            format->encode(format, table + (size_t)(i / format->elements) * size, values);
     }
-    struct fill f = { .host = c->host, .place = p, .table = table, .size = size, .seed = rfg_random(seed) };
+    struct fill f = {
+        .host = c->host, .place = p, .table = table, .size = size, .blocks = blocks, .seed = rfg_random(seed)
+    };
     if (rfg_share_out(p->segs, (size_t)p->segs * p->seg >= FILL_ALONE, 0, fill_row, &f))
         abort();
     free(table);
@@ -154,7 +167,8 @@ void rfg_case_make_data(struct rfg_case *c)
         }
         surround(c, i);
         fill_random(c, p, &seed);
-        bool numbers = p->spec.constant == 0 && p->spec.dtype != RFG_I32 && p->spec.dtype != RFG_I64;
+        bool numbers = p->spec.constant == 0 && p->spec.dtype != RFG_I32 && p->spec.dtype != RFG_I64 &&
+                       rfg_format((int)p->spec.dtype)->kind != RFG_FORMAT_BLOCK;
         if (numbers && c->params.data == RFG_DATA_CANCEL)
             make_cancelling(c, p, i % 2 == 1);
         if (numbers && c->params.data == RFG_DATA_SPECIAL)

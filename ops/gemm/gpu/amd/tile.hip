@@ -50,7 +50,7 @@
 #define COLUMNS (WIDTH * 8 / X_BYTES_OF(8)) /* of a step */
 /* Chunks of a row of X in a step, and of a row of W in LDS. */
 #define CHUNKS    (WIDTH / 16)
-#define W_CHUNKS  (DECODES ? CHUNKS : COLUMNS * W_BITS / 128)
+#define W_CHUNKS  (DECODES ? CHUNKS : W_BYTES_OF(COLUMNS) / 16)
 #define FRAGS_K   (CHUNKS / RFG_FRAG_CHUNKS)
 #define W_FRAGS_K (W_CHUNKS / RFG_FRAG_CHUNKS)
 

@@ -52,7 +52,7 @@ RFG_DEVICE struct gemm_args args_of(const struct gemm_args *all, const struct ex
     long long n = (long long)x->e * a.n, begin = (long long)x->begin + m0;
     a.m = x->rows - m0 < tile_m ? x->rows - m0 : tile_m;
     a.y = (char *)a.y + begin * GEMM_LDY(all) * Y_BYTES;
-    a.w = (const char *)a.w + n * GEMM_LDW(all) * W_BITS / 8;
+    a.w = (const char *)a.w + W_BYTES_OF(n * GEMM_LDW(all));
     if (a.bias)
         a.bias = (const char *)a.bias + n * RFG_DTYPE_BYTES(BIAS_DTYPE);
 #if GATHER

@@ -115,7 +115,7 @@ static const struct rfg_param skinny_params[] = {
 };
 
 static const struct gemm_takes skinny_takes = {
-    .rows = GEMM_READ_F32 | GEMM_READ_HALF | GEMM_READ_GROUPS | GEMM_READ_MX4,
+    .rows = GEMM_READ_F32 | GEMM_READ_HALF | GEMM_READ_GROUPS | GEMM_READ_SCALED | GEMM_READ_MX4,
     .chunks = true,
     .ends = GEMM_ENDS_ALL & ~GEMM_END_SLOTS,
 };
@@ -130,10 +130,10 @@ static bool skinny_supports(const struct rfg_device *dev, const struct rfg_probl
     return true;
 }
 
-/* 16-byte chunks in a row of W. */
+/* Chunks in a row of W. */
 static int64_t skinny_chunks(const struct rfg_problem *prob)
 {
-    return rfg_format_bytes(prob->dtype[1], prob->v[GEMM_K]) / 16;
+    return prob->v[GEMM_K] / gemm_w_vec(prob);
 }
 
 static int64_t skinny_groups(const struct rfg_problem *prob, const int *p)
@@ -205,7 +205,7 @@ static int skinny_registers(const struct rfg_device *dev, const struct rfg_probl
         { 54, 72, 74 }, { 72, 103, 93 }, { 115, 138, 141 }, { 164, 183, 189 }, { 184, 201, 255 }
     };
     int rows = p[SKINNY_ROWS], m_tile = p[SKINNY_M_TILE];
-    if (dev->platform == RFG_PLATFORM_NVIDIA && rfg_format_elements(prob->dtype[1], 16) == 8)
+    if (dev->platform == RFG_PLATFORM_NVIDIA && gemm_w_vec(prob) == 8)
         return compiled[__builtin_ctz((unsigned)m_tile)][__builtin_ctz((unsigned)rows)];
     /* W's chunks, sums, and the rows of X that the compiler loads ahead: within a few. */
     return 26 + 4 * p[SKINNY_UNROLL] * rows + rows * m_tile + MIN(16 * m_tile, 64) + MIN(MAX(m_tile - 4, 0) * 11, 60);
@@ -227,7 +227,7 @@ static double skinny_predict(const struct rfg_device *dev, const struct rfg_prob
     f.bytes = (double)(rows * chunks * 16);
     f.in_flight = MIN((double)(rows * unroll * 16 * threads), f.bytes);
     /* Lane operations of a chunk: unpacking, FMAs, and X, which the caches send for each row of W again. */
-    double elements = (double)MAX(rfg_format_elements(prob->dtype[1], 16), 8);
+    double elements = (double)MAX(gemm_w_vec(prob), 8);
     double ops = elements * (rows * (m_tile + 1) + m_tile * c->skinny_x / 8);
     double waves = p[SKINNY_WAVES] * MIN(f.per_cu, ceil(f.groups / dev->cu_count));
     f.issue = (double)chunks * ops / (0.5e6 * dev->fma_tflops / dev->cu_count) * MAX(1, c->waves_full / waves) +

@@ -3,10 +3,11 @@
  * How gemm kernels read X and W. This is the only text that knows W's formats: a kernel's main loop sees floats or
  * matrix fragments. A format of W is a branch of the #if below, with
  *
- *   W_VEC                elements in 16 bytes of a row of W
+ *   W_VEC                elements of a row of W that a lane takes at a time, the `vec` of gemm's w_formats
+ *   W_BYTES_OF(k)        bytes of k elements, of whole blocks
  *   w_element()          one element as a float (gemm_portable)
  *   struct w_row, w_row_of(), w_chunk, w_load(), w_unpack()
- *                        a lane's vector: 16 bytes of a row, loaded first, dequantised to floats later (gemm_skinny)
+ *                        a lane's vector, loaded first, dequantised to floats later (gemm_skinny)
  *   W_IS_FRAGMENTS       1: 16-byte chunks of W are those of matrix fragments, elements of X's format
  *   W_IS_4_BITS           1: they become fragments by w_decode(); see load4.h
  *
@@ -218,7 +219,7 @@ RFG_DEVICE void x_vector(float *f, const char *row, int chunk)
 #if (W_DTYPE == RFG_F32 || W_DTYPE == RFG_F16 || W_DTYPE == RFG_BF16) && W_DTYPE == IN_DTYPE && !W_SCALE_DTYPE
 
 #define W_BYTES        RFG_DTYPE_BYTES(W_DTYPE)
-#define W_BITS         (8 * W_BYTES)
+#define W_BYTES_OF(k)  ((k)*W_BYTES)
 #define W_VEC          RFG_DTYPE_VEC(W_DTYPE)
 #define W_IS_FRAGMENTS (W_DTYPE != RFG_F32)
 
@@ -252,7 +253,7 @@ RFG_DEVICE void w_unpack(float *f, w_chunk chunk, int part)
 #elif RFG_IS_CODE(W_DTYPE) && W_DTYPE == IN_DTYPE && !W_GROUP
 
 #define W_BYTES        1
-#define W_BITS         8
+#define W_BYTES_OF(k)  (k)
 #define W_VEC          16
 #define W_IS_FRAGMENTS 1
 
@@ -292,7 +293,6 @@ RFG_DEVICE w_row w_row_of(const struct gemm_args *a, int n)
 
 #define W_UNIT         1.0f
 #define W_STEPS        1 /* fragments in a step of the main loop */
-#define W_BYTES_OF(k)  ((k)*W_BYTES)
 #define W_ROW_AT(a, n) w_row_of(a, n)
 /* Chunk `chunk` of row n's first step of W, and bytes from there to the one a step on. */
 #if PREPACKED

@@ -8,7 +8,7 @@
 static_assert(W_GROUP >= 32 && W_GROUP % 32 == 0, "a group of columns is not whole chunks of W");
 
 #define W_VEC          32
-#define W_BITS         4
+#define W_BYTES_OF(k)  ((k) / 2)
 #define W_SCALE_BYTES  (W_SCALE_DTYPE == RFG_E8M0 ? 1 : RFG_DTYPE_BYTES(W_SCALE_DTYPE))
 #define W_IS_FRAGMENTS 0
 #define W_IS_4_BITS    1
@@ -114,7 +114,6 @@ RFG_DEVICE void w_unpack(float *f, w_chunk chunk, int part)
 /* ---- as matrix fragments: prepacked, or as they lie in rows ------------------------------------------------------ */
 
 #if !PREPACKED
-#define W_BYTES_OF(k)  ((k) / 2)
 #define W_ROW_AT(a, n) ((const char *)(a)->w + w_row_at(a, n) * GEMM_LDW(a) / 2)
 #endif
 
@@ -157,7 +156,6 @@ RFG_DEVICE float w_group_scale(const rfg_u32 *v, int i)
 #if PREPACKED && (PREPACK4_COLS % W_GROUP == 0 || W_GROUP % PREPACK4_COLS == 0)
 
 #define W_STEPS        4 /* fragments of 32 columns in a step */
-#define W_BYTES_OF(k)  ((k) / 2)
 #define W_CODES_AT(a)  ((const char *)(a)->w)
 #define W_FRAG_STEP    (PREPACK_ROWS * PREPACK4_COLS / 2)
 #define W_ROW_AT(a, n) (W_CODES_AT(a) + (n) * (long long)W_COLS(a) / 2)
