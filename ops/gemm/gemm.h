@@ -125,9 +125,17 @@ enum gemm_end {
     GEMM_END_CODES = 1 << 3,   /* y is of codes */
     GEMM_END_EXPERTS = 1 << 4, /* rows of y have a w each, and perhaps a weight */
     GEMM_END_SLOTS = 1 << 5,   /* they are summed by token */
-    GEMM_ENDS_ALL = (1 << 6) - 1
+    GEMM_ENDS_ALL = (1 << 6) - 1,
+    GEMM_ENDS_EPILOGUE = GEMM_ENDS_ALL & ~GEMM_END_SLOTS /* those of gpu/any/epilogue.h, for kernels that store by it */
 };
 unsigned gemm_ends_asked(const struct rfg_problem *prob);
+/* Those that a key asks for. The last row has none. */
+extern const struct gemm_end_row {
+    unsigned end;
+    int key;
+    const char *macro; /* of kernels, for the key's value if it isn't 0; NULL: gpu.h says what they are told */
+    const char *rule;  /* of a variant without it */
+} gemm_ends[];
 
 /* What a variant takes. */
 struct gemm_takes {
@@ -305,16 +313,9 @@ rfg_status prepack_operand(struct rfg_operand *o, const char *fn, const char *na
 void prepack_cost(const struct rfg_problem *prob, double *bytes, double *flops);
 
 extern const struct rfg_op rfg_op_gemm_prepack_desc;
-extern const struct rfg_variant gemm_prepack_portable, gemm_prepack_cpu;
 
-/* ops/gemm/cpu/cpu.c, ops/gemm/gpu/any/gpu.c, ops/gemm/vendor/vendor.c */
-extern const struct rfg_variant gemm_cpu_avx512, gemm_cpu_avx2, gemm_cpu_portable;
-extern const struct rfg_variant gemm_skinny, gemm_skinny_mma_asm, gemm_splitk_mma, gemm_portable;
-extern const struct rfg_variant gemm_stream_mma;                    /* ops/gemm/gpu/amd/gpu_stream.c */
-extern const struct rfg_variant gemm_tile;                          /* ops/gemm/gpu/amd/gpu_tile.c */
-extern const struct rfg_variant gemm_thin_mma, gemm_wgmma;          /* ops/gemm/gpu/nvidia/gpu_thin.c, gpu_wgmma.c */
-extern const struct rfg_variant gemm_tile_wgmma, gemm_tile64_wgmma; /* ops/gemm/gpu/nvidia/gpu_tile_wgmma.c */
-extern const struct rfg_variant gemm_w4_mma;                        /* ops/gemm/gpu/nvidia/gpu_w4.c */
-extern const struct rfg_variant gemm_cublaslt, gemm_hipblaslt, gemm_rocblas;
+#define RFG_VARIANT(name, files) extern const struct rfg_variant name;
+#include "registry.def"
+#undef RFG_VARIANT
 
 #endif

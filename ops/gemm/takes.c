@@ -30,7 +30,7 @@ static bool refuse_read(const struct rfg_problem *prob, unsigned has, struct rfg
     if (has == GEMM_READ_GROUPS && !gemm_is_mx(prob))
         return rfg_refuse(why, "w is %s: must be i4 or e2m1", w);
     if (asked & ~GEMM_READ_CODES && has & GEMM_READ_CODES && gemm_is_codes(prob))
-        return rfg_refuse(why, "x_per=%s: must be tensor%s", gemm_per_name(prob->v[GEMM_X_PER]),
+        return rfg_refuse(why, "x_per=%s: must be tensor%s", prob->op->keys[GEMM_X_PER].names[prob->v[GEMM_X_PER]],
                           has & GEMM_READ_BLOCKS ? ", row or block" : " or row");
     return rfg_refuse(why, "x is %s: must be bf16%s%s%s", x,
                       has & (GEMM_READ_F32 | GEMM_READ_CODES) ? ", f16" : " or f16",
@@ -69,36 +69,33 @@ static bool takes_read(const struct rfg_problem *prob, const struct gemm_takes *
 
 /* ---- ends -------------------------------------------------------------------------------------------------------- */
 
-static const struct {
-    unsigned end;
-    int key;
-    const char *rule; /* of a variant without it */
-} ends[] = {
-    { GEMM_END_SLOTS, GEMM_SLOTS, "must be 0, it sums no rows" },
-    { GEMM_END_EXPERTS, GEMM_EXPERTS, "must be 0, it multiplies by one w" },
-    { GEMM_END_RESIDUAL, GEMM_RESIDUAL, "must be 0, it adds none" },
-    { GEMM_END_ACT, GEMM_GATED, "must be none, it has no activation" },
-    { GEMM_END_HALVES, GEMM_GATES, "must be interleaved, its rows of gate and up take turns" },
+const struct gemm_end_row gemm_ends[] = {
+    { GEMM_END_SLOTS, GEMM_SLOTS, NULL, "must be 0, it sums no rows" },
+    { GEMM_END_EXPERTS, GEMM_EXPERTS, NULL, "must be 0, it multiplies by one w" },
+    { GEMM_END_RESIDUAL, GEMM_RESIDUAL, NULL, "must be 0, it adds none" },
+    { GEMM_END_ACT, GEMM_GATED, "GATED", "must be none, it has no activation" },
+    { GEMM_END_HALVES, GEMM_GATES, NULL, "must be interleaved, its rows of gate and up take turns" },
+    { 0, 0, NULL, NULL },
 };
 
 unsigned gemm_ends_asked(const struct rfg_problem *prob)
 {
     unsigned asked = gemm_y_is_codes(prob) ? GEMM_END_CODES : 0;
-    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
-        if (ends[i].end == GEMM_END_HALVES ? gemm_halves(prob) : prob->v[ends[i].key] != 0)
-            asked |= ends[i].end;
+    for (const struct gemm_end_row *e = gemm_ends; e->end; e++)
+        if (e->end == GEMM_END_HALVES ? gemm_halves(prob) : prob->v[e->key] != 0)
+            asked |= e->end;
     return asked;
 }
 
 static bool takes_ends(const struct rfg_problem *prob, unsigned has, struct rfg_reason *why)
 {
     unsigned lacks = gemm_ends_asked(prob) & ~has;
-    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
-        const struct rfg_key *key = &prob->op->keys[ends[i].key];
-        int64_t v = prob->v[ends[i].key];
-        if (lacks & ends[i].end)
-            return key->names ? rfg_refuse(why, "%s=%s: %s", key->name, key->names[v - key->min], ends[i].rule)
-                              : rfg_refuse(why, "%s=%" PRId64 ": %s", key->name, v, ends[i].rule);
+    for (const struct gemm_end_row *e = gemm_ends; e->end; e++) {
+        const struct rfg_key *key = &prob->op->keys[e->key];
+        int64_t v = prob->v[e->key];
+        if (lacks & e->end)
+            return key->names ? rfg_refuse(why, "%s=%s: %s", key->name, key->names[v - key->min], e->rule)
+                              : rfg_refuse(why, "%s=%" PRId64 ": %s", key->name, v, e->rule);
     }
     return !lacks || gemm_y_is_float(prob, why);
 }

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * The variants of gemm and gemm_prepack, in order of preference where the model ties; the portable ones come last. */
+ * The variants of gemm (registry.def) and gemm_prepack, in order of preference where the model ties. */
 #include "gemm.h"
 
-RFG_VARIANTS(gemm, &gemm_stream_mma, &gemm_thin_mma, &gemm_w4_mma, &gemm_wgmma, &gemm_tile_wgmma, &gemm_tile64_wgmma,
-             &gemm_skinny_mma_asm, &gemm_skinny, &gemm_tile, &gemm_splitk_mma, &gemm_cublaslt, &gemm_hipblaslt,
-             &gemm_rocblas, &gemm_portable, &gemm_cpu_avx512, &gemm_cpu_avx2, &gemm_cpu_portable);
+extern const struct rfg_variant gemm_prepack_portable, gemm_prepack_cpu;
 RFG_VARIANTS(gemm_prepack, &gemm_prepack_portable, &gemm_prepack_cpu);
+
+static const struct rfg_variant *const variants[] = {
+#define RFG_VARIANT(name, files) &name,
+#include "registry.def"
+};
+const struct rfg_variants rfg_op_gemm_variants = { sizeof(variants) / sizeof(variants[0]), variants };
+_Static_assert(sizeof(variants) / sizeof(variants[0]) <= RFG_MAX_VARIANTS, "rfg_choose()'s skip");

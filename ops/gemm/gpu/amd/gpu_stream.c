@@ -111,7 +111,7 @@ static const struct gemm_takes takes = { .rows = GEMM_READ_FRAGMENTS | GEMM_READ
                                          .prepacked = GEMM_READ_HALF | GEMM_READ_GROUPS | GEMM_READ_MX4,
                                          .chunks = true,
                                          .steps = true,
-                                         .ends = GEMM_ENDS_ALL };
+                                         .ends = GEMM_ENDS_EPILOGUE | GEMM_END_SLOTS };
 
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {

@@ -73,7 +73,7 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
 static const struct gemm_takes takes = { .rows = GEMM_READ_FRAGMENTS | GEMM_READ_MX | GEMM_READ_GROUPS,
                                          .prepacked = GEMM_READ_HALF | GEMM_READ_GROUPS,
                                          .chunks = true,
-                                         .ends = GEMM_ENDS_ALL & ~GEMM_END_SLOTS };
+                                         .ends = GEMM_ENDS_EPILOGUE };
 
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {

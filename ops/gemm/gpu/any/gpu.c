@@ -18,7 +18,7 @@ static const struct rfg_param portable_params[] = {
 
 static const struct gemm_takes portable_takes = { .rows = GEMM_READ_ALL,
                                                   .prepacked = GEMM_READ_ALL,
-                                                  .ends = GEMM_ENDS_ALL };
+                                                  .ends = GEMM_ENDS_EPILOGUE | GEMM_END_SLOTS };
 
 static bool portable_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
@@ -117,7 +117,7 @@ static const struct rfg_param skinny_params[] = {
 static const struct gemm_takes skinny_takes = {
     .rows = GEMM_READ_F32 | GEMM_READ_HALF | GEMM_READ_GROUPS | GEMM_READ_SCALED | GEMM_READ_MX4,
     .chunks = true,
-    .ends = GEMM_ENDS_ALL & ~GEMM_END_SLOTS,
+    .ends = GEMM_ENDS_EPILOGUE,
 };
 
 static bool skinny_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
@@ -290,7 +290,8 @@ static const struct rfg_param skinny_asm_params[] = {
 /* But for experts the manifest says it. */
 static const struct gemm_takes skinny_asm_takes = { .rows = GEMM_READ_ALL,
                                                     .prepacked = GEMM_READ_ALL,
-                                                    .ends = GEMM_ENDS_ALL & ~(GEMM_END_EXPERTS | GEMM_END_SLOTS) };
+                                                    .ends = GEMM_END_RESIDUAL | GEMM_END_ACT | GEMM_END_HALVES |
+                                                            GEMM_END_CODES };
 
 static bool skinny_asm_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
@@ -408,7 +409,7 @@ static const struct rfg_param mma_params[] = {
 
 static const struct gemm_takes mma_takes = { .rows = GEMM_READ_HALF,
                                              .chunks = true,
-                                             .ends = GEMM_END_RESIDUAL | GEMM_END_ACT | GEMM_END_CODES };
+                                             .ends = GEMM_ENDS_EPILOGUE & ~(GEMM_END_EXPERTS | GEMM_END_HALVES) };
 
 static bool mma_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {

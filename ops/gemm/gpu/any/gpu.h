@@ -131,7 +131,9 @@ static inline void common_macros(const struct rfg_problem *prob, struct rfg_kern
         rfg_kernel_macro(k, "WIDTH_Y", access_width(prob->dtype[2], prob->v[GEMM_N], prob->v[GEMM_ALIGN_Y], 16));
     }
     rfg_kernel_macro(k, "RESIDUAL", prob->v[GEMM_RESIDUAL] && !prob->v[GEMM_SLOTS]);
-    rfg_kernel_macro(k, "GATED", (int)prob->v[GEMM_GATED]);
+    for (const struct gemm_end_row *e = gemm_ends; e->end; e++)
+        if (e->macro && prob->v[e->key])
+            rfg_kernel_macro(k, e->macro, (int)prob->v[e->key]);
     rfg_kernel_macro(k, "PACKED", !prob->v[GEMM_LDX] && !prob->v[GEMM_LDW] && !prob->v[GEMM_LDY]);
 }
 

@@ -23,7 +23,7 @@
  * follow each other), PREPACKED (W is; see prepack_layout.h). Kernels that only read rows of W have no macro
  * PREPACKED.
  * Macros that may be missing, which is 0: W_PADDED (1: a prepacked W's K is padded to whole blocks),
- * W_ZERO (not 0: zero points, i8), HALVES (rows of W are all gates, then all
+ * W_ZERO (not 0: zero points, i8), GATED (epilogue.h), HALVES (rows of W are all gates, then all
  * ups, and kernels number them as if they took turns), LIMITED (epilogue.h), EXPERTS (a grouped product: experts.h),
  * and with it GATHER (rows of X are said by a->rows), WEIGHTED and SLOTS (rows are summed: slots.h). */
 #ifndef W_ZERO
@@ -40,6 +40,9 @@
 #endif
 #ifndef LIMITED
 #define LIMITED 0
+#endif
+#ifndef GATED
+#define GATED 0
 #endif
 #ifndef HALVES
 #define HALVES 0

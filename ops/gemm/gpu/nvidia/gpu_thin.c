@@ -80,7 +80,7 @@ static const struct gemm_takes takes = { .rows = GEMM_READ_FRAGMENTS,
                                          .prepacked = GEMM_READ_HALF | GEMM_READ_GROUPS | GEMM_READ_MX4,
                                          .chunks = true,
                                          .steps = true,
-                                         .ends = GEMM_ENDS_ALL & ~GEMM_END_SLOTS };
+                                         .ends = GEMM_ENDS_EPILOGUE };
 
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {

@@ -79,12 +79,14 @@ static bool y_tiles(const struct rfg_problem *prob)
            rfg_format_bytes(prob->dtype[2], n) % 16 == 0;
 }
 
-#define TAKES(without)                                                                                                 \
+/* It has an epilogue of its own (tile_wgmma_store.h). */
+#define ENDS (GEMM_END_RESIDUAL | GEMM_END_ACT | GEMM_END_HALVES | GEMM_END_CODES)
+#define TAKES(...)                                                                                                     \
     {                                                                                                                  \
         .rows = GEMM_READ_FRAGMENTS, .prepacked = GEMM_READ_GROUPS, .chunks = true, .steps = true,                     \
-        .ends = GEMM_ENDS_ALL & ~(without)                                                                             \
+        .ends = ENDS __VA_ARGS__                                                                                       \
     }
-static const struct gemm_takes takes = TAKES(GEMM_END_SLOTS), takes_64 = TAKES(GEMM_END_SLOTS | GEMM_END_EXPERTS);
+static const struct gemm_takes takes = TAKES(| GEMM_END_EXPERTS), takes_64 = TAKES();
 
 /* least, most: rows; beyond them it has to do with invariant=1 all the same, there its order must have any M, and so
  * have experts. */

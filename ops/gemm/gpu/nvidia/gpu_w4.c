@@ -64,7 +64,7 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
 }
 
 static const struct gemm_takes takes = {
-    .prepacked = GEMM_READ_GROUPS, .chunks = true, .steps = true, .ends = GEMM_ENDS_ALL & ~GEMM_END_SLOTS
+    .prepacked = GEMM_READ_GROUPS, .chunks = true, .steps = true, .ends = GEMM_ENDS_EPILOGUE
 };
 
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)

@@ -47,7 +47,7 @@ static struct shape shape_of(const struct rfg_problem *prob, const int *p)
 
 static const struct gemm_takes takes = { .rows = GEMM_READ_FRAGMENTS,
                                          .chunks = true,
-                                         .ends = GEMM_END_RESIDUAL | GEMM_END_ACT | GEMM_END_CODES };
+                                         .ends = GEMM_ENDS_EPILOGUE & ~(GEMM_END_EXPERTS | GEMM_END_HALVES) };
 
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
