@@ -47,7 +47,7 @@ typedef struct rfg_act_params {
  * act(A) to the 16-bit dtype first; results can differ by an ulp.)
  *
  *   y       [M,N]   x's dtype, or NULL if only the quantised output is wanted; row stride >= N, unit column stride;
- *                   what lies between the rows is not touched
+ *                   gaps between rows are not written
  *   x       [M,2N]  bf16, fp16 or fp32; row stride >= 2N, unit column stride
  *   params  or NULL: silu, not quantised
  *
@@ -64,14 +64,20 @@ typedef struct rfg_act_params {
  * (rfg_prepare() does that ahead); later ones allocate nothing and never synchronise.
  * Errors: INVALID_ARGUMENT, UNSUPPORTED, COMPILE, IO, DEVICE, OUT_OF_MEMORY, NOT_READY (first call of a problem under
  * stream capture). On an error nothing was launched.
- * Problem string: "act_and_mul bf16->bf16 M=64 N=14336 act=gelu_tanh" and
- * "act_and_mul bf16->e4m3 M=8 N=2880 act=swigluoai gates=interleaved scale=group plain=1".
- * act=: silu (which is left out), gelu, gelu_tanh, relu, relu2, swigluoai, none; gates=: halves (left out),
- * interleaved; scale=: static, token, group, mx (with rounding=: up, down, even, ceil): a quantised output, whose dtype
- * stands behind the arrow; plain=1: the plain output too. Of the layout, which tuned rows don't go by: ldx=, ldy= (y
- * and q): row strides in elements, where rows don't follow one another; scale_columns=1: column-major scales;
- * inplace=1: y is x (rfg_op_act()); align= (x), align_y= (outputs): where pointers and row strides are multiples of
- * fewer than 16 bytes. overlap=1: as for rfg_op_gemm(). */
+ *
+ * Problem strings (x -> q, or y):
+ * "act_and_mul bf16->bf16 M=64 N=14336 act=gelu_tanh",
+ * "act_and_mul bf16->e4m3 M=8 N=2880 act=swigluoai gates=interleaved scale=group plain=1". Keys:
+ *   act=             silu (left out), gelu, gelu_tanh, relu, relu2, swigluoai, none
+ *   gates=           halves (left out), interleaved
+ *   scale=           static, token, group, mx: the output is quantised, to the dtype behind the arrow
+ *   rounding=        up, down, even, ceil: with scale=mx
+ *   plain=1          the plain output is written too
+ *   ldx=, ldy=       layout: row strides of x, and of y and q
+ *   scale_columns=1  layout: column-major scales
+ *   inplace=1        layout: y is x (rfg_op_act() only)
+ *   align=, align_y= layout: alignment of x, and of the outputs
+ *   overlap=1        see rfg/core.h */
 RFG_API RFG_NODISCARD rfg_status rfg_op_act_and_mul(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x,
                                                     const rfg_act_params *params, rfg_stream stream);
 

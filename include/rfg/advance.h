@@ -55,9 +55,14 @@ typedef struct rfg_advance_params {
  * of kv_lens, positions, slots, block_table and spare_count may lie in another tensor of the call (refused; of
  * block_table only with spare).
  * The same bits in each run. Asynchronous, errors, warm-up: as rfg_op_gemm().
- * Problem string: "advance i32->i64 B=64 Sq=1 blocks=256 page=16 slots=1 spare=4096" (kv_lens -> positions). blocks=:
- * columns of the table, 0 without page=; slots=1, accepted=1, active=1: there are these; spare=: F. Of the layout,
- * which tuned rows don't go by: ldb=: elements from a row of the table to the next. overlap=1: as for rfg_op_gemm(). */
+ *
+ * Problem string: "advance i32->i64 B=64 Sq=1 blocks=256 page=16 slots=1 spare=4096" (kv_lens -> positions). Its keys:
+ *   blocks=                          columns of the table; 0 without page=
+ *   page=                            keys of a block
+ *   slots=1, accepted=1, active=1    the member is given
+ *   spare=                           F
+ *   ldb=                             layout: row stride of the table
+ *   overlap=1                        see rfg/core.h */
 RFG_API RFG_NODISCARD rfg_status rfg_op_advance(rfg_context *ctx, const rfg_tensor *kv_lens,
                                                 const rfg_tensor *positions, const rfg_advance_params *params,
                                                 rfg_stream stream);

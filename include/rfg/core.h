@@ -97,14 +97,14 @@ typedef enum rfg_dtype {
 /* "f32", "f16", "bf16", "e4m3", "e4m3fnuz", "e5m2", "i8", "i32", "i4", "e2m1", "e8m0", "i64"; "none" for RFG_DTYPE_NONE
  * and "?" for a value out of range. */
 RFG_API const char *rfg_dtype_name(rfg_dtype dtype);
-/* The bytes of a row: that many elements, one after the other. 0 if elements is below 1, if they are no whole bytes (an
- * odd number of a 4-bit dtype), or for a dtype out of range. */
+/* The bytes of so many packed elements. 0 if elements is below 1, if they are not whole bytes (an odd number of a 4-bit
+ * dtype), or if the dtype is out of range. */
 RFG_API size_t rfg_dtype_bytes(rfg_dtype dtype, int64_t elements);
 
 #define RFG_MAX_DIMS 5
 
 /* A view of memory that the caller owns: device memory on GPUs, host memory on "cpu". Strides are in elements,
- * as in DLPack. The view itself is read during the call only. */
+ * as in DLPack. A call reads the view only until it returns. */
 typedef struct rfg_tensor {
     void *data;
     rfg_dtype dtype;
@@ -193,21 +193,21 @@ typedef struct rfg_context_params {
     /* A comma-separated list of variants, e.g. "gemm_portable". NULL: $RFG_VARIANTS. An operator of which the list
      * names variants uses only those; the other operators are as ever. For bisecting a wrong result. */
     const char *variants;
-    /* A file of rfg-db pack. NULL: $RFG_PACK. "": none.
+    /* A file made by rfg-db pack. NULL: $RFG_PACK. "": none.
      *
-     * With a pack nothing is compiled, and neither the tuned databases nor the code cache is read: the pack's rows and
-     * code objects are all there is. (Misses still go to user_db.) A problem that the pack was not made for takes what
-     * fits best of it, by the same rules as ever. If nothing fits, the call is COMPILE, with the problem in the
-     * message. Host variants and vendors' libraries need no code. */
+     * With a pack nothing is compiled, and neither the tuned databases nor the code cache is read: only the pack's rows
+     * and code objects are used. (Misses still go to user_db.) A problem that the pack was not made for uses the best
+     * kernel of the pack, by the usual rules. If none fits, the call fails with COMPILE, and the message has the
+     * problem. Host variants and vendors' libraries need no code. */
     const char *pack;
     /* "online": problems without a tuned row are tuned while the program goes on. NULL: $RFG_TUNE. "" or "off": no.
      *
-     * A call that missed starts rfg-tune in the background: the one beside the library or in its prefix, one process
-     * for each user_db. It uses the device for at most $RFG_TUNE_BUDGET_MS (500) of each minute. It verifies as ever,
-     * and writes provisional rows to user_db. A later call of the problem, outside of captures, takes the row up: it
-     * loads the new kernel as a first call does. Captured graphs stay as they were. What goes wrong with the tuner is a
-     * line of the log, never an error of a call. The tuner ends with the context or the process. It doesn't start with
-     * a pack, with misses -1, or without a user_db. docs/engine.md has more. */
+     * A call without a tuned row starts rfg-tune in the background: the one beside the library or in its prefix, one
+     * process for each user_db. It uses the device for at most $RFG_TUNE_BUDGET_MS (500) of each minute. It verifies
+     * every candidate as usual, and writes provisional rows to user_db. A later call of the problem, outside of
+     * captures, uses the row: it loads the new kernel as a first call does. Captured graphs stay as they were. Failures
+     * of the tuner are logged, and never fail a call. The tuner ends with the context or the process. It doesn't start
+     * with a pack, with misses -1, or without a user_db. docs/engine.md has more. */
     const char *tune;
     /* Not 0: launches overlap. 0: $RFG_LAUNCH_OVERLAP, 0 or 1.
      *
@@ -217,8 +217,8 @@ typedef struct rfg_context_params {
      * rfg_op_rope_append(). They may be fetched at once. So the caller promises that nothing in the stream writes them,
      * other than work that had ended before the stream's first overlapped call.
      *
-     * Rows tuned for it (rfg-tune --overlap) come first; such a row may also say that the launch is faster without.
-     * Other tuned rows serve where there is none. */
+     * Rows tuned for it (rfg-tune --overlap) come first. Such a row may say that the plain launch was faster; then the
+     * launch doesn't overlap. Where there is no such row, other tuned rows serve. */
     int32_t launch_overlap;
     /* Not 0: the bits of a row do not depend on how many rows a call has, where among them the row is, or what the
      * others hold. 0: $RFG_BATCH_INVARIANT, 0 or 1.
@@ -227,17 +227,18 @@ typedef struct rfg_context_params {
      * says what else must be equal). Embeddings, activations, rotary embeddings, rfg_op_merge_states(), rfg_op_argmax()
      * and rfg_op_sample() are so anyway.
      *
-     * How a row is summed then depends on the device (its architecture, its number of CUs, what rfg's tables expect of
-     * it; on "cpu" its instruction set), on this version of rfg, on `variants`, and on all of the call but what may
-     * vary. What may vary is M; of attention the sequences, their lengths, and what tensors have room for. Row strides
-     * and alignments count: x with rows that are not aligned to 16 bytes takes another kernel. Tuned rows, misses,
-     * calibrations, packs and threads do not change the bits, nor does what is tuned meanwhile. Only tuned rows of
-     * invariant=1 problems are looked for (rfg-tune --invariant), and those that sum otherwise are passed over. A
-     * kernel that can't be compiled is an error of the call, where another order would serve without batch_invariant.
+     * These may vary without changing a row's bits: M; for attention the sequences, their lengths, and the capacity of
+     * the tensors; tuned rows, misses, calibrations, packs, threads, and tuning that goes on meanwhile. These may
+     * change them: the device (architecture, number of CUs, product; on "cpu" its instruction set), the version of rfg,
+     * `variants`, and everything else of the call. Row strides and alignments count: x with rows that are not aligned
+     * to 16 bytes uses another kernel.
      *
-     * It costs speed. No vendor's library is used, and k is not split across workgroups (but for clusters, on sm_90).
-     * Of kernels for few rows only those that take many rows, too, are used: on GPUs products with f32, or with w of
-     * another dtype, have the portable kernel. rfg_explain() says what was decided. */
+     * Only tuned rows of invariant=1 problems are used (rfg-tune --invariant), and of these only rows with the chosen
+     * order of summation. If that order's kernel can't be compiled, the call fails.
+     *
+     * It costs speed. No vendor's library is used, and k is not split across workgroups (except by clusters, on sm_90).
+     * Of the kernels for few rows only those are used that also take many rows: on GPUs, products with f32, or with w
+     * of another dtype, use the portable kernel. rfg_explain() says what was decided. */
     int32_t batch_invariant;
 } rfg_context_params;
 #define RFG_CONTEXT_PARAMS_INIT                                                                                        \
@@ -245,8 +246,8 @@ typedef struct rfg_context_params {
         sizeof(rfg_context_params), NULL, NULL, NULL, NULL, 0, 0, NULL, NULL, NULL, 0, 0                               \
     }
 
-/* Opens a device: loads its platform and reads the databases into memory. It takes milliseconds: do it once per process
- * and device. A missing or corrupt database is a warning (rfg_set_log_callback()), not an error.
+/* Opens a device: loads its platform and reads the databases into memory. This takes milliseconds: do it once per
+ * process and device. A missing or corrupt database is a warning (rfg_set_log_callback()), not an error.
  * Errors: INVALID_ARGUMENT (size; unknown device name; threads; misses; a variant that there isn't;
  * $RFG_MISSES, $RFG_LAUNCH_OVERLAP, $RFG_BATCH_INVARIANT or $RFG_VENDOR other than 0 and 1; a platform in
  * $RFG_HIP_DISABLE that there isn't;
@@ -255,8 +256,8 @@ typedef struct rfg_context_params {
  * ours or root's alone, or without code for the device), OUT_OF_MEMORY. On error *ctx is NULL. params may be NULL. */
 RFG_API RFG_NODISCARD rfg_status rfg_context_create(rfg_context **ctx, const rfg_context_params *params);
 
-/* Writes the misses that are to be written, frees everything and sets *ctx to NULL. It waits for nothing: work that the
- * caller queued must have finished. ctx or *ctx may be NULL. */
+/* Writes the misses (see rfg_context_params.misses), frees everything and sets *ctx to NULL. It does not wait for the
+ * device: work that the caller queued must have finished. ctx or *ctx may be NULL. */
 RFG_API void rfg_context_destroy(rfg_context **ctx);
 
 /* "cpu", "nvidia:0", ...; valid as long as the context. "" if ctx is NULL. */
@@ -276,14 +277,28 @@ RFG_API const char *rfg_context_device(const rfg_context *ctx);
  * Errors: OUT_OF_MEMORY, DEVICE, INVALID_ARGUMENT (on "cpu", a stream that rfg_stream_create() didn't make). */
 RFG_API RFG_NODISCARD rfg_status rfg_prepare_stream(rfg_context *ctx, rfg_stream stream);
 
+/* ---- problem strings ------------------------------------------------------------------------------------------
+
+ * A problem string names what a call computes: the operator, its dtypes, its sizes and its options. Logs, shapes files,
+ * the tools and the functions below use it. rfg_describe_begin() tells the string of a call. Each operator's header
+ * lists its keys; so does `rfg-info --keys`. A key is left out where it has its default.
+ *
+ * "layout" marks keys that no tuned row has, because rows say what is fast for a shape:
+ *   ld..=        a row stride in elements, if rows are not packed
+ *   align..=     alignment in bytes of pointers and row strides, if it is below 16
+ *   inplace=     an output is an input
+ * Keys of a context:
+ *   overlap=1    launch_overlap, on a device that can
+ *   invariant=1  batch_invariant, of operators whose results depend on an order of summation */
+
 /* Finds, compiles and loads the variant for a problem string such as "gemm bf16,bf16->bf16 M=8 N=2112 K=7168". Then the
  * first op call neither compiles nor allocates, and is legal under stream capture. The string must be the one of the
  * call, strides and alignment included: rfg_describe_begin() tells it.
  *
- * One key may have a range: M=1..256 in place of M=8 above prepares what each of these M needs. Several problems may be
- * given, one a line, each with a range or none, such as what rfg_describe_begin() says of rfg_op_moe(). There may be
- * RFG_PREPARE_MAX problems in all. Problems share kernels; each kernel is compiled once, on all cores, in worker
- * processes. A string that is refused prepares nothing. Where a problem fails it stops there.
+ * One key may have a range: M=1..256 in place of M=8 above prepares what each of these M needs. The string may hold
+ * several problems, one a line, each with or without a range, such as rfg_describe_begin()'s for rfg_op_moe(). They may
+ * be RFG_PREPARE_MAX problems in all. Problems share kernels; each kernel is compiled once, on all cores, in worker
+ * processes. A string that is refused prepares nothing. Preparing stops at the first problem that fails.
  * Errors: INVALID_ARGUMENT (the string, with the offending part), UNSUPPORTED, COMPILE, IO, DEVICE, OUT_OF_MEMORY. */
 #define RFG_PREPARE_MAX 4096
 RFG_API RFG_NODISCARD rfg_status rfg_prepare(rfg_context *ctx, const char *problem);
@@ -295,21 +310,20 @@ RFG_API RFG_NODISCARD rfg_status rfg_prepare(rfg_context *ctx, const char *probl
 RFG_API RFG_NODISCARD rfg_status rfg_prepare_from_csv(rfg_context *ctx, const char *path);
 
 /* Writes what the dispatcher does with a problem and why, as text of several lines: the rung taken, the variant
- * and its parameters, the tuned row's provenance, and why each other variant was passed over. Several problems may be
- * given as to rfg_prepare(), one a line: then each problem's line stands before what is said of it. It compiles and
- * loads nothing.
+ * and its parameters, the tuned row's provenance, and why each other variant was passed over. As with
+ * rfg_prepare(), there may be several problems, one a line: each problem's text then begins with the problem. It
+ * compiles and loads nothing.
  *
- * buf is always terminated (size > 0). Errors: INVALID_ARGUMENT for a bad string, with buf empty; and for a text that
- * has no room, with its beginning in buf and the size that it takes in the message. */
+ * buf is always terminated (size > 0). Errors: INVALID_ARGUMENT for a bad string, with buf empty; and if the text
+ * doesn't fit, with its beginning in buf and the size that it needs in the message. */
 RFG_API RFG_NODISCARD rfg_status rfg_explain(rfg_context *ctx, const char *problem, char *buf, size_t size);
 
-/* Tells the problems of calls without making them. From rfg_describe_begin() to rfg_describe_end() the calling thread's
- * op calls with ctx check their arguments as ever, add their problems to buf, one a line, and return. Nothing is
- * compiled, launched or written, and device memory isn't looked at.
+/* Tells the problem strings of calls without running them. Between rfg_describe_begin() and rfg_describe_end() the
+ * calling thread's op calls with ctx check their arguments as usual, append their problems to buf, one a line, and
+ * return. Nothing is compiled, launched or written, and device memory isn't read.
  *
- * Such a line is the call's name for rfg_prepare(), rfg_explain(), shapes files, the tools, and, but for the keys of
- * layout, tuned rows. `rfg-info --keys` lists what its keys mean. Most calls have one problem. rfg_op_moe() has those
- * of all operators that it is made of, in their order; rfg_prepare() of what is in buf prepares all of them.
+ * Most calls have one problem. rfg_op_moe() has those of all operators that it is made of, in their order;
+ * rfg_prepare() of buf prepares all of them.
  *
  *   char problem[RFG_DESCRIBE_MAX];
  *   if (rfg_describe_begin(ctx, problem, sizeof(problem)) != RFG_OK)
@@ -317,10 +331,10 @@ RFG_API RFG_NODISCARD rfg_status rfg_explain(rfg_context *ctx, const char *probl
  *   rfg_status st = rfg_op_gemm(ctx, &y, &x, &w, NULL, stream);
  *   rfg_describe_end(ctx);
  *
- * buf is "" at first. A call that is refused, or has nothing to do (M = 0), adds no problem. A further call adds its
- * problems, but not those that are there already. A problem is shorter than RFG_PROBLEM_MAX, and those of one call
- * together are shorter than RFG_DESCRIBE_MAX. A call whose problems have no room is refused (INVALID_ARGUMENT); those
- * of the calls before are kept. A thread describes the calls of one context at a time.
+ * rfg_describe_begin() sets buf to "". A call that is refused, or has nothing to do (M = 0), adds no problem. A problem
+ * that is in buf already isn't added again. A problem is shorter than RFG_PROBLEM_MAX, and those of one call together
+ * are shorter than RFG_DESCRIBE_MAX. A call whose problems don't fit is refused (INVALID_ARGUMENT); those of earlier
+ * calls are kept. A thread describes the calls of one context at a time.
  * Errors: INVALID_ARGUMENT (ctx or buf is NULL, size < RFG_PROBLEM_MAX, the thread describes already). */
 #define RFG_PROBLEM_MAX  512
 #define RFG_DESCRIBE_MAX (8 * RFG_PROBLEM_MAX)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Header-only bridge: PyTorch, JAX and CuPy tensors (DLPack) to rfg_tensor views, without copies. */
+ * Makes rfg_tensor views of DLPack tensors (PyTorch, JAX, CuPy) without copying. Header only. */
 #ifndef RFG_DLPACK_H
 #define RFG_DLPACK_H
 
@@ -14,8 +14,10 @@
 extern "C" {
 #endif
 
-/* RFG_DTYPE_NONE if rfg has no name for it. 4-bit elements are taken as packed, two in a byte, as DLPack has them
- * unless DLManagedTensorVersioned's flags say that they are padded: such a tensor must not be given. */
+/* The rfg_dtype of a DLPack dtype; RFG_DTYPE_NONE if rfg has none.
+ *
+ * 4-bit elements must be packed, two in a byte. That is DLPack's default. A DLManagedTensorVersioned whose flags say
+ * that its elements are padded must not be passed. */
 static inline rfg_dtype rfg_dtype_from_dlpack(DLDataType t)
 {
     if (t.lanes != 1)
@@ -50,15 +52,15 @@ static inline rfg_dtype rfg_dtype_from_dlpack(DLDataType t)
     return RFG_DTYPE_NONE;
 }
 
-/* Fills *out from a DLTensor. The memory stays the DLTensor's. NULL strides mean packed row-major.
+/* Fills *out from a DLTensor. The DLTensor keeps its memory. NULL strides mean packed row-major.
  *
- * Returns 0, or -1 with *out as it was, where rfg cannot describe the tensor:
- *   - out, dl or (with a dimension) its shape is NULL
- *   - it has more than RFG_MAX_DIMS dimensions, vector lanes, or a dtype rfg has no name for
+ * Returns 0. Returns -1 and leaves *out as it was if
+ *   - out or dl is NULL, or shape is NULL and ndim isn't 0
+ *   - ndim is above RFG_MAX_DIMS, the dtype has several lanes, or rfg has no such dtype
  *   - a size is negative, or packed strides overflow
  *   - data is NULL and byte_offset isn't 0; byte_offset is above PTRDIFF_MAX or wraps around the address space
- *   - its device is of no kind that rfg has: not a CPU, CUDA or ROCm (host and managed memory of theirs included)
- * Which device of its kind it lies on is not looked at: rfg_tensor_from_dlpack_for() does that. */
+ *   - the device type is not CPU, CUDA, CUDAHost, CUDAManaged, ROCM or ROCMHost
+ * It does not check the device number; rfg_tensor_from_dlpack_for() does. */
 static inline int rfg_tensor_from_dlpack(rfg_tensor *out, const DLTensor *dl)
 {
     rfg_tensor t = { 0, RFG_DTYPE_NONE, 0, { 0 }, { 0 } };
@@ -96,9 +98,11 @@ static inline int rfg_tensor_from_dlpack(rfg_tensor *out, const DLTensor *dl)
     return 0;
 }
 
-/* The same for the operators of a context: also -1 if ctx is NULL or the tensor is not in memory of its device: the
- * host's on "cpu" (pinned memory included), that GPU's own or managed memory on "amd:N" and "nvidia:N". DLPack has no
- * name for the emulator's memory; there ROCm's is taken. */
+/* The same, and also -1 if ctx is NULL or its operators can't use the tensor's memory. They can use
+ *   - on "cpu" host memory, pinned memory included
+ *   - on "nvidia:N" memory of GPU N, and managed memory
+ *   - on "amd:N" memory of GPU N
+ *   - on "emu:*" ROCM memory of any number: DLPack has no name for the emulator's memory. */
 static inline int rfg_tensor_from_dlpack_for(const rfg_context *ctx, rfg_tensor *out, const DLTensor *dl)
 {
     const char *device = ctx ? rfg_context_device(ctx) : "", *colon = strchr(device, ':');

@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-/* Which elements of x and of w share a scale, where they are codes. (A group of rfg/quant.h's is another.) */
+/* Which elements of x and of w share a scale, where they are codes. (rfg/quant.h's groups have 128 columns.) */
 typedef enum rfg_gemm_scale {
     RFG_GEMM_SCALE_TENSOR, /* all of it */
     RFG_GEMM_SCALE_ROW,    /* a row: a token of x, an output channel of w */
@@ -19,23 +19,23 @@ typedef enum rfg_gemm_scale {
 typedef struct rfg_gemm_params {
     size_t size;                /* sizeof(rfg_gemm_params): see rfg/core.h */
     const rfg_tensor *bias;     /* or NULL: none */
-    const rfg_tensor *w_scale;  /* of a w of 8 or 4 bits, or NULL: none */
+    const rfg_tensor *w_scale;  /* of an 8-bit or 4-bit w, or NULL: none */
     const rfg_tensor *residual; /* added to the product, or NULL: none */
-    int32_t gated;              /* not 0: rows of w are gate's and up's, and y is act(gate) * up */
+    int32_t gated;              /* not 0: w has gate's and up's rows, and y is act(gate) * up */
     rfg_act act;                /* if gated: silu, gelu, gelu_tanh, relu, relu2 or swigluoai; else 0 */
     const rfg_tensor *x_scale;  /* of an x of codes, or NULL: none */
     const rfg_tensor *w_zero;   /* of a w of i4: its zero points, or NULL: they are 0 */
-    rfg_gemm_scale x_per;       /* what of x shares one of x_scale, */
-    rfg_gemm_scale w_per;       /* and of w, with an x of codes, one of w_scale */
+    rfg_gemm_scale x_per;       /* which elements of x share a scale */
+    rfg_gemm_scale w_per;       /* which elements of w do, with an x of codes */
     int32_t fast_accum;         /* not 0, with fp8 x and w only: sums may be less exact, see rfg_op_gemm() */
     rfg_gates gates;            /* if gated: how w's rows lie; else 0 */
     const rfg_tensor *offsets;  /* of a grouped product: see below; or NULL */
-    const rfg_tensor *rows;     /* of it, or NULL */
-    const rfg_tensor *weights;  /* of it, or NULL */
-    float limit; /* if gated: gate counts as this at most, up as that at most and its negative at least; 0: none, of
-                  * swigluoai 7; at most 10000 */
+    const rfg_tensor *rows;     /* the same */
+    const rfg_tensor *weights;  /* the same */
+    float limit; /* if gated: gate is clamped to at most limit, up to [-limit, limit]; at most 10000. 0: no limit, but
+                  * 7 with swigluoai */
     float alpha; /* of swigluoai; 0: 1.702 */
-    const rfg_tensor *y_scale; /* of a y of codes; NULL with others */
+    const rfg_tensor *y_scale; /* of a y of codes; NULL otherwise */
 } rfg_gemm_params;
 #define RFG_GEMM_PARAMS_INIT                                                                                           \
     {                                                                                                                  \
@@ -45,17 +45,17 @@ typedef struct rfg_gemm_params {
 
 /* Y[M,N] = X[M,K] * W[N,K]^T (+ bias[N]), the linear layer of every LLM (torch.nn.functional.linear; AITER's
  * gemm_a16w16, gemm_a8w8 and gemm_a8w8_blockscale; DeepGEMM's fp8_gemm_nt). The sum over k, the bias and the residual
- * are added in fp32 and rounded once, to nearest even, to Y's dtype. With weights of 4 bits (W4A16: AWQ, GPTQ,
- * compressed-tensors, mxfp4) W[n][k] = (w[n][k] - zero[n][k / group]) * scale[n][k / group]. That is fp32, too: nothing
- * is rounded to 16 bits on the way.
+ * are added in fp32 and rounded once, to nearest even, to Y's dtype. With 4-bit weights (W4A16: AWQ, GPTQ,
+ * compressed-tensors, mxfp4) W[n][k] = (w[n][k] - zero[n][k / group]) * scale[n][k / group], also in fp32: nothing is
+ * rounded to 16 bits on the way.
  *
  *   x     [M,K]  bf16, fp16 or fp32, or codes: e4m3, e4m3fnuz, e5m2, i8 or e2m1; row stride >= K, unit column stride
  *   w     [N,K]  the same dtype as x; row stride >= K, unit column stride; or prepacked: see rfg_gemm_prepack().
  *                With x of bf16 or fp16 also i4 (-8 to 7) or e2m1 (mxfp4): two in a byte, the even column in the low
  *                four bits, K and the row stride (in elements) even. Mx formats (OCP Microscaling Formats 1.0):
  *                e4m3 (mxfp8) or e2m1 (mxfp4) with x of e4m3, e2m1 with x of e2m1, by x_per and w_per of groups
- *   y     [M,N]  bf16, fp16 or fp32, or codes: e4m3, e4m3fnuz, e5m2 or i8; row stride >= N, unit column stride; what
- *                lies between the rows is not touched
+ *   y     [M,N]  bf16, fp16 or fp32, or codes: e4m3, e4m3fnuz, e5m2 or i8; row stride >= N, unit column stride;
+ *                gaps between rows are not written
  *   params  or NULL: no bias, no residual, not gated
  *   bias  [N]    of params: x's dtype (with x of codes y's, if that is no code), or fp32, unit stride
  *   y_scale [1]  of params, fp32. A y of codes must have it, other dtypes must not. It is the next product's x_scale:
@@ -74,13 +74,13 @@ typedef struct rfg_gemm_params {
  *                    that stand for those from K on may hold anything
  *   w_scale [N,K/group] of w of 4 bits, packed: with i4 bf16, fp16 or fp32, with e2m1 e8m0. It says what
  *                the group is: a multiple of 32 that divides K (32 of mxfp4 and Kimi K2, 128 of most AWQ and GPTQ).
- *                Kernels of matrix cores multiply a group's sum by it: with an infinite one a sum may be infinite or
- *                NaN where its terms' would be the other
+ *                Matrix-core kernels multiply a group's sum by its scale. So an infinite scale may give NaN where the
+ *                formula gives infinity, or the other way round
  *   w_zero [N,K/group] of params, packed i8, or NULL: all 0; only with w of i4. A checkpoint's unsigned q and z (0 to
  *                15) are q - 8 and z - 8 here
  *   residual [M,N] of params: y's dtype; row stride >= N, unit column stride; may be y itself: Y += X W^T
  *   gated        of params: y is [M,N/2], y[m][j] = act(g) * u, where g and u are columns j and N/2 + j of the product
- *                with its bias. They are not rounded in between, as those that rfg_op_act_and_mul() reads are. There is
+ *                with its bias. They are not rounded before the act (rfg_op_act_and_mul() reads rounded ones). There is
  *                no residual. gates says how w's rows lie (and bias, and scales). Halves: all of gate's, then up's.
  *                Interleaved: rows 2j gate's, rows 2j+1 up's (rfg_pack_gate_up()), which more kernels take, and which a
  *                prepacked w must be. swigluoai is gpt-oss': g sigmoid(alpha g) (u + 1), both with their limit
@@ -125,25 +125,42 @@ typedef struct rfg_gemm_params {
  * (rfg_prepare() does that ahead); later ones allocate nothing and never synchronise.
  * Errors: INVALID_ARGUMENT, UNSUPPORTED, COMPILE, IO, DEVICE, OUT_OF_MEMORY, NOT_READY (first call of a problem under
  * stream capture). On an error nothing was launched.
- * Problem string: "gemm bf16,bf16->bf16 M=8 N=2112 K=7168", "gemm f16,f16->f32 M=33 N=1024 K=128 bias=1 ldw=136".
- * N is of rows of w. residual=1: there is one; act=silu (gelu, gelu_tanh, relu, relu2, swigluoai): gated.
- * gates=: halves (left out), interleaved; limit=: rounded up. experts=, top=, weights=1: a grouped product of so many
- * experts, M / top rows of x (0: no rows are given), with weights ("gemm bf16,bf16->bf16 M=512 N=4096 K=7168 act=silu
- * experts=256 top=8"; N is an expert's). routing=zipf, one, recorded: for timing, experts are not as likely as one
- * another (docs/shipping.md); calls don't tell it, and take rows tuned with any but one. slots=: rfg_op_moe()'s second
- * product where its launch also sums so many rows to one of y, which has M / slots, and adds the residual. bias=1:
- * there is one; btype=f32: it is fp32, x is not (with codes btype= is always said); packed=1: w is prepacked. "gemm
- * e4m3,e4m3->bf16 M=8 N=2112 K=7168 w_scale=f32 x_scale=f32 x_per=block w_per=block": tensor (not said), row, block,
- * group ("gemm e4m3,e2m1->bf16 M=8 N=2112 K=7168 w_scale=e8m0 x_scale=e8m0 x_per=group w_per=group"). fast=1:
- * fast_accum. Of 4-bit weights w_scale=: its dtype, w_zero=i8: there are zero points, w_group=: columns that share them
- * ("gemm bf16,i4->bf16 M=8 N=2112 K=7168 w_scale=f16 w_group=128", "gemm f16,e2m1->f16 M=1 N=4096 K=4096 w_scale=e8m0
- * w_group=32"). Of the layout, which tuned rows don't go by: ldx=, ldw=, ldy=, ldr= (residual): row strides in
- * elements, where rows don't follow one another; x_columns=1, w_columns=1: scales of blocks are column-major;
- * inplace=1: y is the residual; tokens=1: with slots, device memory says how many rows of y count; x_rows=: with top,
- * rows of an x of 2 GiB or more (as 16-bit elements), rounded up to a power of two: rows are gathered from farther than
- * 32 bits reach (not said: x is smaller); align=, align_y=:
- * where pointers and row strides of x and w (align) or y and bias (align_y) are multiples of fewer than 16 bytes: of 8,
- * 4, 2. In a context with batch_invariant: invariant=1. All operators: overlap=1 in a context with launch_overlap. */
+ *
+ * Problem strings (x, w -> y):
+ *   "gemm bf16,bf16->bf16 M=8 N=2112 K=7168"
+ *   "gemm f16,f16->f32 M=33 N=1024 K=128 bias=1 ldw=136"
+ *   "gemm e4m3,e4m3->bf16 M=8 N=2112 K=7168 w_scale=f32 x_scale=f32 x_per=block w_per=block"
+ *   "gemm e4m3,e2m1->bf16 M=8 N=2112 K=7168 w_scale=e8m0 x_scale=e8m0 x_per=group w_per=group"
+ *   "gemm bf16,i4->bf16 M=8 N=2112 K=7168 w_scale=f16 w_group=128"
+ *   "gemm f16,e2m1->f16 M=1 N=4096 K=4096 w_scale=e8m0 w_group=32"
+ *   "gemm bf16,bf16->bf16 M=512 N=4096 K=7168 act=silu experts=256 top=8"
+ * Keys:
+ *   N=                   rows of w; of a grouped product, an expert's
+ *   bias=1, residual=1   the member is given
+ *   btype=               dtype of the bias: f32 with a 16-bit x; with codes always said
+ *   act=                 gated: silu, gelu, gelu_tanh, relu, relu2, swigluoai
+ *   gates=               halves (left out), interleaved
+ *   limit=               params' limit, rounded up
+ *   x_scale=, w_scale=   dtype of the scales
+ *   x_per=, w_per=       with codes: tensor (left out), row, block, group
+ *   w_group=, w_zero=i8  4-bit w: columns that share a scale; there are zero points
+ *   packed=1             w is prepacked
+ *   fast=1               fast_accum
+ *   experts=             a grouped product of so many experts
+ *   top=                 its x has M / top rows, by params' rows; 0 (left out): rows is NULL
+ *   weights=1            its rows have weights
+ *   routing=             for tuning and timing: the experts' loads are zipf, one or recorded (docs/shipping.md). Calls
+ *                        don't say it, and take rows tuned with any but one
+ *   slots=               rfg_op_moe()'s second product, whose launch also sums so many rows to one of y, which has
+ *                        M / slots rows, and adds the residual
+ *   ldx=, ldw=, ldy=, ldr=    layout: row strides of x, w, y and the residual
+ *   x_columns=1, w_columns=1  layout: scales of blocks are column-major
+ *   inplace=1                 layout: y is the residual
+ *   tokens=1                  layout: with slots=, device memory says how many rows of y count
+ *   x_rows=                   layout: with top=, rows of an x of 2 GiB or more (as 16-bit elements), rounded up to a
+ *                             power of two: rows are gathered from farther than 32 bits reach. Left out: x is smaller
+ *   align=, align_y=          layout: alignment of x and w; of y and bias
+ *   invariant=1, overlap=1    see rfg/core.h */
 RFG_API RFG_NODISCARD rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x,
                                              const rfg_tensor *w, const rfg_gemm_params *params, rfg_stream stream);
 
@@ -213,9 +230,12 @@ static inline rfg_tensor rfg_tensor_prepacked_groups(void *data, rfg_dtype dtype
  * Asynchronous on `stream`; on "cpu" the result is there on return. The first call of a size
  * may compile (rfg_prepare() does that ahead); it is legal under stream capture after that. Errors: as for
  * rfg_op_gemm(). On an error nothing was written.
- * Problem string: "gemm_prepack bf16->bf16 N=1024 K=7168", "gemm_prepack i4->i4 N=1024 K=7168"; "gemm_prepack f16->f16
- * N=1024 K=56 groups=1": scales or zero points, K their columns; pad=: so many groups of zeros behind them; ld=: src's
- * row stride, where it isn't K; and of the product "gemm bf16,bf16->bf16 M=8 N=1024 K=7168 packed=1". */
+ *
+ * Problem strings (src -> dst): "gemm_prepack bf16->bf16 N=1024 K=7168", "gemm_prepack i4->i4 N=1024 K=7168", and of
+ * scales or zero points, with K their columns, "gemm_prepack f16->f16 N=1024 K=56 groups=1". Keys:
+ *   pad=  groups of zeros behind each row's scales
+ *   ld=   layout: src's row stride
+ * The product is then "gemm bf16,bf16->bf16 M=8 N=1024 K=7168 packed=1". */
 RFG_API RFG_NODISCARD rfg_status rfg_gemm_prepack(rfg_context *ctx, const rfg_tensor *dst, const rfg_tensor *src,
                                                   rfg_stream stream);
 

@@ -46,12 +46,12 @@ typedef struct rfg_mha_params {
      * Values outside of the tensors count as their beginning or end. */
     const rfg_tensor *cu_seqlens_q, *cu_seqlens_k;
     int32_t max_seqlen_q; /* with cu_seqlens_q: the most queries of a sequence. Further ones are left out */
-    /* A hint: an upper bound of kv lengths that the host knows. A kernel is chosen, and the work divided, by it.
-     * Lengths up to what the tensors hold give right results, whatever it says. 0: what the tensors hold. */
+    /* A hint: an upper bound of the kv lengths. It decides the kernel and how the work is divided. Longer sequences, up
+     * to what the tensors hold, still give right results. 0: what the tensors hold. */
     int32_t max_seqlen_k;
-    /* rfg_op_mha_decode only, a hint: about how many keys a sequence has on average. 0: not known. From three quarters
-     * of the most keys on, a kernel for sequences of equal length is chosen. Otherwise it is one for any lengths, which
-     * costs a few percent where they are equal. */
+    /* rfg_op_mha_decode only, a hint: the mean number of keys of a sequence. 0: not known. From three quarters of the
+     * most keys on, a kernel for equal lengths is chosen. Otherwise a kernel for ragged lengths is chosen, which is a
+     * few percent slower where lengths are equal. */
     int32_t mean_seqlen_k;
     /* A paged cache, int32: see rfg_op_mha_decode(). rfg_op_mha() takes both or neither; k and v are then as there. */
     const rfg_tensor *block_table; /* [B, blocks of a sequence], unit column stride */
@@ -73,29 +73,40 @@ typedef struct rfg_mha_params {
  * block_table and kv_lens: k and v are a paged cache (chunked prefill: kv_lens[b] counts the chunk's own keys, too).
  * D = Dv in {64, 96, 128, 256}, or D = 192 with Dv = 128 (or 192). Unit stride in the last dimension, any others;
  * pointers and strides that are whole multiples of 16 bytes are fast.
- * The matrix instructions of MI100 and MI200 take subnormal fp16 for 0: there an fp16 weight below 2^-14 is none.
- * NaN codes of 8-bit k and v may be taken for numbers (480 in e4m3, 0 in e4m3fnuz), by variants that are quick.
+ * The matrix instructions of MI100 and MI200 take subnormal fp16 for 0: there an fp16 weight below 2^-14 counts as 0.
+ * Fast variants may take NaN codes of 8-bit k and v for numbers (480 in e4m3, 0 in e4m3fnuz).
  * Hq must be a multiple of Hkv. Sizes of 0 do nothing, Skv = 0 gives zeros.
- * Aliasing: out and lse may not overlap anything else (refused, by the extents of the views). What lies between their
- * elements is not touched.
+ * Aliasing: out and lse may not overlap anything else (refused, by the extents of the views). Gaps between their
+ * elements are not written.
  * Asynchronous, errors, warm-up: as rfg_op_gemm(). Lengths and tables are read when the kernel runs. Negative lengths
  * count as 0, and lengths beyond what the tensors hold count as what they hold. Block numbers of a table are not
- * checked; one out of range is the caller's fault.
- * Problem string: "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=128 S=2048 Sq=2048 causal=1".
- * B=: sequences; Hq=, Hkv=, D=; Sq=: queries of a sequence (with cu_seqlens max_seqlen_q); S=: the most keys that a
- * sequence may have: what the tensors hold (all of k with cu_seqlens_k, columns of the table times page), or
- * max_seqlen_k, if it is less, rounded up to a power of two. Left out where it is as usual: Dv=; causal=1; window=:
- * keys that a query sees, its own included (causal, or one query); window_left=, window_right=: of others; cap=:
- * soft_cap, rounded up; sink=1; stype=: the sinks' dtype, if it is not f32; alibi=1; lse=1; varlen=1: cu_seqlens;
- * page=: keys of a block of the cache; kv=: e4m3, e4m3fnuz, e5m2; scales=: of 8-bit k and v, tensor or head. Of the
- * layout, which tuned rows don't go by: align=: where pointers or strides are multiples of fewer than 16 bytes; form=,
- * lens=: how tests lay k and v out, and draw lengths. In columns of shapes files and tuned rows M is B, N is S and K is
- * Hq. invariant=1, overlap=1: as for rfg_op_gemm().
+ * checked: the caller must keep them in range.
  *
- * With batch_invariant (rfg_context_params) the bits of a query's out and lse depend on nothing but its q, its place,
- * the keys and values that it sees, the params and the layout. They do not depend on B, on other sequences, on which of
- * its sequence's queries the call has, on max_seqlen_q or max_seqlen_k, or on what tensors have room for. (v must be
- * finite where any query of the same sequence in the call sees it.) */
+ * Problem string: "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=128 S=2048 Sq=2048 causal=1" (q -> out). Its keys:
+ *   B=, Hq=, Hkv=, D=   sequences, heads, elements of a head
+ *   Sq=                 queries of a sequence; with cu_seqlens max_seqlen_q
+ *   S=                  the most keys that a sequence may have: what the tensors hold (all of k with cu_seqlens_k; the
+ *                       table's columns times page), or max_seqlen_k rounded up to a power of two, if that is less
+ *   Dv=                 elements of a head of v, if not D
+ *   causal=1, alibi=1   as in params
+ *   window=             keys that a query sees, its own included (causal, or one query)
+ *   window_left=, window_right=  other windows
+ *   cap=                soft_cap, rounded up
+ *   sink=1, stype=      there are sinks; their dtype, if it is not f32
+ *   lse=1               lse is written
+ *   varlen=1            cu_seqlens are given
+ *   page=               keys of a block of the cache
+ *   kv=                 dtype of 8-bit k and v: e4m3, e4m3fnuz, e5m2
+ *   scales=             of 8-bit k and v: tensor, head
+ *   align=              layout: alignment of pointers and strides
+ *   form=, lens=        layout: how k and v are laid out; how tests draw lengths
+ *   invariant=1, overlap=1  see rfg/core.h
+ * In columns of shapes files and tuned rows M is B, N is S and K is Hq.
+ *
+ * With batch_invariant (rfg_context_params) the bits of a query's out and lse depend only on its q, its position, the
+ * keys and values that it sees, the params and the layout. They do not depend on B, on other sequences, on the other
+ * queries of its sequence, on max_seqlen_q or max_seqlen_k, or on the capacity of the tensors. (v must be finite where
+ * any query of the same sequence in the call sees it.) */
 RFG_API RFG_NODISCARD rfg_status rfg_op_mha(rfg_context *ctx, const rfg_tensor *out, const rfg_tensor *q,
                                             const rfg_tensor *k, const rfg_tensor *v, const rfg_mha_params *params,
                                             rfg_stream stream);
@@ -120,11 +131,12 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_mha(rfg_context *ctx, const rfg_tensor *
  * It is legal in a captured graph whose lengths and tables change between replays: the host reads neither. It is one
  * launch. The device divides the work among workgroups by the lengths that it finds, and combines partial results in an
  * order that depends on the lengths alone, so results are bitwise reproducible.
- * All else as rfg_op_mha(), but for two keys of the problem string: Sq= is left out if it is 1; and lens=log says that
- * sequences may be of any lengths: that there are kv_lens and B > 1, and mean_seqlen_k is less than 3/4 of the most.
- * "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=128 S=4096 page=16 lens=log" is the problem of a call without params,
- * "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=128 S=4096 page=16" one with a mean_seqlen_k of 3072 or more. form=vllm:
- * k and v in vLLM's older form.
+ * All else as rfg_op_mha(), but for these keys of the problem string:
+ *   Sq=        left out if it is 1
+ *   lens=log   sequences may be of any lengths: there are kv_lens, B > 1, and mean_seqlen_k is less than 3/4 of S
+ *   form=vllm  k and v are in vLLM's older form
+ * A call without params is "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=128 S=4096 page=16 lens=log". With a mean_seqlen_k
+ * of 3072 or more it is "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=128 S=4096 page=16".
  *
  * With batch_invariant: as rfg_op_mha(), of calls with the same Sq, and for a sequence's queries together. */
 RFG_API RFG_NODISCARD rfg_status rfg_op_mha_decode(rfg_context *ctx, const rfg_tensor *out, const rfg_tensor *q,

@@ -74,9 +74,11 @@ typedef struct rfg_moe_route_params {
  * gpt-oss reference code (MLPBlock); vLLM's grouped_topk().
  *
  * Problem string: "moe_route bf16->f32 T=8 E=256 top=8 score=sigmoid bias=1 groups=8 top_groups=4 renorm=1 shared=1".
- * score: softmax, topk_softmax, sigmoid or sqrt_softplus; btype=f32: the bias' dtype, where x's is another; tokens=1:
- * there is such a tensor. Of the layout, which tuned rows don't go by: ldx=, ldi=, ldw=: row strides of x, ids and
- * weights in elements, where rows don't follow one another. overlap=1: as for rfg_op_gemm(). */
+ *   score=              softmax, topk_softmax, sigmoid, sqrt_softplus
+ *   bias=1, tokens=1    the member is given
+ *   btype=f32           dtype of the bias, if it is not x's
+ *   ldx=, ldi=, ldw=    layout: row strides of x, ids and weights
+ *   overlap=1           see rfg/core.h */
 RFG_API RFG_NODISCARD rfg_status rfg_op_moe_route(rfg_context *ctx, const rfg_tensor *ids, const rfg_tensor *weights,
                                                   const rfg_tensor *x, const rfg_moe_route_params *params,
                                                   rfg_stream stream);
@@ -145,10 +147,14 @@ typedef struct rfg_moe_align_params {
  * element's size. Aliasing: no output may overlap any other tensor (refused). Asynchronous, errors, warm-up: as
  * rfg_op_gemm().
  * Sources of the layouts: vLLM's moe_align_block_size, AITER's moe_sorting and its tests, DeepGEMM's README.
- * Problem string: "moe_align i32->i32 T=64 top=8 E=256", and map=G: there is an expert_map of G; tokens=1, weights=1,
- * places=1: there are these; format=vllm (aiter, contiguous, masked) with block=64. Of the layout, which tuned rows
- * don't go by: rows=: R (MASKED: C) where it is not L (MASKED: T); ldi=, ldw=, ldp=: row strides of ids, weights and
- * places where rows don't follow one another. overlap=1: as for rfg_op_gemm(). */
+ *
+ * Problem string: "moe_align i32->i32 T=64 top=8 E=256" (ids -> rows). Its keys:
+ *   map=                            G, with an expert_map
+ *   tokens=1, weights=1, places=1   the member is given
+ *   format=                         vllm, aiter, contiguous, masked; block=: of the formats that pad
+ *   rows=                           layout: R if it is not L (MASKED: C if it is not T)
+ *   ldi=, ldw=, ldp=                layout: row strides of ids, weights and places
+ *   overlap=1                       see rfg/core.h */
 RFG_API RFG_NODISCARD rfg_status rfg_op_moe_align(rfg_context *ctx, const rfg_tensor *rows, const rfg_tensor *ids,
                                                   const rfg_moe_align_params *params, rfg_stream stream);
 
@@ -165,25 +171,28 @@ typedef struct rfg_moe_sum_params {
         sizeof(rfg_moe_sum_params), 0, 0, 0                                                                            \
     }
 
-/* Y[t] = the sum over slots j of weights[t,j] X[places[t,j]], plus residual[t]: what the experts made of each token.
+/* Sums each token's expert outputs: Y[t] = the sum over slots j of weights[t,j] X[places[t,j]], plus residual[t].
  *
- *   y       [T,N]  bf16, fp16 or fp32; row stride >= N, unit column stride; what lies between the rows is not touched
+ *   y       [T,N]  bf16, fp16 or fp32; row stride >= N, unit column stride; gaps between rows are not written
  *   x       [R,N]  bf16, fp16 or fp32; row stride >= N, unit column stride
  *   places  [T,k]  i32, k from 1 to 32, row stride >= k, unit column stride: rows of x, of rfg_op_moe_align()
  *   params  or NULL
  *
- * A place that is no row of x (below 0, or from R on) counts as not there; nothing outside of x is read, and its weight
- * doesn't matter. The sum is fp32's, from 0 in the order of the slots, then the residual; a product may be fused with
- * its sum. It is rounded once, to nearest even. No atomics: the same bits every time.
+ * A place outside of x (below 0, or R and above) adds nothing, whatever its weight; nothing outside of x is read. The
+ * sum is in fp32, from 0 in the order of the slots, then the residual; multiply and add may be fused. It is rounded
+ * once, to nearest even. There are no atomics: the bits are the same every time.
  * T = 0 or N = 0 does nothing, R = 0 gives the residual, or zeros. Pointers must be aligned to their element's size; T,
  * N, R, T k and strides <= 2^31 - 1, T times the chunks of 16 bytes in a row of x < 2^31 - 4096. Aliasing: y may not
  * overlap any other tensor (refused) but be the residual: the same elements at the same places. Asynchronous, errors,
  * warm-up: as rfg_op_gemm().
- * Problem string: "moe_sum bf16->bf16 T=8 N=7168 top=8", and weights=1, residual=1, tokens=1: there are these;
- * inplace=1: the residual is y. Of the layout, which tuned rows don't go by: R=: rows of x, where they are not T top
- * (-1: none); ldx=, ldy=, ldr=, ldp=, ldw=: row strides of x, y, residual, places and weights in elements, where rows
- * don't follow one another; align=, align_y=: where x's, and y's and the residual's pointers and row strides are
- * multiples of fewer than 16 bytes. overlap=1: as for rfg_op_gemm(). */
+ *
+ * Problem string: "moe_sum bf16->bf16 T=8 N=7168 top=8" (x -> y). Its keys:
+ *   weights=1, residual=1, tokens=1  the member is given
+ *   inplace=1                        the residual is y
+ *   R=                               layout: rows of x, if they are not T top (-1: none)
+ *   ldx=, ldy=, ldr=, ldp=, ldw=     layout: row strides of x, y, residual, places and weights
+ *   align=, align_y=                 layout: alignment of x; of y and the residual
+ *   overlap=1                        see rfg/core.h */
 RFG_API RFG_NODISCARD rfg_status rfg_op_moe_sum(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x,
                                                 const rfg_tensor *places, const rfg_moe_sum_params *params,
                                                 rfg_stream stream);
@@ -224,19 +233,19 @@ typedef struct rfg_moe_params {
             RFG_DTYPE_NONE, RFG_SCALE_EXACT                                                                            \
     }
 
-/* Y[t] = the sum over slots j of weights[t,j] W2[e] (act(G[e] x[t]) * U[e] x[t]), e = ids[t,j], plus residual[t]: the
- * experts of a token, of which G and U are gate's and up's rows of W1 (vLLM's fused_experts, AITER's fused_moe).
+/* A mixture of experts: Y[t] = the sum over slots j of weights[t,j] W2[e] (act(G[e] x[t]) * U[e] x[t]), e = ids[t,j],
+ * plus residual[t]. G and U are gate's and up's rows of W1 (vLLM's fused_experts, AITER's fused_moe).
  *
  *   y        [T,H]   bf16, fp16 or fp32; row stride >= H, unit column stride
  *   x        [T,H]   as x of rfg_op_gemm()
  *   w1       [E,2I,H], and
  *   w2       [E,H,I] as w of a grouped product of rfg_op_gemm(), or as [E 2I,H], [E H,I], or prepacked; of one dtype
- *   ids      [T,k]   i32, of rfg_op_moe_route(); an id out of range is of no expert here, nor one of another rank
+ *   ids      [T,k]   i32, of rfg_op_moe_route(); ids out of range and those of other ranks' experts are skipped
  *   weights  [T,k]   f32
  *
  * It is made of four operators: rfg_op_moe_align(), a grouped and gated rfg_op_gemm(), a grouped rfg_op_gemm(), and
  * rfg_op_moe_sum(), each by its own tuned rows. See them for arithmetic and limits. On AMD GPUs, up to T k = 64, the
- * last two may be one launch, with the bits that the product gives apart. The rows between the products are of x's
+ * last two may be one launch, with the same bits. The rows between the products are of x's
  * dtype, or of y's if x is of codes. The second product's rows are of y's dtype before they are summed, in the order of
  * the slots. The bits are the same every time.
  *
@@ -261,7 +270,7 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_moe(rfg_context *ctx, const rfg_tensor *
                                             const rfg_tensor *w1, const rfg_tensor *w2, const rfg_tensor *ids,
                                             const rfg_tensor *weights, const rfg_moe_params *params, rfg_stream stream);
 
-/* The bytes of workspace that this call of rfg_op_moe() takes. Of the tensors only dtypes and shapes matter; their data
+/* The bytes of workspace that this call of rfg_op_moe() needs. Only the tensors' dtypes and shapes matter; their data
  * may be NULL. */
 RFG_API RFG_NODISCARD rfg_status rfg_moe_workspace_bytes(const rfg_tensor *y, const rfg_tensor *x, const rfg_tensor *w1,
                                                          const rfg_tensor *w2, const rfg_tensor *ids,

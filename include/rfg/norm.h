@@ -12,7 +12,7 @@ extern "C" {
  * in it share tuned rows and code objects. */
 typedef struct rfg_norm_params {
     size_t size;             /* sizeof(rfg_norm_params): see rfg/core.h */
-    float eps;               /* at least 2^-126, finite; 0: 1e-6. (Who wants none says 1e-30.) */
+    float eps;               /* at least 2^-126, finite; 0: 1e-6. (For no eps, pass 1e-30.) */
     int32_t one_plus_weight; /* not 0: the weight is 1 + w (Gemma); there must be one */
     const rfg_quant *quant;  /* quantised output: see rfg/quant.h; or NULL */
     const rfg_tensor *bias;  /* layernorms only; or NULL: 0 */
@@ -26,8 +26,8 @@ typedef struct rfg_norm_params {
  * vLLM's rms_norm, AITER's rms_norm). Computed in fp32 and rounded once, to nearest even, to Y's dtype. (vLLM's kernel
  * rounds before the product with the weight as well; results can differ by an ulp.)
  *
- *   y       [M,N]  x's dtype, or NULL if only the quantised output is wanted; row stride >= N, unit column stride; what
- *                  lies between the rows is not touched
+ *   y       [M,N]  x's dtype, or NULL if only the quantised output is wanted; row stride >= N, unit column stride;
+ *                  gaps between rows are not written
  *   x       [M,N]  bf16, fp16 or fp32; row stride >= N, unit column stride
  *   weight  [N]    x's dtype or f32, unit stride; or NULL: 1
  *   params  or NULL: eps 1e-6, the weight as it is, not quantised
@@ -38,7 +38,7 @@ typedef struct rfg_norm_params {
  * M = 0 or N = 0 does nothing; data of an empty tensor may be NULL. The stride of a dimension of size 1 is ignored.
  * Pointers must be aligned to their element's size. M and strides <= 2^31 - 1, N <= 2^30 - 1.
  * Aliasing: y may be x itself (same address, shape, strides). Every other overlap of an output with another tensor is
- * refused: a row would be overwritten while another still has to read it.
+ * refused, because a row could be overwritten before it is read.
  * NaN and infinity propagate as IEEE arithmetic in fp32 does. The sum of squares is an fp32 number: it overflows for
  * elements of about 1e19, and the row becomes 0. The reciprocal square root is the device's, good to two ulps. What is
  * multiplied with the weight is an fp32 number: where it is below 2^-126 the result may be off by 2^-149 |weight|, and
@@ -48,30 +48,38 @@ typedef struct rfg_norm_params {
  * (rfg_prepare() does that ahead); later ones allocate nothing and never synchronise.
  * Errors: INVALID_ARGUMENT, UNSUPPORTED, COMPILE, IO, DEVICE, OUT_OF_MEMORY, NOT_READY (first call of a problem under
  * stream capture). On an error nothing was launched.
- * Problem string: "rmsnorm bf16->bf16 M=16 N=4096", "rmsnorm bf16->e4m3 M=8 N=7168 weight=1+w scale=group plain=1",
- * "rmsnorm bf16->e2m1 M=8 N=7168 scale=mx rounding=even", "rmsnorm bf16->bf16 M=256 N=128 heads=32 ldx=6144" (QK-norm).
- * weight=: w (which is left out), 1+w, none; bias=1 (layernorms); wtype=f32, residual=f32: where x is 16-bit; scale=:
- * static, token, group, mx (with rounding=: up, down, even, ceil): a quantised output, whose dtype stands behind the
- * arrow; plain=1: the plain output too. Of the layout, which tuned rows don't go by: heads=: H of tensors [T,H,N] that
- * don't fold into two dimensions; ldx=, ldr= (residuals), ldy= (y and q): row strides in elements (with heads=, those
- * over T), where rows don't follow one another; scale_columns=1: column-major scales; inplace=; align= (inputs),
- * align_y= (outputs): where pointers and row strides are multiples of fewer than 16 bytes. invariant=1, overlap=1: as
- * for rfg_op_gemm(). */
+ *
+ * Problem strings (x -> q, or y): "rmsnorm bf16->bf16 M=16 N=4096",
+ * "rmsnorm bf16->e4m3 M=8 N=7168 weight=1+w scale=group plain=1",
+ * "rmsnorm bf16->e2m1 M=8 N=7168 scale=mx rounding=even",
+ * "rmsnorm bf16->bf16 M=256 N=128 heads=32 ldx=6144" (QK-norm). Keys:
+ *   weight=          w (left out), 1+w, none
+ *   bias=1           layernorms: there is a bias
+ *   wtype=f32        the weight and the bias are fp32 and x is 16-bit
+ *   residual=f32     the residuals are fp32 and x is 16-bit
+ *   scale=           static, token, group, mx: the output is quantised, to the dtype behind the arrow
+ *   rounding=        up, down, even, ceil: with scale=mx
+ *   plain=1          the plain output is written too
+ *   heads=           layout: H of tensors [T,H,N] that don't fold into two dimensions
+ *   ldx=, ldr=, ldy= layout: row strides of x, of the residuals, of y and q; with heads=, the strides over T
+ *   scale_columns=1  layout: column-major scales
+ *   inplace=         layout: 1: y is x; 2: residual_out is residual; 3: both
+ *   align=, align_y= layout: alignment of the inputs, and of the outputs
+ *   invariant=1, overlap=1  see rfg/core.h */
 RFG_API RFG_NODISCARD rfg_status rfg_op_rmsnorm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x,
                                                 const rfg_tensor *weight, const rfg_norm_params *params,
                                                 rfg_stream stream);
 
-/* residual_out = X + residual, rounded to their dtype; Y = rmsnorm(residual_out): what stands between the layers of
- * every decoder (vLLM's fused_add_rms_norm, AITER's rmsnorm2d_fwd_with_add).
+/* residual_out = X + residual, rounded to their dtype; Y = rmsnorm(residual_out). Every decoder does this between its
+ * layers (vLLM's fused_add_rms_norm, AITER's rmsnorm2d_fwd_with_add).
  *
- * Y is made of the rounded sum, the very numbers that residual_out holds, as in vLLM's kernel. So the result is that of
- * the add and the norm one after the other, and the next layer's residual and norm start from the same numbers.
+ * Y is computed from the rounded sum, as residual_out holds it (vLLM's kernel does the same). So the result equals an
+ * add followed by a norm, and the next layer's residual and norm start from the same numbers.
  *
  *   residual      [M,N]  x's dtype or f32; row stride >= N, unit column stride
  *   residual_out  [M,N]  residual's dtype; may be residual itself (same address, shape, strides): in place
  *
- * All else as above. Problem string: "add_rmsnorm bf16->bf16 M=16 N=4096"; inplace=1: y is x; inplace=2: residual_out
- * is residual; 3: both. */
+ * All else as above. Problem string: "add_rmsnorm bf16->bf16 M=16 N=4096". */
 RFG_API RFG_NODISCARD rfg_status rfg_op_add_rmsnorm(rfg_context *ctx, const rfg_tensor *y,
                                                     const rfg_tensor *residual_out, const rfg_tensor *x,
                                                     const rfg_tensor *residual, const rfg_tensor *weight,

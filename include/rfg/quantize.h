@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-/* Flags: where a product with a reciprocal stands in place of a quotient. */
+/* Flags: multiply by a reciprocal in place of a division. */
 typedef enum rfg_reciprocal {
     RFG_RECIPROCAL_OF_MAX = 1,  /* largest * (1 / max) */
     RFG_RECIPROCAL_OF_SCALE = 2 /* x * (1 / scale) */
@@ -80,12 +80,18 @@ typedef struct rfg_quantize_params {
  * their element's size; M and strides <= 2^31 - 1, N <= 2^30 - 1. Aliasing: no two tensors may overlap (refused).
  * One scale for the tensor that isn't given is rfg_op_quantize_scale() and then this with it given: two launches.
  * Asynchronous, errors, warm-up: as rfg_op_gemm().
- * Problem string: "quantize bf16->e4m3,f32 M=64 N=7168 group_rows=1 group_cols=128", with group_rows=0, which is the
- * default, of a scale that is given; "smooth=f32" (its dtype), "rounding=up", "reciprocal=3" (the flags). Of the
- * layout, which tuned rows don't go by: scale_columns=1: column-major scales; ldx=, ldq=: row strides of x and q in
- * elements, where rows don't follow one another; align=, align_q=: where x's (and smooth's) and q's pointers and row
- * strides are multiples of fewer than 16 bytes; max=: params' max, rounded down; for tests floor_amax=, floor_scale=,
- * zero_scale=: 10 to the minus that. overlap=1: as for rfg_op_gemm(). */
+ *
+ * Problem string: "quantize bf16->e4m3,f32 M=64 N=7168 group_rows=1 group_cols=128" (x -> q, scale). Its keys:
+ *   group_rows=, group_cols=   as in params. group_rows=0, the default: the tensor's one scale, which is given
+ *   smooth=                    dtype of smooth
+ *   rounding=                  up, down, even, ceil
+ *   reciprocal=                the flags, 1 to 3
+ *   scale_columns=1            layout: column-major scales
+ *   ldx=, ldq=                 layout: row strides of x and q
+ *   align=, align_q=           layout: alignment of x and smooth; of q
+ *   max=                       layout: params' max, rounded down
+ *   floor_amax=, floor_scale=, zero_scale=   layout, for tests: 10 to the minus that
+ *   overlap=1                  see rfg/core.h */
 RFG_API RFG_NODISCARD rfg_status rfg_op_quantize(rfg_context *ctx, const rfg_tensor *q, const rfg_tensor *scale,
                                                  const rfg_tensor *x, const rfg_quantize_params *params,
                                                  rfg_stream stream);
@@ -118,7 +124,7 @@ typedef struct rfg_dequantize_params {
 /* Y[m,n] = Q[m,n] scale[m / group_rows, n / group_cols]: what codes stand for (rfg/quant.h; vLLM's and DeepGEMM's
  * scales, and the OCP Microscaling Formats 1.0 with e8m0).
  *
- *   y       [M,N]   bf16, fp16 or fp32; row stride >= N, unit column stride; what lies between the rows is not touched
+ *   y       [M,N]   bf16, fp16 or fp32; row stride >= N, unit column stride; gaps between rows are not written
  *   q       [M,N]   e4m3, e4m3fnuz, e5m2, i8, e2m1 or i4, as of rfg_op_quantize(); row stride >= N, unit column stride
  *   scale   [R,C]   f32 or e8m0, R = ceil(M / group_rows), C = ceil(N / group_cols): row-major (strides >= C, 1) or
  *                   column-major (strides 1, >= R)
@@ -130,10 +136,12 @@ typedef struct rfg_dequantize_params {
  * M = 0 or N = 0 does nothing; data of an empty tensor may be NULL. Pointers must be aligned to their element's size;
  * M, N and strides <= 2^31 - 1, M * ceil(N / 8) < 2^31 - 4096. Aliasing: y may not overlap q or the scale (refused).
  * Asynchronous, errors, warm-up: as rfg_op_gemm().
- * Problem string: "dequantize e4m3,f32->bf16 M=64 N=7168 group_rows=1 group_cols=128". Of the layout, which tuned
- * rows don't go by: scale_columns=1: column-major scales; ldq=, ldy=: row strides of q and y in elements, where rows
- * don't follow one another; align=, align_y=: where q's and y's pointers and row strides are multiples of fewer than 16
- * bytes. overlap=1: as for rfg_op_gemm(). */
+ *
+ * Problem string: "dequantize e4m3,f32->bf16 M=64 N=7168 group_rows=1 group_cols=128" (q, scale -> y). Its keys:
+ *   scale_columns=1   layout: column-major scales
+ *   ldq=, ldy=        layout: row strides of q and y
+ *   align=, align_y=  layout: alignment of q, and of y
+ *   overlap=1         see rfg/core.h */
 RFG_API RFG_NODISCARD rfg_status rfg_op_dequantize(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *q,
                                                    const rfg_tensor *scale, const rfg_dequantize_params *params,
                                                    rfg_stream stream);

@@ -63,11 +63,19 @@ typedef struct rfg_rope_params {
  * touched. No element of an output may lie anywhere else in another tensor of the call (refused): q and k may lie in
  * one buffer, interleaved as they are in a fused QKV, and be rotated there. NaN and infinity propagate as IEEE
  * arithmetic in fp32 does; elements that aren't rotated keep their bits. Asynchronous, legal in captured graphs whose
- * positions change between replays, bitwise reproducible; errors, warm-up: as rfg_op_gemm(). Problem string: "rope
- * bf16,i64->bf16 T=64 D=128 Hq=32 Hkv=8" (q, positions -> q_out). R=: rotated elements, if not D; pairs=gptj; last=1;
- * axes=: of positions [A,T]; mrope=interleaved; table=f32: dtype of cos_sin. Of the layout, which tuned rows don't go
- * by: inplace=1: q_out is q and k_out is k; align=: where pointers or strides are multiples of fewer than 16 bytes;
- * backward=1, qkv=: what tests choose. overlap=1: as for rfg_op_gemm(). */
+ * positions change between replays, bitwise reproducible; errors, warm-up: as rfg_op_gemm().
+ *
+ * Problem string: "rope bf16,i64->bf16 T=64 D=128 Hq=32 Hkv=8" (q, positions -> q_out). Its keys:
+ *   R=                  rotated elements of a head, if not D
+ *   pairs=gptj, last=1  as in params
+ *   axes=               A of positions [A,T]
+ *   mrope=interleaved   as in params
+ *   table=f32           dtype of cos_sin, if it is not q's
+ *   inplace=1           layout: q_out is q and k_out is k
+ *   align=              layout: alignment of pointers and strides
+ *   backward=1          layout: as in params
+ *   qkv=                layout, for tests: how q, k and v are laid out
+ *   overlap=1           see rfg/core.h */
 RFG_API RFG_NODISCARD rfg_status rfg_op_rope(rfg_context *ctx, const rfg_tensor *q_out, const rfg_tensor *k_out,
                                              const rfg_tensor *q, const rfg_tensor *k, const rfg_tensor *cos_sin,
                                              const rfg_tensor *positions, const rfg_rope_params *params,
@@ -103,9 +111,12 @@ typedef struct rfg_kv_append_params {
  * tokens with one slot: its row is then one's or the other's, or a mixture. Rows of no slot are not touched. T = 0 does
  * nothing. Aliasing: no element of a cache may lie anywhere else in another tensor of the call (refused); the two
  * caches may lie in one buffer, interleaved. D, Dv <= 8192; T 2 Hkv <= 2^31 - 1, and so many elements from a row's
- * first head to its last. All else as rfg_op_rope(). Problem string: "kv_append bf16->e4m3 T=64 D=128 Hkv=8 page=16
- * scales=tensor" (k -> k_cache). Dv=: if not D; scales=: of 8-bit caches, tensor or head. Of the layout: form=vllm:
- * vLLM's older form (hnd, packed, gaps: tests'). */
+ * first head to its last. All else as rfg_op_rope().
+ *
+ * Problem string: "kv_append bf16->e4m3 T=64 D=128 Hkv=8 page=16 scales=tensor" (k -> k_cache). Its keys:
+ *   Dv=      elements of a head of v, if not D
+ *   scales=  of 8-bit caches: tensor, head
+ *   form=    layout: vllm is vLLM's older form; hnd, packed and gaps are for tests */
 RFG_API RFG_NODISCARD rfg_status rfg_op_kv_append(rfg_context *ctx, const rfg_tensor *k_cache,
                                                   const rfg_tensor *v_cache, const rfg_tensor *k, const rfg_tensor *v,
                                                   const rfg_tensor *slots, const rfg_kv_append_params *params,
@@ -127,8 +138,8 @@ typedef struct rfg_rope_append_params {
         sizeof(rfg_rope_append_params), NULL, NULL, NULL, 0, 0, NULL, NULL                                             \
     }
 
-/* What stands between a layer's QKV projection and its attention, in one launch: q and k are normalised per head (with
- * q_norm and k_norm; Qwen3, Gemma 3), rotated, q is written to q_out and k to its slot of the cache, v as it is.
+/* All steps between a layer's QKV projection and its attention, in one launch: q and k are normalised per head (with
+ * q_norm and k_norm; Qwen3, Gemma 3) and rotated; q is written to q_out, k and v to their slots of the caches.
  *
  *   n = x / sqrt(mean(x^2) + eps) * weight         over the head's D elements
  *   q_out = rope(n(q)),  k_cache[slot] = rope(n(k)) / k_scale,  v_cache[slot] = v / v_scale
@@ -143,8 +154,10 @@ typedef struct rfg_rope_append_params {
  * From loading x to storing results all is fp32: one rounding, to nearest even, of what goes to q_out or a cache in the
  * dtype (8-bit caches: codes are of the fp32 value, by the scale's reciprocal; no 16-bit rounding before). Engines'
  * unfused chains round after the norm, too. The reciprocal square root is the device's, good to two ulps.
- * All else as the two above. Problem string: "rope_append bf16,i64->bf16 T=64 D=128 Hq=32 Hkv=8 page=16 norm=w" (q,
- * positions -> k_cache), with both's keys; norm=: w, 1+w; wtype=f32: dtype of the norms' weights. */
+ * All else as the two above. Problem string, with the keys of both:
+ * "rope_append bf16,i64->bf16 T=64 D=128 Hq=32 Hkv=8 page=16 norm=w" (q, positions -> k_cache).
+ *   norm=      w, 1+w
+ *   wtype=f32  dtype of the norms' weights, if it is not q's */
 RFG_API RFG_NODISCARD rfg_status rfg_op_rope_append(rfg_context *ctx, const rfg_tensor *q_out,
                                                     const rfg_tensor *k_cache, const rfg_tensor *v_cache,
                                                     const rfg_tensor *q, const rfg_tensor *k, const rfg_tensor *v,
@@ -194,8 +207,8 @@ typedef struct rfg_rope_table_params {
 /* Fills a table in HOST memory (rfg_device_copy() brings it to a device), computed in double and rounded once:
  * table[r, i] = m cos((first + r) f(i)), table[r, R/2 + i] = m sin((first + r) f(i)), m the attention factor.
  *
- *   table   [maxpos,R]  f32, bf16 or f16; R even; row stride >= R, unit column stride; what lies between the rows is
- *                       not touched
+ *   table   [maxpos,R]  f32, bf16 or f16; R even; row stride >= R, unit column stride; gaps between rows are
+ *                       not written
  *   params  or NULL: no scaling, theta 10000
  *
  * (Frameworks take f(i) in fp32, and so angles that are off by up to 2^-24 of them: at position 100,000 by 0.006.)

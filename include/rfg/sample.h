@@ -18,9 +18,9 @@ extern "C" {
  * M = 0 does nothing, V = 0 is refused. Pointers must be aligned to their element's size; M, V and the stride <= 2^31 -
  * 1. Aliasing: y may not overlap x (refused).
  * Asynchronous, errors, warm-up: as rfg_op_gemm().
- * Problem string: "argmax f32->i64 M=32 V=128256". Of the layout, which tuned rows don't go by: ldx=: row stride of x
- * in elements, where rows don't follow one another; align=: where its pointer and row stride are multiples of fewer
- * than 16 bytes. overlap=1: as for rfg_op_gemm(). */
+ *
+ * Problem string: "argmax f32->i64 M=32 V=128256" (x -> y). ldx=, align=: layout, row stride and alignment of x;
+ * overlap=1: see rfg/core.h. */
 RFG_API RFG_NODISCARD rfg_status rfg_op_argmax(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x,
                                                rfg_stream stream);
 
@@ -88,10 +88,12 @@ typedef struct rfg_sample_params {
  * B = 0 does nothing, V = 0 is refused. Pointers must be aligned to their element's size; B and strides <= 2^31 - 1.
  * Aliasing: y may not overlap any other tensor (refused). Asynchronous, errors, warm-up: as rfg_op_gemm().
  *
- * Problem string: "sample f32->i64 B=32 V=128256 temperature=1 top_k=1 top_p=1"; the same way min_p=, repetition=,
- * frequency=, presence=, bias=, counts=, prompt=: there is such a tensor; joint=1: RFG_SAMPLE_JOINT. Of the layout,
- * which tuned rows don't go by: ldx=: row stride of the logits in elements, where rows don't follow one another;
- * align=: where their pointer and row stride are multiples of fewer than 16 bytes. overlap=1: as for rfg_op_gemm(). */
+ * Problem string: "sample f32->i64 B=32 V=128256 temperature=1 top_k=1 top_p=1" (logits -> y). Its keys:
+ *   temperature=1, top_k=1, top_p=1, min_p=1, repetition=1, frequency=1, presence=1, bias=1, counts=1, prompt=1
+ *                 the tensor is given
+ *   joint=1       RFG_SAMPLE_JOINT
+ *   ldx=, align=  layout: row stride and alignment of the logits
+ *   overlap=1     see rfg/core.h */
 RFG_API RFG_NODISCARD rfg_status rfg_op_sample(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *logits,
                                                const rfg_tensor *seed, const rfg_tensor *offset,
                                                const rfg_sample_params *params, rfg_stream stream);
