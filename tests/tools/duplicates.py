@@ -17,7 +17,7 @@ LEAST = 6
 MOST = 10  # passages that may stay
 LIST = "docs/architecture.md"
 # "* `a.c`, `b.c`: the reason" after the heading
-HEADING = "passages that stand twice"
+HEADING = "Repeated passages"
 LISTED = re.compile(r"^\* ((?:`[^`]+`(?:, )?)+):(?: |$)")
 
 COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|//[^\n]*|/\*.*?\*/', re.S)
