@@ -20,7 +20,7 @@
 #define SM(kib)        .platform = RFG_PLATFORM_NVIDIA, .wave_size = 32, .lds_bytes = (kib)*KIB
 #define GFX(wave, kib) .platform = RFG_PLATFORM_AMD, .wave_size = wave, .lds_bytes = (kib)*KIB
 
-/* Kinds: what archs of one have in common. */
+/* Kinds: what their archs have in common. */
 #define MMA(kind, frag, more) .mma = RFG_MMA_##kind, .frag_registers = frag, .features = RFG_FEATURE_MMA | more
 #define GFX9                  GFX(64, 64)
 #define CDNA1                 GFX(64, 64), MMA(CDNA1, 4, 0), .codes = I8, .flushes_f16 = true
@@ -41,7 +41,7 @@
 #define PEAKS_GFX115 PEAKS(LPDDR5, 40, 59, 30, 2.0, 1.5, 0.9, 1000)
 #define PEAKS_GFX120 PEAKS(GDDR6, 64, 195, 48, 2.0, 1.5, 0.7, 2500)
 
-/* Of AMD's, names without a mach are of what begins so and nobody has written down. */
+/* AMD rows without a mach are prefixes: they serve archs with no row of their own. */
 static const struct rfg_arch archs[] = {
     { "gfx900", GFX9, .mach = 0x2c },
     { "gfx906", GFX9, .mach = 0x2f },
@@ -78,7 +78,7 @@ static const struct rfg_arch archs[] = {
     { "gfx1200", RDNA4, .mach = 0x48, PEAKS(GDDR6, 32, 103, 26, 2.0, 1.5, 0.7, 1250) },
     { "gfx1201", RDNA4, .mach = 0x4e, PEAKS_GFX120 },
     { "gfx120", RDNA4, PEAKS_GFX120 },
-    /* A guess, all of it: nobody has timed one. */
+    /* All guesses: nobody has timed one. */
     { "gfx1250", GFX(32, 320), MMA(RDNA4, 8, 0), .mach = 0x49, .new_clang = true,
       PEAKS(HBM3, 256, 10000, 157, 2.0, 0.9, 0.9, 20000) },
     { "gfx", GFX(32, 64) },
@@ -100,7 +100,7 @@ const struct rfg_arch *rfg_arch_of(const char *target)
     return a;
 }
 
-/* The first of an arch is its usual one. */
+/* An arch's first product is its usual one. */
 const struct rfg_product rfg_products[] = {
     { "gfx908", "MI100", 120, 1, 1228, 8 * MIB },
     { "gfx90a", "MI210", 104, 1, 1638, 8 * MIB },

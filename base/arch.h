@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Architectures: one table of what is known of them without asking. Operators, the dispatcher and the emulator read it;
- * nobody else compares a target's name. */
+ * The table of architectures: facts that need no runtime. Operators, the dispatcher and the emulator read it. No other
+ * code compares a target's name. */
 #ifndef RFG_BASE_ARCH_H
 #define RFG_BASE_ARCH_H
 
@@ -30,7 +30,7 @@ enum rfg_feature {
     RFG_FEATURE_AVX512VNNI = 1 << 8, /* cpu: sums of int8 by int8 */
 };
 
-/* Generations of matrix instructions, as the prelude tells them apart. */
+/* Generations of matrix instructions that the kernel prelude distinguishes. */
 enum rfg_mma {
     RFG_MMA_NONE,
     RFG_MMA_CDNA1, /* MFMA; accumulators are registers apart, bf16 by 8 columns */
@@ -93,7 +93,7 @@ struct rfg_product {
 };
 extern const struct rfg_product rfg_products[]; /* the last has no arch */
 
-/* What an arch's name alone (so many characters) stands for; NULL: nothing. */
+/* The usual product of an arch, given by its name (len characters); NULL: none. */
 const struct rfg_product *rfg_product_usual(const char *arch, size_t len);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The one way to the environment. Nothing else in the library or its programs calls getenv(). */
+ * Reads the environment. Nothing else in the library or its programs calls getenv(). */
 #ifndef RFG_ENV_H
 #define RFG_ENV_H
 
@@ -15,7 +15,7 @@ static inline const char *rfg_env(const char *name)
     return s && *s ? s : NULL;
 }
 
-/* Is it set, but empty? */
+/* Whether the variable is set but empty. */
 static inline bool rfg_env_empty(const char *name)
 {
     const char *s = secure_getenv(name);

@@ -11,7 +11,7 @@
 /* Sets the thread's error message (rfg_last_error()) and returns status. */
 __attribute__((format(printf, 2, 3))) rfg_status rfg_fail(rfg_status status, const char *fmt, ...);
 
-/* A sentence for people, filled by whoever refuses something. */
+/* A reason in words, filled by the function that refuses. */
 struct rfg_reason {
     char text[160];
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * RFG_LOG and warnings: whole lines to stderr in one write, so that threads and processes don't mix theirs; or to the
+ * RFG_LOG and warnings. A line goes to stderr in one write, so that lines of threads and processes don't mix, or to the
  * function that the program has set. */
 #include <inttypes.h>
 #include <pthread.h>
@@ -59,8 +59,8 @@ static void put(rfg_log_topic topic, const char *end, const char *fmt, va_list a
     fputs(strcat(line, "\n"), stderr);
 }
 
-/* A bad file or a bad day can bring the same warning a million times. How often this one came; a kind is a place in
- * the source, known by its format. */
+/* How often this kind of warning came: the same one can come a million times. A kind is a place in the source, known by
+ * its format string. */
 static uint64_t count(const char *fmt)
 {
     static struct {
@@ -144,7 +144,7 @@ static void init(void)
     atomic_fetch_or(&topics, of_env);
 }
 
-/* A child must be able to log, whatever the parent's other threads were saying. */
+/* A child must be able to log even if another thread of the parent held the lock. */
 static void before_fork(void)
 {
     pthread_mutex_lock(&callback.lock);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where the installed files lie. They are found from where this code itself lies, so that an installed tree can be
- * moved; nothing of the tree it was built in is known to it. */
+ * Finds installed files, relative to the file that this code was loaded from. So an installed tree can be moved. The
+ * build tree's path is not compiled in. */
 #ifndef RFG_DISPATCH_PATHS_H
 #define RFG_DISPATCH_PATHS_H
 
@@ -9,8 +9,8 @@
  * unknown. */
 char *rfg_module_path(void);
 
-/* PREFIX/relative, where PREFIX is the one that this library or program lies in (PREFIX/bin, PREFIX/lib/...), else the
- * one that it was configured for. malloc'ed; NULL without memory. */
+/* PREFIX/relative. PREFIX is the one that this library or program is installed in (PREFIX/bin, PREFIX/lib/...), else
+ * the configured one. malloc'ed; NULL without memory. */
 char *rfg_prefix_path(const char *relative);
 
 #endif

@@ -169,7 +169,7 @@ static bool opened(struct rfg_rocm_library *l, const char *path, int flags, cons
         look_at(l);
         return true;
     }
-    /* There, but it can't be loaded (a library that it needs is missing): that is worth saying. */
+    /* The file exists but can't be loaded (a library that it needs is missing): report it. */
     const char *error = dlerror();
     bool absent = !error || (!strncmp(error, path, strlen(path)) && strstr(error, "No such file"));
     if (!absent && !l->problem[0])
@@ -206,7 +206,7 @@ static int list_names(enum rfg_rocm which, char names[MAX_NAMES][64])
     return n;
 }
 
-/* runtime: the HIP runtime that dir lies beside, where nobody but that named the directory. */
+/* runtime: the HIP runtime that dir is beside, if the directory was found only through it. */
 static bool opened_in_as(enum rfg_rocm which, const char *dir, const char *runtime, int flags, const char *found)
 {
     char names[MAX_NAMES][64];
@@ -217,7 +217,7 @@ static bool opened_in_as(enum rfg_rocm which, const char *dir, const char *runti
         struct rfg_reason why;
         struct stat st;
         if (path && stat(path, &st) == 0) { /* not access(): a set-uid program opens files as its effective user */
-            bool is_loaded = flags & RTLD_NOLOAD; /* asked for: then it is too late for trust */
+            bool is_loaded = flags & RTLD_NOLOAD; /* it is loaded already: too late to check */
             if (runtime && !is_loaded && !rfg_library_trusted(path, runtime, &why))
                 rfg_warn("%s: it is not used", why.text);
             else
@@ -279,8 +279,8 @@ static bool opened_loaded(enum rfg_rocm which)
            opened(&libraries[which], path[0], RTLD_NOLOAD, "loaded by this process before");
 }
 
-/* dlopen() looks there as well, but by one name after another: for libamdhip64.so.7 in all of the system before
- * libamdhip64.so.6 in the directory that the user put first. */
+/* dlopen() searches there too, but one name after another: it would take libamdhip64.so.7 from anywhere before
+ * libamdhip64.so.6 from the directory that the user put first. */
 static bool opened_in_path(enum rfg_rocm which)
 {
     const char *dirs = rfg_env("LD_LIBRARY_PATH");
@@ -322,7 +322,7 @@ static bool opened_in_runtime(enum rfg_rocm which)
            opened(&libraries[which], hip->path, RTLD_NOLOAD, "the HIP runtime itself");
 }
 
-/* The HIP runtime of the process, whoever loaded it. Those that only compile do without one. */
+/* The HIP runtime of the process, whoever loaded it. Processes that only compile need none. */
 static void find_runtime(void)
 {
     char path[1][512];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * ROCm's libraries, found and opened by one rule, so that all of a process come from one ROCm (docs/amd.md, "Which ROCm
- * is used"). Nothing of them is linked, and none is ever closed. */
+ * Finds and opens ROCm's libraries by one rule, so that all libraries of a process come from one ROCm (docs/amd.md,
+ * "Which ROCm is used"). None of them is linked, and none is ever closed. */
 #ifndef RFG_BASE_ROCM_H
 #define RFG_BASE_ROCM_H
 
@@ -35,15 +35,15 @@ struct rfg_rocm_library {
  * belong to root, to us or to the runtime's owner. hipRTC may be the HIP runtime itself (ROCm 5 had it in there). */
 const struct rfg_rocm_library *rfg_rocm_open(enum rfg_rocm which);
 
-/* The same without looking for one: NULL if nobody has asked for it or it isn't there. */
+/* The same without a search: NULL if nothing opened it yet or it wasn't found. */
 const struct rfg_rocm_library *rfg_rocm_opened(enum rfg_rocm which);
 
-/* For a child process, which has not loaded what this one has and must use the same: "RFG_LIBHIP=/path", ... for each
- * library that is open. malloc'ed; the rest of set is NULL. Returns how many. */
+/* Variables that make a child process use the libraries that this one has open: "RFG_LIBHIP=/path", ... malloc'ed; the
+ * rest of set is NULL. Returns how many. */
 int rfg_rocm_settings(char *set[RFG_ROCM_COUNT]);
 
-/* Is the library of another major release of ROCm than the HIP runtime that is in use? Then why says of which. What has
- * an unknown name is not. */
+/* Whether the library is of another major release of ROCm than the HIP runtime in use; why then names both. False for
+ * libraries with an unknown name. */
 bool rfg_rocm_differs(enum rfg_rocm which, struct rfg_reason *why);
 
 /* The files of the HIP runtimes that this process has loaded, the first `max` of them; returns how many there are (two

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Temporary directories that no kill leaves behind for long. The maker holds a lock (flock) on its directory as long as
- * it lives; one that nobody holds is swept away by the next that makes one of the same name, or asks for it. Nobody
- * else can put a file or a link into it (0700, and a name that couldn't be known). */
+ * Temporary directories that are cleaned up even after a kill. The maker holds a lock (flock) on its directory while it
+ * lives. The next process that makes a directory of the same prefix removes those that nobody holds. No other user can
+ * put a file or a link into one (mode 0700, and a random name). */
 #ifndef RFG_DISPATCH_TEMPDIR_H
 #define RFG_DISPATCH_TEMPDIR_H
 
@@ -18,7 +18,7 @@ struct rfg_tempdir {
 bool rfg_tempdir_make(struct rfg_tempdir *d, const char *prefix);
 /* Removes it with everything in it. */
 void rfg_tempdir_remove(struct rfg_tempdir *d);
-/* Removes what dead makers left of that prefix: directories of exactly such names, of this user, that nobody holds. */
+/* Removes directories of that prefix whose makers are dead: exactly such names, of this user, held by nobody. */
 void rfg_tempdir_sweep(const char *prefix);
 
 /* A directory with everything in it; follows no links. */

@@ -45,14 +45,14 @@ static int failed(struct rfg_reason *why, const char *what)
     return -1;
 }
 
-/* Root; and who looks like it: in a user namespace without a root of the outside, `/` belongs to nobody. */
+/* Root, or the owner of `/`: in a user namespace that doesn't map the outside's root, `/` belongs to nobody. */
 static bool is_root(uid_t uid)
 {
     struct stat st;
     return uid == 0 || (stat("/", &st) == 0 && uid == st.st_uid);
 }
 
-/* What must hold of a directory on the way; of the last one, which is ours, more. */
+/* Checks a directory of the path. The last one must also be ours. */
 static const char *bad_dir(const struct stat *st, bool last)
 {
     if (st->st_uid != geteuid() && (last || !is_root(st->st_uid)))
@@ -131,7 +131,7 @@ static int walk(char *left, bool make, struct rfg_reason *why)
             continue;
         }
         char *joined = rfg_asprintf("%s/%s", link, rest);
-        if (joined && *link == '/') { /* start again: its way is looked at as well */
+        if (joined && *link == '/') { /* start again: check the link's path too */
             close(dir);
             dir = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
         }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Who could have put there what we are about to run: see docs/security.md. Only root and the user that we run as are
- * trusted. Nothing here waits (FIFOs, leases) or follows a link that somebody else made. */
+ * Checks that no other user can have written the files that we run (docs/security.md). Only root and the user that we
+ * run as are trusted. Nothing here blocks (FIFOs, leases) or follows a link that somebody else made. */
 #ifndef RFG_DISPATCH_TRUST_H
 #define RFG_DISPATCH_TRUST_H
 
@@ -10,15 +10,15 @@
 
 #include "error.h"
 
-/* The calling program has more rights than the user who started it (set-uid, file capabilities): its environment and
- * its PATH are somebody else's. */
+/* Whether the calling program has more rights than the user who started it (set-uid, file capabilities). Its
+ * environment and PATH are then controlled by that user. */
 bool rfg_privileged(void);
 
-/* Opens a directory that is ours alone: owned by us, no link, written by nobody else, and the same of all above it
- * but that root may own those (and those with the sticky bit, as /tmp, others may write). make: what is missing is
- * made, 0700. -1: why names the directory and the rule, errno is the system's where it refused (else EPERM). */
+/* Opens a directory that is ours alone: owned by us, no link, not writable by others. The directories above it must be
+ * too, but root may own them, and others may write to those with the sticky bit (/tmp). make: missing directories are
+ * made, with mode 0700. -1: why names the directory and the rule, errno is the system's if it refused (else EPERM). */
 int rfg_open_own_dir(const char *path, bool make, struct rfg_reason *why);
-/* The same of a directory's entry. */
+/* The same for a directory's entry. */
 int rfg_open_own_subdir(int dir, const char *name, bool make, struct rfg_reason *why);
 /* A regular file that is ours alone, by a name in dir (or a path with AT_FDCWD); flags as open(2), made 0600. */
 int rfg_open_own_file(int dir, const char *name, int flags, struct rfg_reason *why);
@@ -27,12 +27,12 @@ int rfg_open_own_file(int dir, const char *name, int flags, struct rfg_reason *w
  * they lead to counts. */
 int rfg_open_trusted_file(const char *path, struct rfg_reason *why);
 
-/* May a program that was found (not named by the user) be started? Its owner must be root, us, or the owner of
- * librfg.so (of the program that librfg.a is linked into); others must not be able to write it. */
+/* Whether a program that was found (not named by the user) may be started. Its owner must be root, us, or the owner of
+ * librfg.so (of the program that librfg.a is linked into), and others must not be able to write to it. */
 bool rfg_program_trusted(const char *path, struct rfg_reason *why);
 
-/* May a library that was found beside another, and named by nobody, be loaded? The same rule, with the owner of
- * `beside` in place of librfg.so's. */
+/* Whether a library that was found beside another may be loaded: the same rule, with the owner of `beside` in place of
+ * librfg.so's. */
 bool rfg_library_trusted(const char *path, const char *beside, struct rfg_reason *why);
 
 /* The path of a program: itself if it has a slash, else the first of $PATH's absolute directories that has it; of
@@ -43,8 +43,9 @@ bool rfg_find_program(const char *name, char *path, size_t size);
  * there is none. */
 char *rfg_program_path(const char *program);
 
-/* The environment of a program that we start: ours, with `set` ("NAME=value", NULL-terminated) in place of what had
- * these names; only PATH and `set` where ours isn't to be believed. malloc'ed, but for its strings; NULL: no memory. */
+/* The environment of a program that we start: ours, with `set` ("NAME=value", NULL-terminated) replacing variables of
+ * these names; only PATH and `set` if ours isn't trusted. The array is malloc'ed, its strings aren't; NULL: no
+ * memory. */
 char **rfg_program_env(char *const *set);
 
 /* posix_spawn(3). In a set-uid program the child's real user is our effective one, by setpriv

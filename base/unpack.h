@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * msgpack from outside: the metadata of code objects. */
+ * Checks msgpack that comes from outside: the metadata of code objects. */
 #ifndef RFG_BASE_UNPACK_H
 #define RFG_BASE_UNPACK_H
 
@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* msgpack-c allocates what an array's header promises: to be asked before it sees the bytes. */
+/* Whether all items can fit in the bytes. Call it before msgpack-c, which allocates what an array's header promises. */
 bool rfg_unpack_plausible(const uint8_t *data, size_t size);
 
 /* A map's value; NULL: it is no map, or has none. */

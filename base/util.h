@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Small things about files, paths and strings. */
+ * Small helpers for files, paths and strings. */
 #ifndef RFG_DISPATCH_UTIL_H
 #define RFG_DISPATCH_UTIL_H
 
@@ -17,8 +17,8 @@ __attribute__((format(printf, 1, 2))) char *rfg_asprintf(const char *fmt, ...);
 /* mkdir -p; what is made is the user's alone (0700). */
 bool rfg_mkdirs(const char *path);
 
-/* access(2) for the user whose rights we have, who need not be the one who started the program; or
- * false, with errno. */
+/* access(2) with the rights of the effective user, who may not be the one who started the program. False: errno says
+ * why. */
 bool rfg_access(const char *path, int mode);
 
 /* The path from the root on, links and all; malloc'ed. */
