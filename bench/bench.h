@@ -19,10 +19,10 @@ struct bench_options {
 /* -1: go on; else the exit code. */
 int bench_options_parse(struct bench_options *o, int argc, char **argv);
 
-/* Cost of the dispatcher itself for a problem: prints nanoseconds (people, or one JSON object). */
+/* Measures the dispatcher's own cost for a problem; prints nanoseconds, as text or one JSON object. */
 rfg_status bench_dispatch(rfg_context *ctx, const struct rfg_problem *prob, bool json);
 
-/* What one call makes an emulated device do: instructions by class, bytes, lines. */
+/* Counts one call's work on an emulated device: instructions by class, bytes, lines. */
 rfg_status bench_counters(rfg_context *ctx, const struct rfg_problem *prob, const char *variant, uint64_t seed,
                           bool json);
 
@@ -36,7 +36,7 @@ double bench_memory_copy(struct bench_memory *m);
 /* Compares with, or writes, a file of {"problem": p50 us} of one device. */
 struct bench_baseline;
 bool bench_baseline_load(const char *path, struct bench_baseline **out, struct rfg_reason *why);
-/* Was it measured on this architecture? Files of rfg 0.1 don't say: they fit. */
+/* Whether it was measured on this architecture. Files of rfg 0.1 don't say, and count as fitting. */
 bool bench_baseline_fits(const struct bench_baseline *b, const char *arch, struct rfg_reason *why);
 /* 0 if the problem isn't in it. */
 double bench_baseline_us(const struct bench_baseline *b, const char *problem);

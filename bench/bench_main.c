@@ -35,7 +35,7 @@ static struct rfg_case_params case_params(const struct bench_options *o, const s
                                                                  : 0 };
 }
 
-/* A copy, then three samples, and again, so that what else the machine does hits both alike. */
+/* A copy, then three samples, and again, so that other load of the machine affects both alike. */
 static rfg_status time_beside_copies(const struct bench_options *o, struct rfg_case *c, const struct rfg_plan *plan,
                                      struct rfg_times *out, double *copy_gbps)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a problem makes an emulated GPU do: rfg-bench --counters. */
+ * rfg-bench --counters: a problem's work on an emulated GPU. */
 #include <jansson.h>
 #include <stdio.h>
 

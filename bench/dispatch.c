@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the library costs the host: the lookup, and a whole op call over the launch that it ends in. */
+ * The library's cost on the host: the lookup, and a whole op call compared with its bare launch. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -61,7 +61,7 @@ static void *must(void *p)
     return p;
 }
 
-/* Of a problem that was measured twice, candidates that came later are added, if they are new. */
+/* If a problem was measured twice, new candidates of the later measurement are added. */
 static struct shape *shape_for(const struct rfg_problem *prob)
 {
     for (int i = 0; i < n_shapes; i++)
@@ -182,7 +182,7 @@ static double rank_correlation(struct shape *s)
     return n > 2 ? 1 - 6 * sum / (n * (n * n - 1)) : 1;
 }
 
-/* What the model would pick of everything, measured or not. */
+/* The model's choice among all candidates, measured or not. */
 struct choice {
     const struct shape *s;
     const struct rfg_variant *var;
@@ -294,7 +294,7 @@ static const struct constant constants[] = {
 };
 #define N_CONSTANTS (sizeof(constants) / sizeof(constants[0]))
 
-/* How wrong the model is: about the times of what is fast, and, softly, about what it picks. */
+/* The model's error: of the times of fast candidates, and, with less weight, of its choice. */
 static double loss_of(struct shape *s)
 {
     double wrong = 0, weight = 0, regret = 0, mass = 0, vendor = 0, least = HUGE_VAL;

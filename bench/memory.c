@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the cpu's memory gives all threads together. */
+ * The bandwidth of the cpu's memory for all threads together. */
 #include <stdlib.h>
 #include <string.h>
 #if defined(__SSE2__)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A call of an operator: its plan is found, or made, and launched. */
+ * A call of an operator: finds or makes its plan, and launches it. */
 #include "context_impl.h"
 
 static rfg_status record_call(struct rfg_graph *record, const struct rfg_plan *plan, const void *kargs)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which streams are captured, and what is refused meanwhile.
+ * Which streams are captured, and which calls are refused during a capture.
  *
  * A library that allocates and clears memory beside a capture breaks it, or ends the process. (HIP refuses both calls
  * while any stream of the process is captured, in some releases whatever the capture's mode: CHECK_STREAM_CAPTURING in
- * ROCm/clr hipamd/src/hip_internal.hpp.) Our own captures begin and end under a lock, which whoever lets a library
- * allocate holds. */
+ * ROCm/clr hipamd/src/hip_internal.hpp.) Our own captures begin and end under a lock. Code that lets a library allocate
+ * holds it too. */
 #include "context_impl.h"
 
 struct made_stream *rfg_stream_made(rfg_context *ctx, rfg_stream stream)

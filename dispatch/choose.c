@@ -14,7 +14,7 @@ static bool allowed(const rfg_context *ctx, const struct rfg_op *op, const struc
     return rfg_variant_listed(ctx->variants, op, var);
 }
 
-/* With a pack: has it the kernel's code? (The other kinds of variants need none.) */
+/* With a pack: whether it has the kernel's code. (Other kinds of variants need none.) */
 static bool has_code(const rfg_context *ctx, const struct rfg_problem *prob, const struct rfg_variant *var,
                      const int *p)
 {
@@ -25,13 +25,13 @@ static bool has_code(const rfg_context *ctx, const struct rfg_problem *prob, con
     return rfg_pack_find(ctx->pack, ctx->dev.target, &kernel) != NULL;
 }
 
-/* A row whose M is more than NEAR times another is left when the model expects its own pick to be FASTER
- * times as fast. */
+/* A row whose M differs by more than NEAR times is skipped if the model expects its own choice to be FASTER times as
+ * fast. */
 #define NEAR   2
 #define FASTER 1.5
-/* A row whose M is more than FAR times another tells little, and a predicted row of another CU count is what the model
- * said of that device, and knows nothing else: they are left when the model, asked for this problem and device, expects
- * its own pick to be AGREES times as fast. */
+/* Two kinds of rows tell little: those whose M differs by more than FAR times, and predicted rows of another CU count,
+ * which only repeat what the model expects of that device. They are skipped if the model, asked for this problem and
+ * device, expects its own choice to be AGREES times as fast. */
 #define FAR    8
 #define AGREES 1.1
 
@@ -48,7 +48,7 @@ struct walk {
     const struct rfg_order *order; /* of an invariant=1 problem, which takes no other; else NULL */
 };
 
-/* The model's pick, asked for once a walk, however many rows are compared with it. */
+/* The model's choice, computed once per walk, for all rows that are compared with it. */
 struct model_answer {
     bool asked, found;
     struct rfg_choice pick;
@@ -69,7 +69,7 @@ __attribute__((format(printf, 2, 3))) static void tell(const struct walk *w, con
 
 #define MAX_WARNINGS 8 /* of skipped rows in a context; RFG_LOG=dispatch tells of all */
 
-/* True the first time for each row (or variant), as long as there are few. */
+/* True the first time for each row (or variant), up to a limit. */
 static bool first_warning(rfg_context *ctx, const void *subject)
 {
     bool first = true;
@@ -148,7 +148,7 @@ static bool rank(void *arg, const int *p)
     return true;
 }
 
-/* What the model would take; NULL: it knows none. */
+/* The model's choice; NULL: it has none. */
 static const struct rfg_choice *model_pick(const struct walk *w)
 {
     const struct rfg_op *op = w->prob->op;
@@ -165,7 +165,7 @@ static const struct rfg_choice *model_pick(const struct walk *w)
     return m->found ? &m->pick : NULL;
 }
 
-/* Has the row, of a far M or foretold for another device, parameters that this call should not have? */
+/* Whether the model advises against the row: one of a far M, or predicted for another device. */
 static bool too_far(const struct walk *w, const struct rfg_row *row, const struct rfg_choice *c, struct rfg_reason *why)
 {
     int64_t m = rfg_problem_rows(w->prob), its = rfg_problem_rows(&row->problem);
@@ -179,7 +179,7 @@ static bool too_far(const struct walk *w, const struct rfg_row *row, const struc
            !rfg_refuse(why, "the model expects %.2f us of it, and %.2f us of its own pick", us, pick->predicted_us);
 }
 
-/* Are the row's parameters those of another version of a library, for which they meant something else? */
+/* Whether the row's parameters belong to another version of a library, where they mean something else. */
 static bool other_version(const struct walk *w, const struct rfg_row *row, const struct rfg_variant *var,
                           struct rfg_reason *why)
 {
@@ -209,7 +209,7 @@ static void tell_sibling(const struct walk *w, const struct rfg_row *row)
              ctx->product, bandwidth(ctx->measured_gbps, ctx->dev.mem_gbps, ours));
 }
 
-/* Is what the row says still true of this library and this call? */
+/* Whether the row is valid for this library and this call. */
 static bool take_row(const struct walk *w, const struct rfg_row *row, enum rfg_rung rung)
 {
     struct rfg_reason why = { "" };
@@ -241,7 +241,7 @@ static bool take_row(const struct walk *w, const struct rfg_row *row, enum rfg_r
     }
     rfg_problem_format(&row->problem, text, sizeof(text));
     tell(w, "rung %d: row %s on %d CUs skipped: %s", (int)rung, text, row->cu_count, why.text);
-    /* A library that isn't on this machine, or switched off, is one thing to say, however many rows name it. */
+    /* A library that is missing or switched off is reported once, however many rows name it. */
     bool vendor = c.variant && c.variant->kind == RFG_VARIANT_VENDOR;
     if (broken && vendor && first_warning(w->ctx, c.variant))
         rfg_warn("tuned rows of %s are skipped: %s", row->variant, why.text);
@@ -269,7 +269,7 @@ static bool by_exact(const struct walk *w)
     return row && take_row(w, row, RFG_RUNG_EXACT);
 }
 
-/* Which rows a rung has gone through, if there are two kinds. */
+/* Words for the rows that a rung searched, if there are two kinds. */
 static const char *kind(const struct walk *w)
 {
     return !rfg_problem_overlaps(w->prob) ? "" : rfg_problem_overlaps(&w->key) ? ", overlap=1" : ", without overlap";
@@ -299,7 +299,8 @@ static bool by_other_cus(const struct walk *w)
     return false;
 }
 
-/* A pack that has nothing as good for this GPU as what would have been compiled: one warning for each operator. */
+/* Warns, once per operator, that the pack's best kernel for this GPU is slower than one that would have been
+ * compiled. */
 static void warn_of_pack(const struct walk *w, const struct rfg_choice *pick)
 {
     const struct rfg_choice *missed = &w->model->missed;
@@ -359,7 +360,7 @@ static bool by_portable(const struct walk *w)
     return false;
 }
 
-/* Why no variant serves the problem: the reason of the last of each kind that might have. */
+/* Why no variant serves the problem: the reason of the last candidate of each kind. */
 static rfg_status nothing_serves(const struct walk *w)
 {
     const struct rfg_op *op = w->prob->op;
@@ -432,7 +433,7 @@ bool rfg_dispatch_offers(rfg_context *ctx, const struct rfg_problem *prob, const
     struct rfg_order order;
     if (!rfg_variant_listed(ctx->variants, prob->op, var) || !rfg_variant_supports(var, &ctx->dev, &own, NULL))
         return false;
-    /* An order's words begin with the name of the variant that has some parameters for it, whatever the sizes. */
+    /* An order's words begin with the name of a variant that has parameters for it at all sizes. */
     return !rfg_problem_is_invariant(&own) ||
            (rfg_context_order(ctx, &own, &order, NULL) && !strncmp(order.words, var->name, strlen(var->name)));
 }

@@ -31,7 +31,7 @@ static int threads_wanted(const rfg_context_params *p)
     return (int)n;
 }
 
-/* What would be a mistake that nobody notices: a list of variants with a name that none has, ... */
+/* Mistakes that would go unnoticed: a list of variants with an unknown name, ... */
 static rfg_status check_variants(const rfg_context_params *p, const char *variants)
 {
     struct rfg_reason why;
@@ -40,7 +40,7 @@ static rfg_status check_variants(const rfg_context_params *p, const char *varian
                                                          p->variants ? "variants" : "RFG_VARIANTS", why.text);
 }
 
-/* ... a switch in other words than 0 and 1 (and, in rfg_check_disabled(), a platform that there isn't), ... */
+/* ... a switch other than 0 and 1 (and, in rfg_check_disabled(), an unknown platform), ... */
 static rfg_status read_switch(const char *name, bool *on)
 {
     const char *env = rfg_env(name);
@@ -68,17 +68,17 @@ void rfg_context_calibrate(rfg_context *ctx, const struct rfg_calibration *c)
             c->date, c->mem_gbps, c->cache_gbps, c->latency_us, c->load_us, c->sync_us);
 }
 
-/* What was measured of this very device, rather than the table's word for its kind. */
+/* Values that were measured on this very device replace the table's. */
 static void calibrate(rfg_context *ctx, struct rfg_db *user)
 {
     struct rfg_calibration c;
-    /* An emulator pretends to be a device that is as fast as the table says. */
+    /* An emulated device has the speed of the table. */
     if ((!ctx->platform || ctx->platform->hardware) &&
         rfg_device_calibration(&ctx->dev, ctx->product, ctx->driver, user, &c))
         rfg_context_calibrate(ctx, &c);
 }
 
-/* The pack's rows in place of the databases, and no cache on disk: reads nothing else. */
+/* Uses the pack's rows in place of the databases, and no cache on disk. */
 static rfg_status open_pack(rfg_context *ctx, const char *path)
 {
     size_t n;
@@ -104,7 +104,7 @@ static void open_databases(rfg_context *ctx, const rfg_context_params *p)
     free(system_db);
 }
 
-/* product: what an imagined device is called; NULL: as it calls itself. */
+/* product: the name of an imagined device; NULL: the device's own name. */
 static rfg_status create(rfg_context **out, const rfg_context_params *p, const char *product,
                          rfg_status (*open)(rfg_context *ctx, const char *name, int threads))
 {
@@ -199,7 +199,7 @@ void rfg_context_destroy(rfg_context **pctx)
         return; /* its locks may be held and its memory be the runtime's: all of it ends with the child */
     rfg_fork_unwatch(ctx);
     int previous = -1;
-    /* One that never was whole has nothing on the device, and its creation's error message to keep. */
+    /* A context whose creation failed has nothing on the device. Its error message must stay. */
     bool whole = ctx->cache && ctx->snap;
     bool entered = whole && ctx->hip && rfg_device_enter(ctx, &previous) == RFG_OK;
     if (whole)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the tuner, the bench and the tests may see of a context, beyond the public headers. */
+ * The interface of a context for the tuner, the bench and the tests, beyond the public headers. */
 #ifndef RFG_DISPATCH_CONTEXT_H
 #define RFG_DISPATCH_CONTEXT_H
 
@@ -11,8 +11,8 @@
 #include "dispatch/hip/hip.h"
 #include "dispatch/jit/jit.h"
 
-/* A context of a GPU that nobody has at hand: "gfx942", "gfx942:228", "emu:gfx942:4". It can be asked what the ladder
- * would choose (rfg_choose(), rfg_explain()), and no more. product: whose rows come first; NULL: no product's. */
+/* A context of a GPU that isn't there: "gfx942", "gfx942:228", "emu:gfx942:4". It only answers what the ladder would
+ * choose (rfg_choose(), rfg_explain()). product: whose rows come first; NULL: no product's. */
 rfg_status rfg_context_imagine(rfg_context **ctx, const rfg_context_params *params, const char *product);
 /* NULL on cpu. */
 const struct rfg_hip *rfg_context_hip(const rfg_context *ctx);
@@ -20,7 +20,7 @@ int rfg_context_ordinal(const rfg_context *ctx);
 /* The list that restricts operators' variants (rfg_variant_listed()), NULL: none does. */
 const char *rfg_context_variants(const rfg_context *ctx);
 struct rfg_cache *rfg_context_cache(rfg_context *ctx);
-/* The models go by these numbers from now on. Before other threads use the context. */
+/* Makes the models use these numbers. Call it before other threads use the context. */
 struct rfg_calibration;
 void rfg_context_calibrate(rfg_context *ctx, const struct rfg_calibration *c);
 /* A stream of the context's own, for measurements; made when it is first asked for. Not on cpu. */
@@ -33,8 +33,8 @@ const char *rfg_context_driver(const rfg_context *ctx);
 const char *rfg_context_product(const rfg_context *ctx);
 /* The same; "" where the runtime has none. */
 const char *rfg_context_named(const rfg_context *ctx);
-/* Whose rows for as many CUs its databases have, besides those whose device isn't known: the i-th name;
- * NULL: no more. */
+/* The i-th product whose rows for as many CUs its databases have; NULL: no more. Rows of unknown devices don't
+ * count. */
 const char *rfg_context_measured_on(const rfg_context *ctx, int i);
 
 /* A variant with fixed parameters, made ready for a problem on a context. */
@@ -58,17 +58,17 @@ struct rfg_choice {
     bool overlap;              /* the launch may begin before the one before it has ended */
 };
 
-/* The order in which all rows of an invariant=1 problem are summed, whatever their number: rfg_order_find() by the
- * device's tables, which no database and no measurement changes, and with the context's variants. */
+/* The order in which all rows of an invariant=1 problem are summed, whatever their number: rfg_order_find() with the
+ * device's tables and the context's variants. No database and no measurement changes it. */
 bool rfg_context_order(rfg_context *ctx, const struct rfg_problem *prob, struct rfg_order *order,
                        struct rfg_reason *why);
 
-/* The tuned row of this very problem, arch and CU count, whatever it says; NULL: there is none. */
+/* The tuned row of this very problem, arch and CU count, valid or not; NULL: there is none. */
 const struct rfg_row *rfg_context_row(const rfg_context *ctx, const struct rfg_problem *prob);
 
-/* Walks the ladder from `from` on; compiles and loads nothing. Rungs 4 and 5 leave out the operator's variants whose
- * bits (by their place in its list) are in `skip`: those that turned out not to work. UNSUPPORTED if nothing serves the
- * problem. say (may be NULL) hears each step: "rung 1: no row for ...". */
+/* Walks the ladder from `from` on; compiles and loads nothing. skip: bits of variants, by their place in the operator's
+ * list, that turned out not to work; rungs 4 and 5 leave them out. UNSUPPORTED if nothing serves the problem. say (may
+ * be NULL) is called with each step: "rung 1: no row for ...". */
 rfg_status rfg_choose(rfg_context *ctx, const struct rfg_problem *prob, enum rfg_rung from, uint32_t skip,
                       struct rfg_choice *out, void (*say)(void *arg, const char *line), void *arg);
 
@@ -76,7 +76,7 @@ rfg_status rfg_choose(rfg_context *ctx, const struct rfg_problem *prob, enum rfg
 rfg_status rfg_plan_create(rfg_context *ctx, const struct rfg_problem *prob, const struct rfg_variant *var,
                            const int *p, struct rfg_plan **plan);
 void rfg_plan_destroy(rfg_context *ctx, struct rfg_plan **plan);
-/* Without overlap from now on, whatever the problem says. */
+/* Launches without overlap from now on, even if the problem says overlap=1. */
 void rfg_plan_launch_plainly(struct rfg_plan *plan);
 /* kargs: op->kargs_size bytes, packed but for the head, which is filled here. */
 rfg_status rfg_plan_launch(rfg_context *ctx, const struct rfg_plan *plan, void *kargs, rfg_stream stream);
@@ -91,7 +91,7 @@ void rfg_plan_resources(rfg_context *ctx, const struct rfg_plan *plan, int *regi
 void rfg_plan_code_hash(const struct rfg_plan *plan, char hex[65]);
 /* For rfg-bench --dispatch: the raw function and launch of a kernel plan; false for other kinds. */
 bool rfg_plan_raw(const struct rfg_plan *plan, hipFunction_t *fn, struct rfg_launch *launch);
-/* And what such a launch is given, for these (complete) kargs: `list`, which points into the others. */
+/* The parameters of such a launch for these (complete) kargs: `list`, which points into the others. */
 struct rfg_plan_params {
     void *list[1 + RFG_MAX_TILE_MAPS];
     struct rfg_encoded_tile_map maps[RFG_MAX_TILE_MAPS];
@@ -119,7 +119,7 @@ typedef bool (*rfg_vendor_try_fn)(const rfg_context *ctx, const struct rfg_varia
 void rfg_vendor_override_try(rfg_vendor_try_fn fn);
 void rfg_vendor_alone(void);
 
-/* Contexts that are made from now on look after online tuning that often; 0: as ever (tests). */
+/* Tests: sets how often contexts that are made from now on check online tuning; 0: the default. */
 void rfg_online_override_pace(double seconds);
 
 /* "hiprtc 5.2..." for kernels, the C compiler for host variants, the library for vendors: tuned row columns. */

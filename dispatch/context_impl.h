@@ -25,7 +25,7 @@ struct rfg_plan {
     _Atomic uint64_t calls;
     uint64_t calls_saved; /* of them, already in the misses table; under the context's lock */
     bool asked_for;       /* a tuner was started for it; under the lock */
-    /* The one whose place it took, with a row that was tuned since: calls under way and graphs may use it. */
+    /* The plan that this one replaced, with a row that was tuned since. Running calls and graphs may still use it. */
     struct rfg_plan *replaced;
 };
 
@@ -42,8 +42,8 @@ struct known_order {
     struct rfg_order order;
 };
 
-/* What a stream's launches share. An entry is free while its stream is RFG_NO_STREAM; whoever changes one makes it so
- * first. Readers take no lock: those of other streams pass it over, and its own stream has nobody that calls. */
+/* What a stream's launches share. An entry is free while its stream is RFG_NO_STREAM. To change an entry, set that
+ * first. Readers take no lock: readers of other streams skip the entry, and nobody may be calling on its own stream. */
 struct stream_space {
     _Atomic(rfg_stream) stream;
     void *workspace;
@@ -143,15 +143,14 @@ struct rfg_context {
 
 /* ---- enter.c --------------------------------------------------------------------------------------------------- */
 
-/* Makes the context's device current on this thread; *previous is for rfg_device_leave(). On cpu there is nothing to
- * do. */
+/* Makes the context's device current on this thread; *previous is for rfg_device_leave(). On cpu it does nothing. */
 rfg_status rfg_device_enter(const rfg_context *ctx, int *previous);
 void rfg_device_leave(const rfg_context *ctx, int previous);
 /* The same for a public function's ctx, which may be NULL. */
 rfg_status rfg_call_enter(const rfg_context *ctx, const char *fn, int *previous);
-/* How often this process and those it comes from were forked off: what a new context's `forks` is. */
+/* The number of forks that led to this process; a new context stores it in `forks`. */
 extern atomic_uint rfg_forks;
-/* Is the context the parent's, of a device that only the parent can use? (Never true of a cpu context.) */
+/* Whether the context is the parent's, of a device that only the parent can use. (Never true of a cpu context.) */
 static inline bool rfg_context_forked(const rfg_context *ctx)
 {
     return ctx->forks != atomic_load_explicit(&rfg_forks, memory_order_relaxed);
@@ -161,16 +160,17 @@ rfg_status rfg_fork_refuse(const rfg_context *ctx);
 
 /* ---- describe.c ------------------------------------------------------------------------------------------------ */
 
-/* Does the thread only describe its calls with ctx? */
+/* Whether the thread only describes its calls with ctx. */
 bool rfg_context_describes(const rfg_context *ctx);
 /* Adds a call's problem to the list, if one was asked for. */
 rfg_status rfg_describe_call(const struct rfg_problem *prob);
 
 /* ---- problems.c ------------------------------------------------------------------------------------------------ */
 
-/* With what the context adds to all problems. */
+/* Adds the keys that the context adds to all problems. */
 struct rfg_problem rfg_problem_of_call(const rfg_context *ctx, const struct rfg_problem *prob);
-/* By its operator's rules, in the words of a call. */
+/* Checks the operator's rules, if calls leave that to the dispatcher (judged_once). The message is worded as a
+ * call's. */
 rfg_status rfg_problem_judge(const struct rfg_problem *prob);
 /* The problems of a string of lines, each with a range or none; at most RFG_PREPARE_MAX. */
 rfg_status rfg_problems_parse(const char *text, struct rfg_problem **probs, size_t *n, struct rfg_reason *why);
@@ -196,18 +196,19 @@ rfg_status rfg_stream_refuse_special(const char *fn, rfg_stream stream);
 struct made_stream *rfg_stream_made(rfg_context *ctx, rfg_stream stream);
 /* On cpu: the capture's record that calls in the stream go to, NULL: they are done. */
 rfg_status rfg_stream_record(rfg_context *ctx, const char *fn, rfg_stream stream, struct rfg_graph **record);
-/* Is the stream captured? fn: whose argument it is. */
+/* Whether the stream is captured. fn: the function whose argument it is, for messages. */
 rfg_status rfg_stream_captured(rfg_context *ctx, const char *fn, rfg_stream stream, bool *captured);
-/* As rfg_call_enter(), for what a thread that captures may not do. */
+/* As rfg_call_enter(), for functions that a capturing thread may not call. */
 rfg_status rfg_call_enter_outside_captures(rfg_context *ctx, const char *fn, int *previous);
-/* Captures of this library. forget: of a stream that is destroyed in its capture. */
+/* Captures of this library. forget: for a stream that is destroyed during its capture. */
 hipError_t rfg_capture_begin(const rfg_context *ctx, rfg_stream stream);
 hipError_t rfg_capture_end(const rfg_context *ctx, rfg_stream stream, hipGraph_t *graph);
 void rfg_capture_forget(void);
-/* Does one go on, or is one about to begin? Waits for nothing. */
+/* Whether a capture is running or about to begin. Doesn't wait. */
 bool rfg_capture_goes_on(void);
-/* Until rfg_capture_release(), which always follows, none begins or ends. The error: a library that allocates now would
- * be refused, as one captures. (A capture that isn't ours is broken by the question, as by any allocation.) */
+/* Until rfg_capture_release(), which must always follow, no capture begins or ends. Error: a capture is running, so a
+ * library that allocates now would be refused. (If the capture isn't ours, the question itself breaks it, as any
+ * allocation does.) */
 rfg_status rfg_capture_hold(const rfg_context *ctx);
 void rfg_capture_release(void);
 void rfg_capture_before_fork(void);
@@ -215,8 +216,8 @@ void rfg_capture_after_fork(bool child);
 
 /* ---- scratch.c ------------------------------------------------------------------------------------------------- */
 
-/* The stream has this from now on, in place of what was allocated for it; NULL: nothing. The device is current, as it
- * is in the next two. */
+/* Gives the stream this memory in place of what was allocated for it; NULL: nothing. The device is current, as in the
+ * next two. */
 rfg_status rfg_scratch_give(rfg_context *ctx, rfg_stream stream, void *memory, size_t bytes);
 void rfg_scratch_drop(rfg_context *ctx, rfg_stream stream);
 void rfg_scratch_free_all(rfg_context *ctx);
@@ -225,13 +226,12 @@ void rfg_scratch_free_all(rfg_context *ctx);
 
 /* Handles of the libraries that can be used at once, when the context is made. */
 void rfg_vendor_begin(rfg_context *ctx);
-/* A stream that begins to be used gets a handle of each library in use, so far as that can be. The
- * device is current. */
+/* Gives a new stream a handle of each library in use, if possible. The device is current. */
 void rfg_vendor_stream(rfg_context *ctx, rfg_stream stream);
 /* The stream's; NULL: the variant has none. The device is current. NOT_READY: there is none, and none can
  * be made now. */
 rfg_status rfg_vendor_handle(rfg_context *ctx, const struct rfg_variant *var, rfg_stream stream, void **handle);
-/* The stream is idle, and gone: its handles are closed. They are no other stream's: kernels that it left would share
+/* Closes the handles of a stream that is idle and gone. No other stream may use them: its last kernels would share
  * them. */
 void rfg_vendor_leave(rfg_context *ctx, rfg_stream stream);
 bool rfg_vendor_serves(const rfg_context *ctx, rfg_stream stream);
@@ -256,9 +256,9 @@ void rfg_workspace_free_all(rfg_context *ctx);
 struct rfg_plan *rfg_plans_find(rfg_context *ctx, const struct rfg_problem *prob, uint64_t hash);
 /* Under ctx->lock, as the next two; plan->hash is set. */
 rfg_status rfg_plans_insert(rfg_context *ctx, struct rfg_plan *plan);
-/* The plan takes the old one's place, and keeps it behind itself. */
+/* The plan replaces the old one, and keeps a pointer to it. */
 void rfg_plans_replace(rfg_context *ctx, struct rfg_plan *old, struct rfg_plan *plan);
-/* Each of them, without those that were replaced; *i: 0 at first. NULL: no more. */
+/* The next plan that wasn't replaced; *i: 0 at first. NULL: no more. */
 struct rfg_plan *rfg_plans_next(const rfg_context *ctx, size_t *i);
 void rfg_plans_free(rfg_context *ctx);
 
@@ -268,8 +268,8 @@ void rfg_stream_destroy_all(rfg_context *ctx);
 
 /* ---- misses.c -------------------------------------------------------------------------------------------------- */
 
-/* Adds what was called and missed since the last time to the user database. Under ctx->lock. In the midst of an op
- * call nobody's lock is waited for; what can't be written now is written at the next attempt, or at the end. */
+/* Adds the calls and misses since the last time to the user database. Under ctx->lock. During an op call it waits for
+ * no lock of others: what can't be written now is written at the next attempt, or at the end. */
 void rfg_misses_save(rfg_context *ctx, enum rfg_db_mode mode);
 /* The same, unless that failed a moment ago. False: not all of it is in the database. */
 bool rfg_misses_note(rfg_context *ctx);
@@ -282,8 +282,8 @@ rfg_status rfg_plan_make(rfg_context *ctx, const struct rfg_problem *prob, uint6
                          struct rfg_plan **out);
 /* Makes the plan that op calls of the problem use, if there is none. */
 rfg_status rfg_plan_prepare(rfg_context *ctx, const struct rfg_problem *prob);
-/* The problem's plan is made again, and takes the old one's place if a row of the very problem serves it now. Under
- * ctx->lock, the device is current. */
+/* Makes the problem's plan again, and replaces the old one if a row of the very problem serves it now. Under ctx->lock,
+ * the device is current. */
 bool rfg_plan_renew(rfg_context *ctx, struct rfg_plan *old);
 
 /* ---- online.c -------------------------------------------------------------------------------------------------- */
@@ -292,7 +292,7 @@ bool rfg_plan_renew(rfg_context *ctx, struct rfg_plan *old);
 rfg_status rfg_online_read(const char *param, int *budget_ms);
 /* budget_ms 0: nothing is tuned. no_misses: they may not be written. cache_dir: the context's parameter. */
 void rfg_online_begin(rfg_context *ctx, int budget_ms, bool no_misses, const char *cache_dir);
-/* In a call without an exact row that was launched on the stream: now and then looks after the tuner and its rows. The
+/* Checks the tuner and its rows now and then, in a call without an exact row that was launched on the stream. The
  * device is current, no lock is held. Never fails, never waits. */
 void rfg_online_tick(rfg_context *ctx, rfg_stream stream);
 /* In the child of a fork: the tuner is the parent's. */
@@ -302,7 +302,7 @@ void rfg_online_end(rfg_context *ctx);
 
 /* ---- trace.c --------------------------------------------------------------------------------------------------- */
 
-/* The trace of a new context as $RFG_TRACE asks for it, NULL: none. What can't be had is a warning. The device needn't
+/* The trace of a new context, by $RFG_TRACE; NULL: none. A trace that can't be opened is a warning. The device needn't
  * be current. */
 struct rfg_trace *rfg_trace_open(rfg_context *ctx);
 /* Before and after a launch, by one thread, the device current. launched: false if it failed, recorded: true if it was
@@ -325,9 +325,9 @@ unsigned rfg_fork_count(void);
 
 /* The device of a new context; NULL: the default one. */
 rfg_status rfg_open_device(rfg_context *ctx, const char *name, int threads);
-/* The same of a GPU that nobody has at hand. */
+/* The same for a GPU that isn't there. */
 rfg_status rfg_open_imagined(rfg_context *ctx, const char *name, int threads);
-/* Does $RFG_HIP_DISABLE name platforms that there are? */
+/* Whether $RFG_HIP_DISABLE names known platforms only. */
 rfg_status rfg_check_disabled(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Calls that a thread only describes: they are checked, and their problems listed. */
+ * Calls that a thread only describes: checks them, and lists their problems. */
 #include <stdio.h>
 #include <string.h>
 
@@ -44,7 +44,7 @@ rfg_status rfg_describe_begin(rfg_context *ctx, char *buf, size_t size)
     return RFG_OK;
 }
 
-/* Is it a line of the list already? */
+/* Whether the list already has that line. */
 static bool is_listed(const char *list, const char *problem)
 {
     size_t len = strlen(problem);

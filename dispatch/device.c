@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What is known of devices without asking them: by arch (base/arch.h), and the cpu by cpuid. */
+ * Facts about devices that need no runtime: by arch (base/arch.h), and the cpu by cpuid. */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,7 +56,7 @@ bool rfg_device_has_cus(const char *arch, int cus)
     return has || !known;
 }
 
-/* What the clock and the width say; 0: nothing. */
+/* The bandwidth by clock and width; 0: unknown. */
 static double clocked_gbps(const struct rfg_arch *a, const struct rfg_memory *m)
 {
     int transfers = a->cus ? a->transfers : RFG_HBM2;
@@ -65,9 +65,9 @@ static double clocked_gbps(const struct rfg_arch *a, const struct rfg_memory *m)
     return 1e-6 * m->clock_khz * transfers * m->bus_bits / 8;
 }
 
-/* Bandwidth of the whole of which the device may be a partition. The clock knows about siblings that no table has, and
- * about half a laptop's memory; of a known product it isn't believed if it is far off: amdkfd says 100 MHz where clocks
- * aren't managed, a virtual function may say nothing. */
+/* Bandwidth of the whole GPU, of which the device may be a partition. The clock also covers siblings that no table has,
+ * and a laptop with half its memory. For a known product it is ignored if it is far off: amdkfd reports 100 MHz where
+ * clocks aren't managed, and a virtual function may report nothing. */
 static double whole_gbps(const struct rfg_device *dev, const struct rfg_product *p, const struct rfg_memory *m)
 {
     double gbps = clocked_gbps(dev->hw, m);
@@ -84,7 +84,7 @@ void rfg_device_peaks(struct rfg_device *dev, const struct rfg_memory *memory)
     const struct rfg_product *p = product_of(dev->arch, dev->cu_count, m->product);
     if (!p && a->cus)
         p = rfg_product_usual(dev->arch, strlen(dev->arch));
-    /* A partition is told the clock and width of the whole, and has it to itself only while the others rest. */
+    /* A partition reports the clock and width of the whole GPU, but shares them with the other partitions. */
     int xcds = !p ? 0 : m->xcds > 0 ? m->xcds : xcds_of(p, dev->cu_count), all = p ? p->xcds : 1;
     double share = xcds > 0 && xcds < all ? (double)xcds / all : 1;
     dev->xcds = xcds > 0 ? xcds : all;
@@ -103,7 +103,7 @@ void rfg_device_peaks(struct rfg_device *dev, const struct rfg_memory *memory)
         dev->cache_gbps = share * a->cache_gbps;
         return;
     }
-    /* An arch whose peaks nobody has written down: middling numbers. */
+    /* An arch without peaks in the table: middling numbers. */
     dev->mma_tflops = 1.0 * dev->cu_count;
     dev->fma_tflops = 0.25 * dev->cu_count;
     dev->latency_us = 2;
@@ -133,7 +133,7 @@ bool rfg_device_imagine(struct rfg_device *dev, const char *arch)
                                 .max_threads = 1024 };
     snprintf(dev->name, sizeof(dev->name), "%s:%ld", p->arch, cus);
     snprintf(dev->arch, sizeof(dev->arch), "%s", p->arch);
-    /* wgmma, clusters and their kin exist only in the arch-specific targets. */
+    /* wgmma, clusters and similar features exist only in the arch-specific targets. */
     snprintf(dev->target, sizeof(dev->target), "%s%s", p->arch, a->features & RFG_FEATURE_CLUSTER ? "a" : "");
     rfg_device_peaks(dev, NULL);
     return true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What every call begins with: the device is made current, unless it was the parent's of a fork(). What the runtime
- * refuses is said. */
+ * The beginning of every call: makes the device current, refuses a context of the parent after fork(), and reports
+ * errors of the runtime. */
 #include "context_impl.h"
 
 atomic_uint rfg_forks;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What fork() leaves of a context. Only the thread that forks lives on in the child, with every lock as it was. So a
- * fork waits until no thread is inside a cpu context or has a database open, and the child's copy begins without
- * workers: the pool starts new ones when it is next used. A GPU's runtime does not outlive a fork: the child is refused
- * what needs the device. */
+ * Contexts after fork(). Only the forking thread exists in the child, with every lock as it was. So fork() waits until
+ * no thread is inside a cpu context or has a database open. The child's copy begins without workers; the pool starts
+ * new ones when it is next used. A GPU's runtime does not survive fork(): in the child, calls that need the device are
+ * refused. */
 #include "context_impl.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -49,7 +49,7 @@ static rfg_status make_plan(rfg_context *ctx, const struct rfg_problem *prob, st
         } else if (st != RFG_ERROR_UNSUPPORTED || (choice.rung == RFG_RUNG_PORTABLE && !failed)) {
             return st;
         } else if (choice.rung == RFG_RUNG_MODEL) {
-            /* A library knows what it can do only when it is asked: nothing to be warned of, ... */
+            /* A library says what it supports only when it is asked. So a refusal is no warning, ... */
             rfg_log(RFG_LOG_DISPATCH, "%s: %s declines: %s", text, config, rfg_last_error());
         } else { /* ... unless a row promised it */
             rfg_warn("%s: %s can't be used (%s); going on without it", text, config, rfg_last_error());
@@ -72,7 +72,7 @@ bool rfg_plan_renew(rfg_context *ctx, struct rfg_plan *old)
     return true;
 }
 
-/* A problem whose plan a thread makes; the thread has it on its stack. */
+/* A problem whose plan a thread is making; it is on that thread's stack. */
 struct making {
     struct making *next;
     const struct rfg_problem *prob;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a context counts, and the calls that missed, which it writes down. */
+ * A context's statistics, and writing its misses to the user database. */
 #include "base/util.h"
 #include "context_impl.h"
 #include "ops/params.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Online tuning: what a context missed is tuned by an rfg-tune in the background, and its rows are taken up between the
- * calls. All of it happens in calls that missed, at most once in a few seconds, outside of captures, and waits for
- * nobody: a lock that is taken is tried again later. docs/engine.md says what an engine sees of it.
+ * Online tuning: an rfg-tune in the background tunes a context's misses, and later calls use its rows. All of this runs
+ * inside calls that missed, at most once in a few seconds, outside of captures. It never waits: a lock that is taken is
+ * tried again later. docs/engine.md describes it for engines.
  *
  * DB.tuning, beside the user database, is the tuner's stdout and stderr, and who runs has it locked: there is one tuner
  * for a database, whichever process started it. That the file has grown says that there may be new rows. */
@@ -136,7 +136,8 @@ static bool has_ended(struct rfg_online *o)
     return true;
 }
 
-/* What it must find as this process does; and nothing that is only meant for this process. */
+/* Starts the tuner. Its environment has what it must share with this process, and nothing that is meant for this
+ * process only. */
 static int spawn(rfg_context *ctx, int log)
 {
     const struct rfg_online *o = ctx->online;
@@ -351,7 +352,7 @@ void rfg_online_forked(rfg_context *ctx)
     }
 }
 
-/* Is it over, after so many seconds at most? */
+/* Waits up to so many seconds for the tuner's end; whether it has ended. */
 static bool ends_within(struct rfg_online *o, double seconds)
 {
     double until = rfg_now() + seconds;
@@ -364,7 +365,7 @@ static bool ends_within(struct rfg_online *o, double seconds)
 void rfg_online_end(rfg_context *ctx)
 {
     struct rfg_online *o = ctx->online;
-    /* A number that is no longer our child's may be somebody's: it is asked before each signal. */
+    /* Before each signal, checks that the pid is still our child's: it may have been reused. */
     if (o && o->pid && !ends_within(o, 0)) {
         kill(o->pid, SIGTERM);
         if (!ends_within(o, END_WITHIN)) {

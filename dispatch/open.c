@@ -56,7 +56,7 @@ static bool has_device(const struct rfg_hip_platform *p)
     return hip && hip->hipGetDeviceCount(&count) == hipSuccess && count > 0;
 }
 
-/* Each platform's word for its devices, or the names of those with hardware: "amd, nvidia". */
+/* Each platform's form of device names, or the names of platforms with hardware: "amd, nvidia". */
 static const char *list_platforms(bool names, char *buf, size_t size)
 {
     size_t n = 0;

@@ -113,8 +113,9 @@ static rfg_status load_module(rfg_context *ctx, const struct rfg_blob *code, str
     return st;
 }
 
-/* NVIDIA wants to be asked for more than 48 KiB, static LDS included; AMD's limit is the device's, and its call takes
- * host functions. Never less than before: plans that share the kernel launch it with different sizes. */
+/* On NVIDIA more than 48 KiB of LDS, static LDS included, must be asked for. On AMD the device's limit applies, and the
+ * call takes only host functions. The size never shrinks, because plans that share the kernel launch it with different
+ * sizes. */
 static rfg_status allow_lds(rfg_context *ctx, struct module *module, hipFunction_t fn, uint32_t lds)
 {
     hipError_t e = hipSuccess;
@@ -190,7 +191,7 @@ static rfg_status load_from_pack(rfg_context *ctx, struct rfg_plan *plan)
                     kernel.entry, rfg_pack_path(ctx->pack), why);
 }
 
-/* What the device refuses is compiled once more: a file may have gone bad, or a compiler have had a bad day. */
+/* Code that the device refuses is compiled once more: the cached file or that compile may have been damaged. */
 static rfg_status load_from_cache(rfg_context *ctx, struct rfg_plan *plan)
 {
     char name[RFG_CONFIG_STRLEN];

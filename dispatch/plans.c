@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The table of plans: open addressing, never more than half full. Readers take no lock: a table is only ever added to,
- * and one that became too small stays readable until the context is destroyed. */
+ * The table of plans: open addressing, at most half full. Readers take no lock: entries are only added, and a table
+ * that became too small stays readable until the context is destroyed. */
 #include <stdlib.h>
 
 #include "context_impl.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Preparing: plans made ahead of the calls, of one problem, of a range of them, of a file's. */
+ * Preparing: makes plans ahead of the calls, for one problem, a range of problems, or a file's. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,8 +40,8 @@ static void add_request(rfg_context *ctx, struct requests *r, const struct rfg_p
         r->n++;
 }
 
-/* Fills the cache with what the problems' chosen variants need, many compilers at a time. Errors show up again, and are
- * told, when the plans are made. */
+/* Compiles the kernels of the problems' chosen variants into the cache, with many compilers at a time. It ignores
+ * errors: they show up again when the plans are made. */
 static void prefetch(rfg_context *ctx, const struct rfg_problem *probs, size_t n)
 {
     struct requests r = { calloc(n, sizeof(*r.v)), calloc(n, sizeof(*r.names)), calloc(n, sizeof(*r.kernels)), 0 };

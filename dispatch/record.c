@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a capture on cpu records: calls, with their arguments by value. */
+ * The record of a capture on cpu: calls, with their arguments by value. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What operators that are made of others keep between those: memory of the stream's, apart from the workspace in which
- * the kernels of each of them work. It is allocated when a call needs more than there is. Smaller pieces stay until the
- * stream goes: graphs may use them. */
+ * Scratch memory of a stream: data that operators which are made of others keep between these. It is separate from the
+ * workspace that their kernels use. It is allocated when a call needs more than there is. Smaller pieces stay until the
+ * stream is destroyed, because graphs may use them. */
 #include <stdlib.h>
 
 #include "context_impl.h"
@@ -59,8 +59,8 @@ static rfg_status refuse_growth(rfg_context *ctx, rfg_stream stream, const struc
     return st;
 }
 
-/* At least twice as large as before, so that all together are less than twice the largest. Zeros: rows that no expert
- * has are quantised all the same, and are then not made of what memory held before. */
+/* At least twice as large as before, so that all pieces together are less than twice the largest. Zeroed, because rows
+ * of no expert are quantised too and must not depend on old contents. */
 static rfg_status grow(rfg_context *ctx, rfg_stream stream, const struct scratch *s, size_t bytes)
 {
     void *memory;

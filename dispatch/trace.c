@@ -141,7 +141,7 @@ static void collect(struct rfg_trace *t, bool all)
     }
 }
 
-/* When the device's clock was at what: once, before the first launch that is timed. */
+/* Relates the device's clock to the host's, once, before the first launch that is timed. */
 static bool has_base(struct rfg_trace *t, rfg_stream stream)
 {
     const struct rfg_hip *hip = t->ctx->hip;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The streams' workspaces. One piece of memory a stream: what kernels work in, then the counters, which are zeroed
- * once: every launch leaves them zero. */
+ * The streams' workspaces. Each is one piece of memory: the kernels' workspace, then the counters. The counters are
+ * zeroed once; every launch leaves them zero. */
 #include "context_impl.h"
 #include "rfg/device.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Is what a compiler left a code object for the request: an ELF file for the target, whole, with the kernel and the
- * arguments that the host passes? Compilers exit with 0 and leave other things (a full disk, a wrapper around them),
- * and the cache would keep them for good. What is in the kernel only the device can judge. */
+ * Checks that a compiler's output is a code object for the request: a whole ELF file for the target, with the kernel
+ * and the arguments that the host passes. A compiler may exit with 0 and leave something else (a full disk, a wrapper
+ * around it), and the cache would keep it. Only the device can judge the kernel's code. */
 #include <elf.h>
 #include <stdlib.h>
 #include <string.h>

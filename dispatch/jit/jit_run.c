@@ -34,7 +34,7 @@ static char *read_log(int fd)
     return text;
 }
 
-/* A program that has just been started fills neither the disk nor, by what it says, the memory. */
+/* Limits the files that a started program writes, and its output, which is held in memory. */
 static void limit_files(pid_t pid)
 {
     struct rlimit l;
@@ -72,7 +72,7 @@ bool rfg_jit_run(const char *const *argv, const char *tmpdir, char **output, str
     posix_spawnattr_setsigdefault(&attr, &defaults);
     posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     pid_t pid;
-    /* It runs in /, where nobody can have put anything: python -m takes modules from its current directory first. */
+    /* It runs in /, where no other user can put files: python -m loads modules from its current directory first. */
     posix_spawn_file_actions_addchdir_np(&actions, "/");
     char *program = rfg_find_program(argv[0], path, sizeof(path)) ? rfg_absolute(path) : NULL;
     int err = !env ? ENOMEM : !program ? ENOENT : rfg_spawn(&pid, program, &actions, &attr, argv, env);

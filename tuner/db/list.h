@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * rfg-db list and show: what is in a database, for people. The exit codes. */
+ * rfg-db list and show: print a database. The exit codes. */
 #ifndef RFG_TUNER_DB_LIST_H
 #define RFG_TUNER_DB_LIST_H
 

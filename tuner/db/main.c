@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * rfg-db: look into tuned databases, turn them into text and back, merge and verify them. */
+ * rfg-db: lists tuned databases, converts them to text and back, merges and verifies them. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@
 #include "tuner/harness/options.h"
 #include "tuner/harness/output.h"
 
-/* What --form, --how and --prefer may be. */
+/* The values of --form, --how and --prefer. */
 enum { CSV, TUNABLEOP };
 enum { KEEP, IMPORTED };
 enum { FASTEST, NEWEST };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * rfg-db merge: the rows of several files in one, conflicts settled by one rule. */
+ * rfg-db merge: merges the rows of several files, and settles conflicts by one rule. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,8 +63,8 @@ static bool same_key(const struct rfg_row *a, const struct rfg_row *b)
            !strcmp(a->device, b->device);
 }
 
-/* Does b beat a, and why does the winner win? The rule of docs/shipping.md: a total order of what rows say, so that the
- * files' order doesn't matter. */
+/* Whether b beats a, and why the winner wins. The rule of docs/shipping.md is a total order of rows, so that the files'
+ * order doesn't matter. */
 static bool beats(const struct rfg_row *b, const struct rfg_row *a, bool newest, const char **why)
 {
     *why = "better evidence";

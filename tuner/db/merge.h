@@ -6,7 +6,8 @@
 
 #include "dispatch/db/db_internal.h"
 
-/* All rows of a database; those that can't be understood are said on stderr. False with the error set. */
+/* All rows of a database. Rows that this version doesn't understand are reported on stderr. False with the error
+ * set. */
 bool rfg_db_load(const char *path, const char *arch, struct rfg_row **rows, size_t *n);
 
 /* The rows of out, if it is there, and of the paths (databases, and their CSVs) into out. Of several rows for one

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * rfg-db pack: what an engine needs so that it never compiles, chosen and compiled here, without a GPU. */
+ * rfg-db pack: chooses and compiles the kernels of given problems, without a GPU, for an engine that never compiles. */
 #include "pack.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@
 #define MOST_PROBLEMS   10 /* that are told one by one */
 #define COMPILE_TIMEOUT 300.0
 
-/* A kernel that is needed; what it becomes is codes[] of the pack. */
+/* A kernel that is needed; its code object goes to codes[] of the pack. */
 struct code {
     struct rfg_pack_code name;
     struct rfg_jit_request req;
@@ -34,7 +34,7 @@ struct code {
     bool done;
 };
 
-/* A problem on an arch, and how far down the ladder it had to go. */
+/* A problem on an arch, and the rung of the ladder that it reached. */
 struct want {
     rfg_context *ctx;
     struct rfg_problem prob;
@@ -247,7 +247,7 @@ static bool add_code(struct packing *p, struct want *w)
     return true;
 }
 
-/* A library's row goes along for the machines that have the library; the others get the best of ours. */
+/* A library's row is packed for machines that have the library, and the best of our kernels for the others. */
 static bool choose(struct packing *p, struct want *w)
 {
     struct rfg_reason why;
@@ -337,7 +337,7 @@ static bool compile(struct packing *p)
     return ok || rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "pack: out of memory") == RFG_OK;
 }
 
-/* Until each problem has code: what a compiler refuses is passed over, as an engine would. */
+/* Repeats until each problem has code: kernels that a compiler refuses are skipped, as an engine would do. */
 static bool settle(struct packing *p)
 {
     for (bool again = true; again;) {
@@ -383,7 +383,7 @@ static int by_row(const void *pa, const void *pb)
     return c ? c : strcmp(a->device, b->device);
 }
 
-/* Does an engine with the pack get what was chosen? *other: problems that get another choice of the pack's. */
+/* Whether an engine with the pack gets the chosen kernels. *other: the problems that get another kernel of the pack. */
 static bool try_out(const struct packing *p, size_t *other)
 {
     for (int a = 0; a < p->n_archs; a++) {
@@ -411,7 +411,7 @@ static bool try_out(const struct packing *p, size_t *other)
     return true;
 }
 
-/* For which GPUs it is: those of other CU counts take what of it fits them. */
+/* Prints the GPUs of the pack. GPUs of other CU counts use its parts that fit them. */
 static void say_gpus(const struct packing *p)
 {
     rfg_print(stdout, "%s: for", p->o->out);

@@ -15,8 +15,8 @@ struct rfg_pack_options {
     int n_shapes, jobs;
     bool overlap; /* also as contexts with launch_overlap ask for them, where that can be */
 };
-/* Chooses for each problem and arch, compiles, writes the pack; if something can't be had, lines say what, and nothing
- * is written. */
+/* Chooses for each problem and arch, compiles, writes the pack. If something is missing, it prints what, and writes
+ * nothing. */
 int rfg_db_pack(const struct rfg_pack_options *o);
 /* Rows and code objects as files in a directory that is made; NULL is refused. */
 int rfg_db_unpack(const char *path, const char *dir);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * rfg-db restamp: which rows have outlived the edits of their kernels, and which are stale. */
+ * rfg-db restamp: finds the rows that are still valid after an edit of their kernels, and the stale ones. */
 #include "restamp.h"
 
 #include <stdio.h>
@@ -58,7 +58,7 @@ static void describe(const struct file *f, const struct rfg_stamp_check *c, cons
               row->arch, row->cu_count, what, row->variant, c->why);
 }
 
-/* Rows that nothing can be told of are many of a kind. */
+/* Rows of unknown state come in large groups: one line per kind. */
 static void describe_unknown(const struct file *f, size_t first)
 {
     size_t n = 0;
@@ -71,7 +71,7 @@ static void describe_unknown(const struct file *f, size_t first)
     rfg_print(stdout, "%s: %zu rows unknown: %s\n", f->path, n, f->checks[first].why);
 }
 
-/* Prints what is known of a file's rows. */
+/* Prints the state of a file's rows. */
 static void report(const struct file *f, size_t written)
 {
     size_t count[RFG_STAMP_REFUSED + 1] = { 0 }, unstamped = 0;
@@ -128,7 +128,7 @@ static bool write_stamps(struct file *f, size_t *written)
     return ok;
 }
 
-/* The checks of all files in one array: what they share is compiled once. */
+/* The checks of all files in one array, so that shared kernels are compiled once. */
 static bool check_files(struct file *f, int n, struct rfg_stamp_check *checks, const char *arch, bool all)
 {
     size_t n_checks = 0;

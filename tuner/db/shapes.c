@@ -50,7 +50,7 @@ static rfg_status read_rows(const char *path, struct rfg_shapes *s)
     return st;
 }
 
-/* Joins what all files say: a problem once, with the sum of the weights. */
+/* Merges the problems of all files: each problem once, with the sum of the weights. */
 static bool add(struct rfg_shapes *all, uint64_t **hashes, const struct rfg_shapes *more, bool strides,
                 size_t *stridden)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * rfg-db unpack, inspect, verify: what is in a pack. */
+ * rfg-db unpack, inspect, verify: the contents of a pack. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

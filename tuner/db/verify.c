@@ -65,7 +65,7 @@ static bool verify_row(void *ctx, const struct rfg_row *row, const char *bad)
     bool plausible = rfg_row_check(row, &column, &why), ok = plausible;
     const struct rfg_variant *var = ok ? variant_of(row, p, &why) : NULL;
     ok = ok && var;
-    /* A library's row is true of machines that have it; this one needn't. */
+    /* A row of a vendor's library is valid on machines that have the library; this one may lack it. */
     bool absent = ok && var->kind == RFG_VARIANT_VENDOR && (!dev || !*var->vendor_version(dev));
     v->unchecked += absent;
     if (ok && dev && rfg_problem_overlaps(&row->problem))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What came out of a case's run, against what the oracle, or the operator's predicate, says of it. */
+ * Compares the results of a case's run with the oracle, or checks them by the operator's predicate. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -107,7 +107,7 @@ rfg_status rfg_case_poison_quickly(struct rfg_case *c, int set)
     return each_stretch(c, true, put_stretch, &set);
 }
 
-/* Every byte of a set but the outputs' elements must be as it was: guards, gaps between rows, inputs too. */
+/* Every byte of a set except the outputs' elements must be unchanged: guards, gaps between rows, inputs. */
 static bool only_outputs_changed(struct rfg_case *c, bool quick)
 {
     bool same = true;
@@ -120,7 +120,7 @@ static bool only_outputs_changed(struct rfg_case *c, bool quick)
     return same;
 }
 
-/* |got - expected| / bound; infinity for what no rounding explains. */
+/* |got - expected| / bound; infinity for errors that rounding can't explain. */
 static double ratio_of(rfg_dtype dtype, double got, double expected, double allow, double *bound)
 {
     double max = rfg_largest(dtype);

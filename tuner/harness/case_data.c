@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a case's tensors hold, from a seed. */
+ * Fills a case's tensors from a seed. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ struct fill {
     uint64_t seed;
 };
 
-/* Each row has a seed of its own, so that it doesn't matter who fills it. */
+/* Each row has a seed of its own, so that any thread may fill it. */
 static void fill_row(void *fill, int64_t r, void *scratch)
 {
     const struct fill *f = fill;
@@ -102,8 +102,8 @@ static void make_cancelling(struct rfg_case *c, const struct place *p, bool nega
     }
 }
 
-/* NaN and an infinity always, then what spoils nothing, then all of it again: each in a share of the tensor of its own,
- * so that none is written over. Of one element any of them. */
+/* Special values: always a NaN and an infinity, then harmless ones, then all again. Each goes to its own part of the
+ * tensor, so that none is overwritten. A tensor of one element gets any of them. */
 static void sprinkle_special(struct rfg_case *c, const struct place *p, uint64_t *seed)
 {
     double infinity = rfg_random(seed) % 2 ? INFINITY : -INFINITY, ulp = rfg_ulp(p->spec.dtype, 0);
@@ -121,7 +121,7 @@ static void sprinkle_special(struct rfg_case *c, const struct place *p, uint64_t
     }
 }
 
-/* NaN around inputs and between their rows: who reads there shows it. (Not where outputs are: see GUARD_BYTE.) */
+/* NaN around inputs and between their rows, so that a read there shows. (Outputs have GUARD_BYTE.) */
 static void surround(struct rfg_case *c, int input)
 {
     const struct place *p = &c->place[input];
@@ -131,7 +131,7 @@ static void surround(struct rfg_case *c, int input)
     memset(c->host + p->offset - GUARD, POISON, p->extent + 2 * GUARD);
 }
 
-/* What no kernel leaves there by chance: NaN, or, where a format has none, its lowest number or one near it. */
+/* A value that no kernel writes by chance: NaN, or in formats without NaN the lowest number or one near it. */
 static int poison_of(rfg_dtype dtype)
 {
     return dtype == RFG_I32 || dtype == RFG_I64 || dtype == RFG_I8 || dtype == RFG_E4M3FNUZ ? 0x80 : POISON;

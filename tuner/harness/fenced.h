@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory that ends where its contents do, so that whoever goes beyond is seen: on a GPU an allocation of its own, whose
- * bounds the emulator and compute-sanitizer know to the byte; on cpu whole pages between two that can't be touched. */
+ * Memory that ends where its contents end, so that accesses beyond are detected. On a GPU it is an allocation of its
+ * own, whose bounds the emulator and compute-sanitizer know to the byte; on cpu whole pages between two inaccessible
+ * ones. */
 #ifndef RFG_TUNER_FENCED_H
 #define RFG_TUNER_FENCED_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Cases: tensors with guards, runs of them. (What they hold: case_data.c; what came out: case_check.c.)
+ * Cases: tensors with guards, and their runs. (case_data.c fills them, case_check.c checks results.)
  *
- * All sets of a case hold the same data at different addresses: rotation is about caches, and one answer of the oracle
- * serves every set. */
+ * All sets of a case hold the same data at different addresses: rotation is for the caches only, and one answer of the
+ * oracle serves every set. */
 #include "base/util.h"
 #include "case.h"
 
@@ -79,7 +79,7 @@ size_t rfg_case_place_of(const struct place *p, int64_t r, int64_t i)
     return (size_t)(r / inner) * p->stride + (size_t)((r % inner * p->cols + i) / f->elements * f->bytes);
 }
 
-/* Do the tensors' bytes fit an address space, so that they can be counted in 64 bits? */
+/* Whether the tensors' bytes fit an address space, so that 64 bits can count them. */
 static bool countable(const struct rfg_op_case *of, const struct rfg_problem *prob)
 {
     struct rfg_tensor_spec spec[RFG_MAX_TENSORS];
@@ -96,7 +96,7 @@ static bool countable(const struct rfg_op_case *of, const struct rfg_problem *pr
     return bytes < 0x1p47;
 }
 
-/* Lays the tensors of a set out, each as its alignment key wants it, and says in the problem what came of it (a row
+/* Lays out the tensors of a set, each by its alignment key, and writes the resulting alignment to the problem (a row
  * stride may allow less). */
 static void lay_out(struct rfg_case *c)
 {
@@ -206,8 +206,7 @@ size_t rfg_rotate_bytes(const struct rfg_device *dev)
     return dev->platform == RFG_PLATFORM_CPU ? twice : 2 * twice < most ? 2 * twice : most;
 }
 
-/* Leaves as many of the sets as are within a quarter of the device's memory: the rest is others', and a
- * context's own. */
+/* Keeps as many sets as fit a quarter of the device's memory: the rest is for other programs and the context itself. */
 static rfg_status limit_sets(struct rfg_case *c, size_t in)
 {
     const struct rfg_device *dev = rfg_context_info(c->ctx);
@@ -234,9 +233,8 @@ static rfg_status make_sets(struct rfg_case *c)
     for (int i = 0; i < c->n_tensors; i++)
         in += c->place[i].spec.output ? 0 : c->place[i].extent;
     c->n_sets = 1;
-    /* Small problems take many; not on the emulator, which has no cache and all the time in the world. Of inputs so
-     * small that 2048 sets of them fit into a cache, an engine's call finds its own there too: who made them left them
-     * there. */
+    /* The number of sets. Small problems need many, except on the emulator, which has no cache. Inputs so small that
+     * 2048 sets of them fit a cache are in the cache in an engine too: the kernel that wrote them left them there. */
     size_t most = rfg_context_info(c->ctx)->platform == RFG_PLATFORM_EMU ? 256 : 2048;
     if (c->params.rotate_bytes && in && !c->params.fenced) {
         c->n_sets = (int)(c->params.rotate_bytes / in < most ? c->params.rotate_bytes / in + 1 : most);
@@ -257,7 +255,7 @@ static rfg_status make_sets(struct rfg_case *c)
     return st;
 }
 
-/* Does the oracle know it; and does the harness compare the last run's with that? */
+/* Whether the oracle computes this output, and whether the harness compares the last run's with it. */
 static bool is_output(const struct place *p)
 {
     return p->spec.output && !p->spec.absent;
@@ -287,7 +285,7 @@ static bool choose_rows(struct rfg_case *c, int t, uint64_t *seed)
     return rows != NULL;
 }
 
-/* Room for what the oracle will say; *empty: nothing, some output has no element. */
+/* Allocates the oracle's answer; *empty: some output has no element, so there is none. */
 static rfg_status expect(struct rfg_case *c, bool *empty)
 {
     bool room = true;
@@ -334,7 +332,7 @@ static rfg_status ask_oracle(struct rfg_case *const *cases, int n)
     return st;
 }
 
-/* What must stay as it is, is a number: a NaN would be taken for what a kernel made of one. (In place it is the
+/* Bytes that must stay unchanged hold a number: a NaN could be mistaken for a kernel's result. (In place they are the
  * input's.) */
 static void mark_untouched(struct rfg_case *c)
 {
@@ -348,7 +346,7 @@ static void mark_untouched(struct rfg_case *c)
     }
 }
 
-/* A rank's case with its data, before it is known what will come of it. */
+/* A rank's case with its data, without the oracle's answer. */
 static rfg_status begin(rfg_context *ctx, int rank, const struct rfg_op_case *of, const struct rfg_problem *prob,
                         const struct rfg_case_params *params, struct rfg_case **out)
 {
@@ -473,7 +471,7 @@ static rfg_status counters(struct rfg_case *c)
     return e == hipSuccess ? rfg_case_settle(c) : rfg_hip_fail(c->ctx, "hipMemsetD8Async", e);
 }
 
-/* With a workspace of just the bytes that the variant asked for. */
+/* Runs with a workspace of exactly the bytes that the variant asked for. */
 static rfg_status run_fenced(struct rfg_case *c, const struct rfg_plan *plan, rfg_stream stream)
 {
     size_t bytes = rfg_plan_workspace(plan);

@@ -37,12 +37,12 @@ rfg_status rfg_case_create_ranks(rfg_context *const *ctx, int n, const struct rf
                                  const struct rfg_case_params *params, struct rfg_case **out /* n */);
 void rfg_case_destroy(struct rfg_case **c);
 int rfg_case_sets(const struct rfg_case *c);
-/* How long its data took to be brought to the device, in seconds. */
+/* The seconds that copying its data to the device took. */
 double rfg_case_upload_s(const struct rfg_case *c);
 rfg_context *rfg_case_context(const struct rfg_case *c);
 const struct rfg_problem *rfg_case_problem(const struct rfg_case *c);
-/* The one that its calls are dispatched as, by which rfg_plan_find() finds their plan (struct
- * rfg_op_case, as_called). */
+/* The problem that its calls are dispatched as; rfg_plan_find() finds their plan by it (struct rfg_op_case,
+ * as_called). */
 const struct rfg_problem *rfg_case_as_called(const struct rfg_case *c);
 /* Tensors of a set in the op's order; those absent have data NULL. */
 const rfg_tensor *rfg_case_tensors(const struct rfg_case *c, int set);
@@ -58,8 +58,8 @@ rfg_status rfg_case_run_ranks(struct rfg_case *const *cases, int n, int set, con
 /* rfg_case_run() to be checked: a plan is asked for all outputs that its variant can give (attention's lse), which the
  * check then looks at, too. Not for timing. */
 rfg_status rfg_case_run_checked(struct rfg_case *c, int set, const struct rfg_plan *plan, rfg_stream stream);
-/* Fills the outputs of a set with poison (NaN, of integers a large negative number), what of them must stay as it is
- * with a number, and renews inputs and guards. */
+/* Fills the outputs of a set with poison (NaN; for integers a large negative number), and their bytes that must stay
+ * unchanged with a number. Renews inputs and guards. */
 rfg_status rfg_case_poison(struct rfg_case *c, int set);
 
 /* Tolerance. |got - expected| <= bound per element of every output, where expected and allow are the oracle's and bound
@@ -79,8 +79,8 @@ struct rfg_check {
 };
 rfg_status rfg_case_check(struct rfg_case *c, int set, struct rfg_check *out);
 /* The same pair for many candidates in a row: large inputs, which only a broken candidate changes, are not renewed, and
- * compared at their ends and in samples between. What it finds wrong may be an earlier candidate's doing: check it
- * again after rfg_case_poison(). */
+ * compared at their ends and in samples between. An error that it finds may be an earlier candidate's: check again
+ * after rfg_case_poison(). */
 rfg_status rfg_case_poison_quickly(struct rfg_case *c, int set);
 rfg_status rfg_case_check_quickly(struct rfg_case *c, int set, struct rfg_check *out);
 /* A copy of a set's outputs (malloc'ed; all bytes of the output tensors), for bitwise comparisons. */

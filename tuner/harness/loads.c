@@ -60,7 +60,7 @@ static rfg_status read_line(void *ctx, int line, int n, char *const *field, cons
     return RFG_OK;
 }
 
-/* Is each expert there, and one with tokens? */
+/* Whether all experts are listed and at least one has tokens. */
 static rfg_status check(const struct reading *r)
 {
     int64_t sum = 0;

@@ -15,7 +15,7 @@ rfg_status rfg_loads_read(const char *path);
 /* The same for a program's --loads. False with a message. */
 bool rfg_loads_option(const char *program, const char *path);
 
-/* If there are loads: a grouped product that doesn't say its routing becomes one with routing=recorded. */
+/* If there are loads, a grouped product without a routing becomes routing=recorded. */
 struct rfg_problem rfg_loads_applied(const struct rfg_problem *prob);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A program's command line as a table: the options, where their values go, and what --help says of them. getopt_long()
+ * A program's command line as a table: its options, where their values go, and their lines of --help. getopt_long()
  * reads it. */
 #ifndef RFG_TUNER_OPTIONS_H
 #define RFG_TUNER_OPTIONS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The oracles' common ground (ops/oracle.h): the scalar conversions that they rest on.
- * Written without a look at any kernel: plain arithmetic on values, tables for 8-bit formats, no bit tricks. */
+ * Scalar conversions for all oracles (ops/oracle.h). They are written independently of the kernels: plain arithmetic on
+ * values, tables for 8-bit formats, no bit tricks. */
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>

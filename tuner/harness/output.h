@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What rfg's programs write: files that are whole or as they were, and a standard output that is known to have arrived.
- * Messages begin with the program's name. */
+ * Output of rfg's programs: files are written whole or stay unchanged, and errors of stdout are noticed. Messages begin
+ * with the program's name. */
 #ifndef RFG_TUNER_OUTPUT_H
 #define RFG_TUNER_OUTPUT_H
 
@@ -15,12 +15,12 @@ void rfg_program_begin(void);
 /* Last in main(): code, or failed with a message if what was printed didn't reach stdout. */
 int rfg_program_end(const char *program, int code, int failed);
 
-/* Before the work: could a file be written at path? Leaves what is there as it is. False with a message that names the
- * option. NULL is fine: none. */
+/* Checks before the work that a file can be written at path, without changing it. False with a message that names the
+ * option. NULL is fine: no file. */
 bool rfg_output_check(const char *program, const char *option, const char *path);
 
-/* A file that is written beside its name and gets it when it is complete. Devices and pipes, and files in directories
- * where nothing can be made, are written directly. */
+/* A file that is written under a temporary name and renamed when it is complete. Devices, pipes, and files in
+ * directories that can't be written are written directly. */
 struct rfg_output {
     FILE *f; /* NULL: could not be opened */
     const char *program, *option, *path;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Graphs of launches, and what a launch of them takes.
+ * Graphs of launches, and the time of one of their launches.
  *
  * What a replay takes besides its launches, on AMD (ROCm/clr, hipamd/src/hip_graph_internal.cpp, GraphExec::Run()): to
  * 6.1 each node is a command of its own that the host enqueues as the replay is asked for
@@ -67,7 +67,7 @@ static rfg_status capture(const struct rfg_stopwatch *w, rfg_launch_fn launch, v
         return st;
     for (int i = 0; st == RFG_OK && i < launches; i++)
         st = launch(arg, w, i);
-    /* The capture is ended whatever happened; what happened first is told. */
+    /* Ends the capture in any case; returns the first error. */
     hipError_t e = w->hip->hipStreamEndCapture(w->stream, &graph);
     if (e != hipSuccess)
         graph = NULL;

@@ -104,7 +104,7 @@ static void add_job(struct jobs *j, struct rfg_stamp_check *c)
 {
     const struct rfg_row *row = c->stamp.row;
     struct rfg_reason why;
-    /* No code was measured for a predicted row: any compiler's stands for it. */
+    /* No code was measured for a predicted row: any compiler will do. */
     const struct rfg_jit_provider *prov = *row->compiler || row->how != RFG_SOURCE_PREDICTED
                                               ? rfg_jit_provider_of_version(row->compiler, c->dev.target)
                                               : rfg_jit_provider_for(c->dev.target);
@@ -156,7 +156,8 @@ static void compare(struct rfg_stamp_check *c, const struct job *job)
         decide(c, RFG_STAMP_CURRENT, "");
     } else {
         decide(c, RFG_STAMP_STALE, "it makes other code than was measured");
-        /* The same text, so what the host passes has changed: the text is no answer any more. */
+        /* The text is the same but the code isn't, so the host's macros or options have changed. Then an equal text
+         * proves nothing. */
         if (!strcmp(c->stamp.source_hash, c->stamp.row->source_hash))
             c->stamp.source_hash[0] = 0;
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Is the code that a tuned row measured still the code that this library makes? The kernel's text (source_hash) answers
- * at once if it hasn't changed; else its code object (code_hash), compiled anew by the compiler that the row names. */
+ * Whether this library still makes the code that a tuned row measured. If the kernel's text (source_hash) hasn't
+ * changed, it does. Otherwise the kernel is compiled by the row's compiler, and the code objects are compared
+ * (code_hash). */
 #ifndef RFG_TUNER_STAMP_H
 #define RFG_TUNER_STAMP_H
 
@@ -29,7 +30,8 @@ struct rfg_stamp_check {
     int job;
 };
 
-/* What can be told without compiling. dev NULL: the row's, imagined. The row must outlive the check. */
+/* The row's state as far as it is known without compiling. dev NULL: an imagined device of the row's arch. The row must
+ * outlive the check. */
 void rfg_stamp_look(struct rfg_stamp_check *c, const struct rfg_row *row, const struct rfg_device *dev);
 
 /* Compiles what the checks ask for, each code object once, in `workers` processes (0: one a core), and decides. A row
@@ -38,7 +40,7 @@ void rfg_stamp_look(struct rfg_stamp_check *c, const struct rfg_row *row, const 
 bool rfg_stamp_compile(struct rfg_stamp_check *c, size_t n, struct rfg_cache *cache, int workers,
                        void (*progress)(int done, int all));
 
-/* Does the stamp differ from what the row says? */
+/* Whether the stamp differs from the row's. */
 bool rfg_stamp_differs(const struct rfg_stamp *s);
 
 /* The problem of a call with packed tensors: rows of an odd length are aligned to less than the key's default,

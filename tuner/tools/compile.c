@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * rfg-compile: compiles the kernels of a problem for any architecture, with or without such a GPU; and, as
- * rfg-compile --worker, the child process that the tuner and rfg_prepare_from_csv() compile in. */
+ * rfg-compile: compiles the kernels of a problem for any architecture, without such a GPU. rfg-compile --worker is the
+ * child process in which the tuner and rfg_prepare_from_csv() compile. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * rfg-emu: looks into AMD code objects and runs them, with no GPU. Its command line. */
+ * rfg-emu: lists AMD code objects and runs them without a GPU. Its command line. */
 #include <stdio.h>
 #include <string.h>
 

@@ -76,7 +76,7 @@ static bool is_undecodable(const struct emu_program *prog, const struct emu_inst
            strcmp(name, "s_setpc_b64") && strcmp(name, "s_code_end");
 }
 
-/* The kernels' own code, without what pads it. */
+/* The kernels' own code, without padding. */
 static void count_code(const struct emu_code *code, struct counts *c)
 {
     for (int p = 0; p < 2; p++)
@@ -94,8 +94,8 @@ static void count_code(const struct emu_code *code, struct counts *c)
         }
 }
 
-/* What a file is for, by the names that AITER, hipBLASLt and others give: the first word found in its path; else the
- * folder that it is in. */
+/* The purpose of a file, by the names that AITER, hipBLASLt and others use: the first word found in its path, else its
+ * folder. */
 static const char *family_of(const char *path, char *buf, size_t size)
 {
     static const struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * rfg-info: what rfg finds on this machine, and what is missing. Collected into JSON first; the text for people is
- * printed from it, so that the two never differ. */
+ * rfg-info: prints what rfg finds on this machine, and what is missing. It collects JSON first and prints the text from
+ * it, so that the two never differ. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -48,7 +48,7 @@ static json_t *device_json(const struct rfg_device *d)
     return o;
 }
 
-/* What the models go by, and where it comes from. */
+/* The models' numbers, and their source. */
 static json_t *numbers_json(struct rfg_device *d, bool hardware, const char *product, const char *driver)
 {
     char *path = rfg_db_user_path();
@@ -95,7 +95,7 @@ static json_t *gpu_json(const struct rfg_hip *hip, const struct rfg_hip_platform
     return o;
 }
 
-/* What decides which GPUs a process sees; where there is no runtime to see them with, that is all there is to say. */
+/* The variables and device nodes that decide which GPUs a process sees; without a runtime it prints nothing else. */
 static json_t *facts_json(const struct rfg_hip_platform *p, bool found)
 {
     struct rfg_platform_fact facts[RFG_PLATFORM_FACTS];
@@ -191,7 +191,7 @@ static json_t *path_json(char *path)
     return o;
 }
 
-/* One that isn't ours alone is not used: see docs/security.md. */
+/* A cache directory that isn't ours alone is not used: see docs/security.md. */
 static json_t *cache_json(void)
 {
     struct rfg_reason why = { "" };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a device's launches, memory, caches and cross-workgroup reductions take: the numbers that the analytical models
- * start from. A second or two, by the kernels of ops/calibrate; on cpu, by the threads that its variants use. */
+ * Measures a device's launches, memory, caches and cross-workgroup reductions: the inputs of the analytical models. It
+ * takes a second or two, with the kernels of ops/calibrate; on cpu, with the threads that its variants use. */
 #include "calibrate.h"
 
 #include <stdio.h>
@@ -141,7 +141,7 @@ static rfg_status measure_gpu(rfg_context *ctx, struct rfg_calibration *c)
     double empty = 0, full = 0, once = 0, twice = 0;
     rfg_status st = open_bench(&b);
 
-    /* One workgroup a CU: what an edge between two launches costs that load and store. */
+    /* One workgroup per CU: the cost of an edge between two launches that load and store. */
     b.args.groups = cus;
     if (st == RFG_OK)
         st = time_kernel(&b, "calibrate_empty", 10 * LAUNCHES, &empty);
@@ -158,7 +158,7 @@ static rfg_status measure_gpu(rfg_context *ctx, struct rfg_calibration *c)
         st = time_kernel(&b, "calibrate_read", LAUNCHES, &full);
     c->mem_gbps = 16e-3 * b.args.n * b.args.groups / (full - empty);
 
-    /* What fits into a half of the cache, many times; the difference of two lengths leaves the launch out. */
+    /* Reads half of the cache's size many times. The difference of two lengths cancels the launch. */
     b.args.groups = 4 * cus;
     b.args.n = STEP;
     while (b.args.groups > cus && 16ll * b.args.n * b.args.groups > b.dev->cache_bytes / 2)

@@ -5,7 +5,7 @@
 #include "dispatch/context.h"
 #include "dispatch/db/db.h"
 
-/* What the device's launches, memory and caches take, measured; 2 seconds. UNSUPPORTED on the emulator. */
+/* Measures the device's launches, memory and caches in 2 seconds. UNSUPPORTED on the emulator. */
 rfg_status rfg_calibrate(rfg_context *ctx, struct rfg_calibration *out);
 
 #endif

@@ -38,7 +38,7 @@ struct tune_child *tune_child_create(struct tune *t)
     return c;
 }
 
-/* Signals that no kernel and no driver raises: somebody's hand, a memory or time limit. */
+/* Signals that no kernel and no driver raises: kill by hand, a memory or time limit. */
 static bool is_from_outside(int sig)
 {
     static const int outside[] = { SIGKILL, SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE, SIGXCPU, SIGXFSZ };
@@ -59,7 +59,7 @@ static enum tune_answer reap(struct tune_child *c, bool kill_it, struct rfg_reas
         kill(c->pid, SIGKILL);
     close(c->to);
     close(c->from);
-    /* A driver can hold a killed process for long: don't wait for ever. */
+    /* A driver can block a killed process's exit for long: don't wait forever. */
     for (double until = rfg_now() + 10; (done = waitpid(c->pid, &status, WNOHANG)) == 0 && rfg_now() < until;)
         nanosleep(&(struct timespec){ 0, 2000000 }, NULL);
     if (done == 0)
@@ -248,7 +248,7 @@ static int64_t check_rows(const struct rfg_problem *prob)
     return outputs <= 1e6 && flops <= 4e9 ? 0 : flops <= 4e11 ? 64 : 8;
 }
 
-/* The same of a command that uses the device: after what earlier ones owe the engine, and counted. */
+/* The same for a command that uses the device: it first pauses as the budget asks, and its time is counted. */
 static enum tune_answer exchange_in_turn(struct tune_child *c, json_t *cmd, double timeout_s, json_t **reply,
                                          struct rfg_reason *why)
 {

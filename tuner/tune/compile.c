@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Compiles, in the background and in worker processes, what the sweep is going to measure. The code objects reach the
- * measuring process through the cache on disk. */
+ * Compiles the sweep's candidates in the background, in worker processes. The code objects reach the measuring process
+ * through the cache on disk. */
 #include <errno.h>
 #include <pthread.h>
 #include <search.h>
@@ -103,7 +103,7 @@ static rfg_status compile(struct tune_compiler *c, const struct tune_job *job)
         rfg_variant_request(&c->t->dev, &job->shape->call, job->candidate->var, job->candidate->p, &req, name, &kernel);
     if (st != RFG_OK)
         return st;
-    /* Twice: what doesn't repeat is not the kernel's fault. */
+    /* Twice: a failure that doesn't repeat is not the kernel's fault. */
     for (int i = 0; i < 2 && (i == 0 || st != RFG_OK); i++)
         st = rfg_cache_get(rfg_context_cache(c->t->ctx), &req, c->pool ? rfg_jit_pool_compile : NULL, c->pool, &code);
     free((char *)req.source);

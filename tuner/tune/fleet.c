@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * More than one GPU: a shard of the problems (one of several runs that know nothing of each other), and all GPUs of
- * this host (an rfg-tune for each, on one database, where they share out the problems by claims). */
+ * More than one GPU: a shard of the problems (one of several independent runs), or all GPUs of this host (one rfg-tune
+ * for each, on one database, where they claim problems). */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -41,7 +41,7 @@ static bool env_number(const char *name, long min, long max, long *out, bool *th
     return false;
 }
 
-/* One level of a job: who we are and how many there are. */
+/* One level of a job: our number and the number of tasks. */
 struct level {
     const char *index, *count;
 };
@@ -147,7 +147,7 @@ void tune_shard_keep(struct tune *t)
     int all = t->n_shapes, kept = 0;
     if (shard->n < 1)
         return;
-    /* In turns: neighbours in a list take about as long. */
+    /* Every n-th problem: neighbours in a list take about as long. */
     for (int i = 0; i < all; i++)
         if (i % shard->n == shard->i)
             t->shapes[kept++] = t->shapes[i];
@@ -288,7 +288,7 @@ static void attend(struct gpu *gpus, int n)
     }
 }
 
-/* Of two exit codes the one that says more. */
+/* The more informative of two exit codes. */
 static int worse(int a, int b)
 {
     static const int order[] = { TUNE_EXIT_FAILED, TUNE_EXIT_USAGE, TUNE_EXIT_BAD_LINES, TUNE_EXIT_TIME };

@@ -257,7 +257,7 @@ static void put_axis(FILE *f)
     fputs("\n", f);
 }
 
-/* What is off the scale is said at its end. */
+/* Values off the scale are written at its end. */
 static void put_ends(FILE *f, const json_t *s, double us)
 {
     double floor = number_of(s, "floor_us") / us, def = number_of(s, "default_us") / us,

@@ -99,7 +99,7 @@ static void use_calibration(struct tune *t, const struct rfg_calibration *c)
     t->dev = *rfg_context_info(t->ctx);
 }
 
-/* What an earlier run stored: what is the model's default there must be it here. */
+/* Loads the calibration that an earlier run stored, so that the model's default is the same here. */
 static void recall_calibration(struct tune *t)
 {
     struct rfg_calibration c;

@@ -67,7 +67,7 @@ static void answer(const struct measure *m, json_t *reply)
 
 static void refuse(const struct measure *m, const char *kind, const char *error)
 {
-    /* Messages may hold a compiler's or a driver's bytes: only ASCII is sure to be JSON. */
+    /* Messages may hold a compiler's or a driver's bytes: only ASCII is always valid JSON. */
     char text[1024];
     snprintf(text, sizeof(text), "%s", error);
     for (char *s = text; *s; s++)
@@ -192,7 +192,7 @@ static rfg_status run_and_check(const struct measure *m, struct ready *r, int se
     return st;
 }
 
-/* Quickly: for losers. What is wrong then is only believed on renewed inputs. */
+/* A quick check, for losers. An error counts only if it is found again on renewed inputs. */
 static bool check(const struct measure *m, struct ready *r, int set, bool quick, double *seconds)
 {
     struct rfg_check got = { 0 };
@@ -329,7 +329,8 @@ static void do_try(struct measure *m, const json_t *cmd)
     if (!r->checked) {
         if (!check(m, r, 0, true, &seconds))
             return;
-        /* The first run also warms up: only what is far off is out. GPUs run asynchronously, and measuring is cheap. */
+        /* The first run also warms up, so only candidates that are far off are dropped. GPUs run asynchronously, and
+         * measuring is cheap. */
         double us = seconds * 1e6;
         if (!rfg_context_hip(m->ctx) && limit_us > 0 && us > limit_us && us > 2000) {
             answer(m, json_pack("{sb sb sf sf}", "ok", 1, "slow", 1, "us", us, "ratio", r->ratio));
@@ -383,8 +384,8 @@ static void do_race(struct measure *m, const json_t *cmd)
     answer(m, json_pack("{sb so}", "ok", 1, "results", results));
 }
 
-/* A candidate that was right once must still be right after thousands of launches: its counters reset, its sums
- * are the same; and nothing else has changed, in every byte. */
+/* A candidate that was right once must still be right after thousands of launches: counters reset, the same sums, and
+ * every other byte unchanged. */
 static void do_verify(struct measure *m, const json_t *cmd)
 {
     const char *config = text_of(cmd, "config");
@@ -419,7 +420,7 @@ int tune_measure_main(int argc, char **argv)
     if (argc < 3 || getppid() != atoi(argv[2]))
         return MEASURE_EXIT_USAGE;                    /* the parent is gone already */
     setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 }); /* a crash is expected now and then */
-    /* What libraries print to stdout must not end up among the answers. */
+    /* Output of libraries to stdout must not mix with the answers. */
     if (m.out < 0 || in < 0 || null < 0 || dup2(null, 0) < 0 || dup2(2, 1) < 0 || !(m.in = fdopen(in, "r")))
         return MEASURE_EXIT_USAGE;
     while (getline(&line, &room, m.in) > 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * rfg-tune --online: beside an engine (dispatch/online.c) that computes on the same device meanwhile. It has low
- * priority, uses the device within a budget, tunes what is missed until nothing is left, and ends with the engine. */
+ * rfg-tune --online: tunes beside an engine (dispatch/online.c) that uses the same device. It has low priority, uses
+ * the device within a budget, tunes misses until none are left, and ends with the engine. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -65,8 +65,8 @@ bool tune_online_begin(struct tune *t, const char *db)
 
 /* ---- the run ----------------------------------------------------------------------------------------------------- */
 
-/* Problems that have a row by now (the engine counted on until it had taken it up) are no misses; provisional rows are
- * what online tuning writes. */
+/* Drops misses that have a row by now: the engine went on counting until it used the row. Online tuning's own rows are
+ * provisional. */
 static void leave_out_tuned(struct tune *t, struct tune_shape *s)
 {
     bool tuned =

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * How much of a minute a tuner uses a device that others work on: after each slice of work it stays away for so long
- * that slice and pause together are in proportion. Nothing is saved up: a long pause doesn't allow a long slice. */
+ * The budget of a tuner on a shared device. After each slice of work it pauses, for a time in proportion to the slice.
+ * A long pause doesn't allow a longer slice later. */
 #include "pace.h"
 
 #define MINUTE 60.0

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * rfg-tune --online: its budget of the device's time. Seconds are what the caller says they are: no clock is asked. */
+ * rfg-tune --online: its budget of the device's time. The caller passes all times; no clock is read here. */
 #ifndef RFG_TUNER_TUNE_PACE_H
 #define RFG_TUNER_TUNE_PACE_H
 

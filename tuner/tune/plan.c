@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which candidates a shape has, in which order, and why the others are left out. */
+ * Chooses and orders a shape's candidates, and gives the reason for those left out. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,7 +98,7 @@ static int by_prediction(const void *pa, const void *pb)
     return a->order - b->order;
 }
 
-/* What would run without overlap is raced as well: turning overlap on must not make a tuned problem slower. */
+/* The winner without overlap is raced too: turning overlap on must not make a tuned problem slower. */
 static void mark_plain_winner(const struct tune *t, struct tune_shape *s)
 {
     struct rfg_problem plain = rfg_problem_with_overlap(&s->problem, false);
@@ -109,7 +109,7 @@ static void mark_plain_winner(const struct tune *t, struct tune_shape *s)
                                !memcmp(s->c[i].p, p, (size_t)s->c[i].var->n_params * sizeof(int));
 }
 
-/* What dispatch would take without a row: the context's answer, or, for an imagined device, the model's first. */
+/* Dispatch's choice without a row: the context's answer, or, for an imagined device, the model's first. */
 static void mark_default(const struct tune *t, struct tune_shape *s)
 {
     struct rfg_choice choice;
@@ -157,8 +157,8 @@ static bool failed_before(const struct tune *t, const struct tune_shape *s, cons
                          sizeof(what)) == 1;
 }
 
-/* Marks what is worth a try: the best of the sorted list, and some of each variant's, since the model compares sets of
- * parameters better than variants. */
+/* Marks the candidates to try: the best of the sorted list, and some of each variant, since the model ranks parameters
+ * of a variant better than variants. */
 static void choose_candidates(const struct tune *t, const struct tune_shape *s, bool *keep)
 {
     const struct rfg_op *op = s->problem.op;
@@ -205,8 +205,8 @@ static bool prune(const struct tune *t, struct tune_shape *s)
     return true;
 }
 
-/* Tried first: the default, then the vendor's, then the rest as the model has them. Whatever cuts a sweep short, what
- * the winner is compared with is there. */
+/* The order of trial: the default, the vendor's, then the rest in the model's order. So if a sweep is cut short, the
+ * times to compare with are there. */
 static int by_need(const void *pa, const void *pb)
 {
     const struct tune_candidate *a = pa, *b = pb;
@@ -223,7 +223,7 @@ static const struct rfg_order *order_of(const struct tune_shape *s)
 
 /* ---- up to date? ------------------------------------------------------------------------------------------------- */
 
-/* Is what it says of this library and this call? CHANGED: only compiling its kernel can tell. */
+/* Whether the row is valid for this library and this call. CHANGED: only compiling its kernel can tell. */
 static enum rfg_stamp_state row_state(const struct tune *t, const struct tune_shape *s, const struct rfg_row *row)
 {
     const struct rfg_variant *var = rfg_variant_find(s->problem.op, row->variant);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * --predict: rows from the analytical model alone, for a device that nobody has at hand. */
+ * --predict: rows from the analytical model alone, for a device that isn't there. */
 #include <math.h>
 #include <string.h>
 

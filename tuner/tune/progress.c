@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What is said while the sweep runs: on a terminal one line that is rewritten, elsewhere a line a shape. */
+ * Progress of the sweep: on a terminal one line that is rewritten, elsewhere a line per shape. */
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
@@ -48,7 +48,7 @@ static void format_seconds(double s, char *buf, size_t size)
         snprintf(buf, size, "%ld:%02ld", n / 60, n % 60);
 }
 
-/* What a shape is likely to take, relative to others: some work is the same for all, some grows with the problem. */
+/* A shape's likely time, relative to others: part of the work is constant, part grows with the problem. */
 static double effort(const struct tune_shape *s)
 {
     return 300 + s->floor_us;

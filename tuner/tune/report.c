@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The results as a table, and what they come to. */
+ * The table of results and its summary. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +36,7 @@ double tune_mean_of(const struct tune_geomean *g)
     return g->n ? exp(g->logs / g->n) : 0;
 }
 
-/* Is the spread more than how far the winner is from another time? */
+/* Whether the spread exceeds the winner's distance from another time. */
 static bool swamped(const struct rfg_row *r, double other_us)
 {
     return other_us > 0 && other_us != r->median_us && r->spread_us >= fabs(other_us - r->median_us);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a run found out, as JSON: --json writes it, --report draws it. A shape's candidates are turned into text when
- * the shape is done, in a file that has no name, so that their number costs no memory. */
+ * A run's results as JSON: --json writes it, --report draws it. When a shape is done, its candidates are written as
+ * text to an unnamed file, so that they take no memory. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static json_t *candidate_json(const struct tune_candidate *c)
     return o;
 }
 
-/* What was timed, as it was tried: evidence for the winner, and what a model is fitted to. */
+/* The candidates that were timed, in their order: evidence for the winner, and data for fitting a model. */
 static json_t *tries_json(const struct tune_shape *s)
 {
     json_t *tries = json_array();

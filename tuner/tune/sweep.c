@@ -53,7 +53,7 @@ static double patience(const struct search *q, const struct tune_candidate *c, i
 
 /* ---- failures ---------------------------------------------------------------------------------------------------- */
 
-/* Remembers a candidate that misbehaved, so that no later sweep tries it again. */
+/* Stores a candidate that failed, so that no later sweep tries it again. */
 static void remember(const struct search *q, const struct tune_candidate *c, const char *what, const char *detail)
 {
     const struct tune *t = q->t;
@@ -81,7 +81,7 @@ static void break_shape(struct search *q, const char *why)
     snprintf(q->s->why, sizeof(q->s->why), "%s", why);
 }
 
-/* The candidate is out of this run, and no more than that. disturbed: because of what the machine did. */
+/* Drops the candidate from this run only. disturbed: the machine was the reason. */
 static void refuse_candidate(struct search *q, struct tune_candidate *c, bool disturbed, const char *why)
 {
     struct tune_shape *s = q->s;
@@ -104,8 +104,8 @@ static const char *kind_of(const json_t *reply)
     return kind ? kind : "";
 }
 
-/* Asks, and if the answer need not be the candidate's doing asks a fresh process once more: what doesn't repeat is
- * forgotten. cmd's reference is taken. */
+/* Sends a command. If the failure may not be the candidate's, a fresh process tries once more; a failure that doesn't
+ * repeat is ignored. cmd's reference is taken. */
 static enum tune_answer ask(struct search *q, json_t *cmd, double timeout_s, json_t **reply, struct rfg_reason *why)
 {
     enum tune_answer a = ANSWER_LOST;
@@ -125,8 +125,7 @@ static enum tune_answer ask(struct search *q, json_t *cmd, double timeout_s, jso
     return tune_stop ? ANSWER_STOPPED : a;
 }
 
-/* What an answer that is not OK means for the candidate. False: stop with this shape. Remembered is only what the
- * candidate itself did. */
+/* Handles an answer that is not OK. False: stop with this shape. Only failures that the candidate caused are stored. */
 static bool judge(struct search *q, struct tune_candidate *c, enum tune_answer a, const json_t *reply,
                   const struct rfg_reason *why)
 {
@@ -176,7 +175,7 @@ static struct tune_times times_of(const json_t *j)
                                 .n = (int)json_integer_value(json_object_get(j, "n")) };
 }
 
-/* Of an overlap=1 problem: is the candidate better launched without? */
+/* For an overlap=1 problem: whether the candidate is faster when launched without overlap. */
 static bool faster_plainly(const struct tune_candidate *c)
 {
     return c->plain.n && c->plain.us < c->t.us;
@@ -222,7 +221,7 @@ static bool try_candidate(struct search *q, struct tune_candidate *c, bool plain
     return on;
 }
 
-/* Is its code object there? A failed compile ends the candidate. */
+/* Whether its code object is ready. A failed compile ends the candidate. */
 static bool is_ready(struct search *q, struct tune_candidate *c)
 {
     if (!c->job)
@@ -265,7 +264,7 @@ static bool first_round(struct search *q)
             }
         if (!left)
             return true;
-        /* Half of the time is for the rest; what the winner is compared with is measured in any case. */
+        /* Half of the time is for the rest. The candidates that the winner is compared with are always measured. */
         if (q->spent_s > 0.5 * q->limit_s && q->best_us < HUGE_VAL && measured(s) > 1 &&
             (!next || !(next->is_default || next->wins_plainly || next->var->kind == RFG_VARIANT_VENDOR) ||
              q->spent_s > 2 * q->limit_s)) {
@@ -355,7 +354,7 @@ static bool race(struct search *q, struct tune_candidate **final, int n)
         for (int i = 0; i < entries; i++)
             *times[i] = times_of(json_array_get(results, (size_t)i));
     } else
-        /* One of them misbehaves only when it is run for long. Alone, each answers for itself. */
+        /* One of them fails only in long runs. Run each alone to find it. */
         for (int i = 0; i < n && on; i++)
             for (int k = 0; k <= has_both(q, final[i]) && on; k++)
                 on = try_candidate(q, final[i], k, rounds, max_s / entries);
@@ -526,8 +525,8 @@ static bool claim(const struct tune *t, const struct tune_shape *s, bool claimed
 
 void tune_sweep(struct tune *t, struct tune_shape *shapes, int n)
 {
-    /* Round after round: what another tuner holds is looked at again when all else is done. If that one is killed, its
-     * claims end. */
+    /* Rounds: shapes that another tuner has claimed are checked again when all others are done. If that tuner is
+     * killed, its claims end. */
     for (int left = 1, round = 0; left; round++) {
         if (round == 1)
             tune_say("%d shapes are left to another tuner on this database; waiting for it", left);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * rfg-tune: what its files share. The parent process plans, compiles and writes the database; a child process measures
- * (measure.c), so that a candidate that hangs or faults costs that child and not the sweep. */
+ * rfg-tune's common declarations. The parent process plans, compiles and writes the database. A child process measures
+ * (measure.c), so that a candidate that hangs or faults costs only that child. */
 #ifndef RFG_TUNER_TUNE_H
 #define RFG_TUNER_TUNE_H
 
@@ -75,7 +75,7 @@ struct tune_candidate {
     int p[RFG_MAX_PARAMS];
     double predicted_us; /* HUGE_VAL: the variant has no model */
     int order;           /* as enumerated: breaks ties */
-    bool is_default;     /* what dispatch uses without a tuned row */
+    bool is_default;     /* dispatch's choice without a tuned row */
     bool is_winner;      /* the row says so */
     bool raced;          /* timed with the other finalists, in turns */
     bool wins_plainly;   /* what the row without overlap says, if the problem has overlap=1 */
@@ -169,7 +169,7 @@ extern volatile sig_atomic_t tune_stop;
 void tune_catch_signals(void);
 /* Is the time budget spent, or were we asked to stop? Sets out_of_time. */
 bool tune_is_over(struct tune *t);
-/* Stays away from the device as long as --online's budget asks for. False: we were asked to stop. */
+/* Pauses as long as --online's budget asks for. False: we were asked to stop. */
 bool tune_rest(struct tune *t);
 /* rfg_now() without the time that it rested: what shapes and candidates are given. */
 double tune_now(const struct tune *t);
@@ -184,12 +184,12 @@ void tune_look_up_shape(struct tune *t, struct tune_shape *s);
 /* Once all are looked up: compiles what rows of another text were measured with; the same code is current. False: no
  * memory. */
 bool tune_look_up_code(struct tune *t);
-/* Is what the row says of this library and this call? False, too, where only compiling its kernel could tell. */
+/* Whether the row is valid for this library and this call. False too if only compiling its kernel could tell. */
 bool tune_row_is_current(const struct tune *t, const struct tune_shape *s, const struct rfg_row *row);
 /* Lists the candidates of a shape that waits, in the order of the analytical model: pruned, without those that failed
  * before. */
 void tune_plan_shape(struct tune *t, struct tune_shape *s);
-/* Has another tuner written its row since it was looked up? Then it is current. */
+/* Whether another tuner has written its row since it was looked up. Then it is current. */
 bool tune_done_elsewhere(struct tune *t, struct tune_shape *s);
 /* --dry-run's text for a shape. */
 void tune_explain_shape(const struct tune *t, const struct tune_shape *s, FILE *out);
@@ -250,7 +250,7 @@ void tune_sweep(struct tune *t, struct tune_shape *shapes, int n);
 
 /* Plans, compiles for and tunes those of the shapes from..to - 1 that wait. False: no memory, or no threads. */
 bool tune_batches(struct tune *t, int from, int to);
-/* Candidates are many: they are kept for the results that show them. */
+/* Frees the candidates unless the results need them: they are many. */
 void tune_forget_candidates(const struct tune *t, struct tune_shape *s);
 
 /* ---- online.c: beside an engine ---------------------------------------------------------------------------------- */
@@ -308,7 +308,7 @@ void tune_print_table(const struct tune *t, FILE *out);
 
 /* A shape is done: puts its result by. */
 void tune_results_add(struct tune *t, struct tune_shape *s);
-/* Must its candidates stay because there was no room for its result? */
+/* Whether its candidates must stay because its result couldn't be stored. */
 bool tune_results_need(const struct tune *t, const struct tune_shape *s);
 /* Does "-" stand for the path? */
 bool tune_to_stdout(const char *path);
