@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The architectures that the emulator knows, and those that it only recognises: what base/arch.h doesn't say of them.
- */
+ * The emulated architectures, and those that are only recognised: facts that base/arch.h doesn't have. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The emulated AMD GPU: what its folders share. Each includes only those above it:
+ * The emulated AMD GPU: common declarations of its folders. Each folder includes only those above it:
  *   code/   code objects: elf.c, image.c (bundles), meta.c (kernels), lines.c (source lines)
  *   isa/    decode.c (machine code to struct emu_inst, once, before it runs), isa_*.c (what each instruction does)
  *   run/    memory.c (allocations, shadow), sched.c (workgroups, waves, threads), launch.c

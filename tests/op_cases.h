@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What every operator's test is made of: a table of cases, run on each device that the machine or the caller names,
+ * The basis of every operator's test: a table of cases, run on each device that the machine or the caller names,
  * through the public function and by every variant, on the harness that the tuner and rfg-bench use too. */
 #ifndef RFG_TESTS_OP_CASES_H
 #define RFG_TESTS_OP_CASES_H

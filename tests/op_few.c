@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Few of a table's cases, by one parameter set each. */
+ * A few of a table's cases, with one parameter set each. */
 #include "op_few.h"
 
 #include <check.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A table's cases (op_cases.h), and what $RFG_TEST_FEW leaves of them. */
+ * A table's cases (op_cases.h), and those that $RFG_TEST_FEW leaves. */
 #ifndef RFG_TESTS_OP_FEW_H
 #define RFG_TESTS_OP_FEW_H
 

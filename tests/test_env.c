@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where the tests find programs: beside themselves in the build tree, which the library itself knows nothing of. */
+ * The tests find programs beside themselves in the build tree; the library doesn't know that path. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A backend of ggml that is loaded at run time (GGML_BACKEND_DL): its registry entry, one device, its buffers and
- * streams. Tensors stay in ggml's own host memory.
+ * A ggml backend that is loaded at run time (GGML_BACKEND_DL): its registry entry, one device, its buffers and streams.
+ * Tensors stay in ggml's own host memory.
  *
  * A loaded backend is structs of functions, which ggml declares in a header of its sources, not of its installed ones:
  * all of ggml's backends include it, and nothing else that is private is used. */
@@ -48,7 +48,7 @@ static void backend_free(ggml_backend_t backend)
 
 static enum ggml_status compute_one(struct worker *w, struct ggml_tensor *op)
 {
-    /* ggml's scheduler asks supports_op() first; a program that calls a backend itself may not have. */
+    /* ggml's scheduler asks supports_op() first, but a program that calls a backend directly may not. */
     if (!rfg_ggml_supports(op)) {
         fprintf(stderr, "ggml-rfg: %s '%s': must be an operator that supports_op() says yes to\n", ggml_op_desc(op),
                 op->name);
@@ -103,7 +103,7 @@ static ggml_backend_t device_open(ggml_backend_dev_t dev, const char *params)
     return backend;
 }
 
-/* What ggml and its programs look for by name: ggml_backend_set_n_threads. */
+/* The function that ggml and its programs look up by name: ggml_backend_set_n_threads. */
 static void set_threads(ggml_backend_t backend, int threads)
 {
     struct worker *w = backend->context;

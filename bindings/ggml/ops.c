@@ -28,7 +28,7 @@ static rfg_dtype dtype_of(enum ggml_type type)
                                     : RFG_DTYPE_NONE;
 }
 
-/* Whether t is of a type that rfg has, with elements of a row side by side and sizes and strides that rfg takes. */
+/* Whether rfg has t's type, the elements of a row are contiguous, and rfg takes its sizes and strides. */
 static bool plain(const struct ggml_tensor *t)
 {
     if (!t || dtype_of(t->type) == RFG_DTYPE_NONE || t->nb[0] != ggml_type_size(t->type))
@@ -39,7 +39,7 @@ static bool plain(const struct ggml_tensor *t)
     return true;
 }
 
-/* Whether index i of t steps over all that is inside of it: rows that don't overlap or take turns. */
+/* Whether one step of index i of t passes all inner elements: rows neither overlap nor interleave. */
 static bool steps_over(const struct ggml_tensor *t, int i)
 {
     return t->ne[i] == 1 || t->nb[i] >= t->nb[i - 1] * (size_t)t->ne[i - 1];
@@ -289,7 +289,8 @@ static bool supports_attention(const struct ggml_tensor *op)
 {
     const struct ggml_tensor *q = op->src[0], *k = op->src[1], *v = op->src[2], *mask = op->src[3], *sinks = op->src[4];
     float scale = param_f32(op, 0), max_bias = param_f32(op, 1), soft_cap = param_f32(op, 2);
-    /* A mask is a tensor of any numbers; rfg's are rules (causal, windows). Nobody says here what the tensor holds. */
+    /* ggml's mask is a tensor of any numbers, rfg's masks are rules (causal, windows). The tensor's contents aren't
+     * known here. */
     if (mask || max_bias != 0 || param_i32(op, 4) != 0)
         return false;
     if (!plain(q) || !plain(k) || !plain(v) || !plain(op) || q->type != GGML_TYPE_F32 || op->type != GGML_TYPE_F32 ||

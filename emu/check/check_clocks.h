@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a wave: its writes up to w are ordered before, those up to wb were written back too; its reads up to r. */
+/* One wave's entry: its writes up to w and reads up to r are ordered before; its writes up to wb were also written
+ * back. */
 struct entry {
     uint32_t wave, w, wb, r;
 };
@@ -50,7 +51,8 @@ static inline void raise_to(struct entry *to, const struct entry *from)
     to->r = from->r > to->r ? from->r : to->r;
 }
 
-/* to: the later of both, wave by wave. Out of memory: what isn't known is reported as a race, never the other way. */
+/* to: the later of both, wave by wave. Without memory an order is forgotten: that may report a false race, but hides
+ * none. */
 static inline void join_entries(struct clock *to, const struct entry *from, int n)
 {
     if (!n || !reserve(to, to->n + n))

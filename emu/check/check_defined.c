@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What of an instruction's result is known when not all of its sources is: it is done several times over, each time
- * with other bits in place of those that nothing wrote. Bits of the result that come out differently depend on them;
- * the others are known: x & 0, x | 1, x - x, the half of a register that was written, the lanes that move, a
- * comparison with what differs anyway, whatever the instruction. A bit that really depends is missed by chance (it
- * comes out the same TIMES times) once in hundreds; one that doesn't is never taken for one that does. */
+ * Finds which bits of an instruction's result are known when some source bits are uninitialised. It executes the
+ * instruction several times, with other values for the uninitialised bits. Bits of the result that differ depend on
+ * them; the others are known: x & 0, x | 1, x - x, the written half of a register, lanes that only move, a comparison
+ * that the known bits decide. This needs no knowledge of the instruction. A bit that depends is missed once in hundreds
+ * (it comes out the same TIMES times by chance). A bit that doesn't depend is never reported. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,7 +46,8 @@ bool emu_lane_known(const struct emu_wave *w, const struct emu_inst *i, const st
 
 /* ---- what must be known ------------------------------------------------------------------------------------------ */
 
-/* Must what the operand says be known? Else the mark travels on. What is stored is looked at where it goes. */
+/* Whether the operand must be known. Otherwise the mark is passed on to the result. Stored data is checked at the
+ * store. */
 static bool is_sink(const struct emu_inst *i, const struct emu_range *range)
 {
     switch (i->op->cls) {
@@ -134,7 +135,7 @@ static bool is_row(unsigned reg)
     return reg >= EMU_VGPR && reg < EMU_NONE;
 }
 
-/* What takes the place of bits that nothing wrote: 0, ones, then anything. */
+/* The values for uninitialised bits: zeros, ones, then random. */
 static uint32_t pattern(int time, unsigned reg, int lane)
 {
     if (time < 2)

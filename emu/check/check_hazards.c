@@ -337,7 +337,7 @@ void emu_hazards_begin(struct emu_wave *w)
     memset(w->checks->hazards, 0, sizeof(struct emu_hazards));
 }
 
-/* Does the register range count for this need? */
+/* Whether the register range counts for this need. */
 static bool counts(enum emu_hazard_need need, const struct emu_inst *i, const struct emu_range *r)
 {
     bool sparse = i->n && i->role[0] == 'b'; /* D is C, what follows B is the index */
@@ -452,7 +452,7 @@ static void check_rule(const struct emu_wave *w, const struct emu_inst *i, const
         }
 }
 
-/* What nothing made in the last wait states needs no look. */
+/* Nothing in the last wait states can cause a hazard: done. */
 static uint32_t live(const struct emu_wave *w)
 {
     const struct emu_hazards *h = w->checks->hazards;

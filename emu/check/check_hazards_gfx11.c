@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * gfx11: what its hardware doesn't look after, as far as LLVM 19's GCNHazardRecognizer does; its guide has no such
- * tables. Time is counted in vector ALU instructions. gfx10.3 has one of the rules, gfx11.5 all but
- * VALUTransUse, gfx12 two. */
+ * gfx11's hazards, by LLVM 19's GCNHazardRecognizer, since AMD's guide has no tables of them. Time is counted in vector
+ * ALU instructions. gfx10.3 has one of the rules, gfx11.5 all but VALUTransUse, gfx12 two. */
 #include <stdio.h>
 #include <string.h>
 
@@ -38,7 +37,7 @@ static unsigned mask_operand(const struct emu_inst *i)
     return last < EMU_NULL && i->role[i->n - 1] == 'n' ? last : EMU_VCC;
 }
 
-/* A constant of its own after the instruction's word or two? */
+/* Whether a literal constant follows the instruction's one or two words. */
 static bool has_literal(const struct emu_program *prog, const struct emu_inst *i)
 {
     uint32_t word;

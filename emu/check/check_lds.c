@@ -16,8 +16,7 @@
 
 enum { BY_STORE, BY_LOAD, BY_ATOMIC };
 
-/* Who wrote last and who read since, which of its bytes, in which epoch (barriers so far). Two of them are a cache
- * line. */
+/* The last writer, the readers since, their bytes, and the epoch (barriers so far). Two of them fill a cache line. */
 struct cell {
     uint32_t write_epoch, read_epoch;
     uint32_t seq;              /* of the writer's operation: lgkm, or vm if by a load to LDS */
@@ -120,7 +119,7 @@ static inline uint16_t current(const struct emu_wave *w)
     return n < UINT16_MAX ? (uint16_t)n : UINT16_MAX;
 }
 
-/* What that wave wrote there, or read there, by: NULL if others did it, too. */
+/* The instruction by which that wave wrote or read there; NULL if others did too. */
 static const struct emu_inst *wrote_by(const struct emu_wave *w, const struct cell *c, int other)
 {
     return c->writer != other + 1 || c->write_inst == UINT16_MAX ? NULL : &w->prog->inst[c->write_inst];
@@ -166,7 +165,7 @@ static void compare_and_swap(struct emu_workgroup *wg, uint32_t at, int wave)
     s->n_maybe = n;
 }
 
-/* What no compare-and-swap followed; wave < 0: of all waves. */
+/* Reports loads that no compare-and-swap followed; wave < 0: of all waves. */
 static void tell_maybes(struct emu_workgroup *wg, int wave)
 {
     struct emu_lds_shadow *s = wg->shadow;
@@ -190,7 +189,7 @@ void emu_lds_wave_end(struct emu_wave *w)
 
 /* ---- flags ------------------------------------------------------------------------------------------------------- */
 
-/* Does it make a scalar of the register: what a branch asks? */
+/* Whether it makes a scalar of the register, as a branch's condition needs. */
 static bool decides(const struct emu_effect *e, unsigned reg)
 {
     bool reads = false, scalar = false;
@@ -231,7 +230,7 @@ static uint32_t *seen(const struct emu_wave *w, int other)
     return &w->wg->shadow->seen[w->index * w->wg->n_waves + other];
 }
 
-/* Does the store in the cell come before what the wave does now? Looking at a flag makes it so. */
+/* Whether the cell's store is ordered before the wave's current access. Reading a flag can order it. */
 static bool handed_over(const struct emu_wave *w, const struct cell *c, bool loads)
 {
     uint32_t *upto = seen(w, c->writer - 1);
@@ -296,7 +295,7 @@ static inline uint8_t load(struct emu_wave *w, const struct emu_inst *i, uint32_
     return bytes & (uint8_t)~c->defined;
 }
 
-/* Does LDS hold already what the lane stores there? */
+/* Whether LDS already holds the value that the lane stores. */
 static bool same_there(const struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a, int lane,
                        uint32_t from, uint32_t to)
 {
@@ -381,8 +380,8 @@ static uint8_t atomic(struct emu_wave *w, const struct emu_inst *i, uint32_t at,
     return unknown;
 }
 
-/* The usual access of whole words, by a short way: what was stored before the last barrier, and waited for, is loaded;
- * or words are stored that nobody else touched since it. False: nothing or a part was done, ask touch(). */
+/* Fast path for whole words: loads of words that were stored and waited for before the last barrier, and stores to
+ * words that no other wave touched since. False: nothing or a part was done; call touch(). */
 struct usual {
     const struct emu_lds_shadow *s;
     uint32_t me, seq, upto; /* upto: a writer's stores are waited for up to there */

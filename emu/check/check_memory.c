@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which bytes of device memory were ever written: a bit each, an eighth of the allocation, and nothing at all once all
- * of it was. What reads others marks its registers (check_registers.c); an atomic on them is reported at once.
+ * Tracks which bytes of device memory were ever written: one bit per byte, freed once the whole allocation was written.
+ * What reads others marks its registers (check_registers.c); an atomic on them is reported at once.
  *
  * A wave's scratch has marks too: what was stored there with one keeps it. */
 #include <stdlib.h>
@@ -89,7 +89,7 @@ void emu_memory_trust(const struct emu_memory *m)
             all_defined(m->block[k]->shadow);
 }
 
-/* Of four bytes, or fewer, those that were written: bit by byte. */
+/* The written bytes among four or fewer, one bit per byte. */
 static unsigned known_bytes(const struct emu_shadow *s, size_t at, size_t n)
 {
     unsigned known = 0;
@@ -154,7 +154,7 @@ static bool undefined_words(const struct emu_shadow *s, size_t at, unsigned byte
     return undefined(s, at, bytes);
 }
 
-/* Of what a lane has just stored, the bytes that nothing wrote before it. */
+/* The bytes of a lane's store that were unwritten before it. */
 static void forget_copied(const struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a, int lane,
                           struct emu_shadow *s, size_t at)
 {

@@ -223,7 +223,7 @@ static enum format operand_format(const struct emu_inst *i, int k, enum format r
     }
 }
 
-/* May these bits hold a NaN that was of this format, perhaps moved, or packed as bf16 by integer instructions? */
+/* Whether these bits may hold a NaN of this format, perhaps moved, or packed as bf16 by integer instructions. */
 static bool looks_like_nan(enum format f, uint32_t x)
 {
     switch (f) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Who wrote and read which bytes of memory, by pages, for check_races.c; check_memory.c keeps them with the block. */
+ * The last writers and readers of memory's bytes, by pages, for check_races.c; check_memory.c keeps the pages with the
+ * block. */
 #ifndef RFG_EMU_CHECK_PAGES_H
 #define RFG_EMU_CHECK_PAGES_H
 

@@ -111,7 +111,7 @@ static void tell(struct emu_wave *w, struct touch *t, uint64_t address, uint64_t
                group / l->grid[0] / l->grid[1], was_write ? "wrote" : "read", by, why[order]);
 }
 
-/* Who looked by a plain load at what another wave's atomic changes: perhaps it will compare and swap. */
+/* Waves that read by a plain load what another wave's atomic changes: a compare-and-swap may follow. */
 static void may_be_right(struct emu_wave *w, struct touch *t, uint64_t address, uint64_t lanes, uint64_t other,
                          bool was_write, enum order order)
 {
@@ -168,7 +168,7 @@ void emu_races_wave_end(struct emu_wave *w)
     r->n_maybe = n;
 }
 
-/* Is what these lanes store already there? */
+/* Whether memory already holds what these lanes store. */
 static bool same_there(const struct emu_wave *w, const struct touch *t, uint64_t from, unsigned size, uint64_t lanes)
 {
     const struct emu_access *a = t->access;
@@ -187,8 +187,9 @@ static bool same_there(const struct emu_wave *w, const struct touch *t, uint64_t
     return true;
 }
 
-/* Looks plainly at what the last atomic left: do those before it come before this, too? By its own atomic, if that
- * returned a value and no cache has older ones, a wave has all before it. */
+/* A plain load of a word that an atomic changed: whether the atomics before that one are ordered before the load too.
+ * After an atomic of its own that returned a value, with no older data in its caches, a wave is ordered after all of
+ * them. */
 static void look_behind(struct emu_wave *w, struct touch *t, const struct former *f, uint64_t last, uint64_t at,
                         uint64_t lanes)
 {
@@ -225,7 +226,7 @@ static void remember(const struct emu_wave *w, const struct touch *t, struct pag
     f->returned = t->returned;
 }
 
-/* Would what is known of other bytes of the granule be lost? */
+/* Whether information about other bytes of the granule would be lost. */
 static bool crowded(const struct emu_wave *w, const struct touch *t, const struct granule *g, uint16_t bytes)
 {
     const struct emu_clocks *c = w->checks->clocks;
@@ -235,7 +236,7 @@ static bool crowded(const struct emu_wave *w, const struct touch *t, const struc
     return !t->writes && g->writer && g->reader && (g->read & ~bytes) && g->reader != t->epoch_r;
 }
 
-/* Of any number of readers two are enough: the wave that writes can only be one of them. */
+/* Two readers suffice, of any number: the writing wave can be only one of them. */
 static inline void read_by(struct granule *g, uint64_t epoch, uint16_t bytes)
 {
     if (g->reader && wave_of(g->reader) != wave_of(epoch)) {
@@ -346,7 +347,7 @@ static struct touch how(const struct emu_wave *w, const struct emu_inst *i, cons
     return t;
 }
 
-/* Do the lanes that are on, all of them, touch neighbouring bytes in one block? */
+/* Whether all active lanes touch neighbouring bytes in one block. */
 static bool in_a_row(const struct emu_access *a, const struct emu_block *b)
 {
     uint64_t off = 0;
@@ -387,7 +388,7 @@ static void touch_row(struct emu_wave *w, struct touch *t, const struct emu_bloc
     }
 }
 
-/* What stands for a store of many lanes among the words that synchronise: an address that no memory has. */
+/* The key of a store of many lanes in the table of synchronising words: an address that no memory has. */
 static uint64_t key_of(uint64_t epoch)
 {
     return 1ull << 63 | ((uint64_t)wave_of(epoch) << 23 | clock_of(epoch)) << 2;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a wave's registers hold: nothing that was ever written, or what is still under way.
+ * The state of a wave's registers: uninitialised, or still to be filled by a load.
  *
  *   uninitialised-register, -lds, -scratch, -memory   what nothing wrote reaches a store to memory, an address, a
  *       branch or a lane mask that becomes EXEC. Copies and arithmetic carry the mark on: check_defined.c. What is only
@@ -164,7 +164,7 @@ static void issue(struct emu_wave *w, const struct emu_effect *e)
 
 /* ---- what is known ---------------------------------------------------------------------------------------------- */
 
-/* Is all known of this register, as far as the instruction reads it? */
+/* Whether all bits of this register that the instruction reads are known. */
 static inline bool all_known(const struct emu_wave *w, const struct emu_effect *e, unsigned reg)
 {
     const struct emu_regs *r = w->checks->regs;
@@ -209,7 +209,7 @@ static inline void set_known(const struct emu_wave *w, unsigned reg, uint64_t la
     }
 }
 
-/* EXEC, of which the rest of the program hangs. */
+/* EXEC, which decides the rest of the program. */
 static void exec_known(struct emu_wave *w, const struct emu_inst *i, unsigned reg)
 {
     struct emu_regs *r = w->checks->regs;
@@ -238,7 +238,7 @@ static void indexed(const struct emu_wave *w, struct emu_regs *r, const struct e
         }
 }
 
-/* Is what the instruction writes to its registers something that it made of others? */
+/* Whether the instruction computes its results from other registers. */
 static bool is_computed(const struct emu_inst *i)
 {
     enum emu_class c = i->op->cls;
@@ -380,8 +380,8 @@ static bool widens(const char *load)
     return false;
 }
 
-/* Is what the lane stores a copy: of memory, or of LDS or scratch with something known beside it, as a struct's padding
- * has? */
+/* Whether the lane's store is a copy: of memory, or of LDS or scratch with known bytes beside it, such as a struct's
+ * padding. */
 static bool copies(const struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a, unsigned word,
                    int lane)
 {

@@ -55,14 +55,14 @@ static inline unsigned emu_first_register(const struct emu_wave *w, const struct
 
 /* The lanes of a row that it writes. */
 uint64_t emu_written_lanes(const struct emu_wave *w, const struct emu_inst *i, const struct emu_effect *e);
-/* Of v_readlane and its like, is the lane known that they read, or the scalar that they write? */
+/* For v_readlane and similar instructions: whether the lane that they read, or the scalar that they write, is known. */
 bool emu_lane_known(const struct emu_wave *w, const struct emu_inst *i, const struct emu_effect *e);
-/* False: what must be known isn't, and was reported. */
+/* False: an operand that must be known isn't; that was reported. */
 bool emu_sinks_known(struct emu_wave *w, const struct emu_inst *i, const struct emu_effect *e);
 /* Finds out what of the results depends on what isn't known: partial->differs by row of the results (in the order of
  * e->write), scalar_differs by register. False: there is no memory. *from: where what isn't known came from. */
 bool emu_find_dependence(struct emu_wave *w, const struct emu_inst *i, const struct emu_effect *e, uint32_t *from);
-/* Reports that what was never written reaches this instruction. */
+/* Reports that an uninitialised value reaches this instruction. */
 void emu_say_undefined(struct emu_wave *w, const struct emu_inst *i, unsigned reg, uint64_t lanes);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * For check_waves.c: the words of memory that synchronise, a hash table by address. */
+ * For check_waves.c: a hash table of the memory words that synchronise, by address. */
 #ifndef RFG_EMU_CHECK_SYNC_H
 #define RFG_EMU_CHECK_SYNC_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What orders waves: check_races.c says what does. */
+ * The order between waves; check_races.c describes its rules. */
 #include "check_waves.h"
 
 #include <stdlib.h>
@@ -48,7 +48,7 @@ static bool two_cus(const struct emu_wave *w)
     return gfx_of(w) >= 0x1000 && (w->launch->kernel->rsrc1 >> 29 & 1);
 }
 
-/* What the wave's own operations count as, for others. */
+/* The wave's own clock entry, as other waves see it. */
 static struct entry own(const struct emu_wave *w, bool finished)
 {
     const struct emu_clocks *c = w->checks->clocks;
@@ -74,7 +74,7 @@ void emu_clocks_release(struct emu_wave *w, uint64_t address)
     w->checks->clocks->told = me.w;
 }
 
-/* What stands for the grid's barrier among the words that synchronise. */
+/* The key of the grid's barrier in the table of synchronising words. */
 #define GRID_KEY (1ull << 62)
 
 /* Who comes out of a barrier of the grid knows what those who went in had released. Its workgroup's waves, which wait
@@ -127,7 +127,7 @@ static bool is_named(const struct emu_inst *i, const char *name)
     return !strcmp(i->op->name, name);
 }
 
-/* What its plain loads find is no longer older than that. */
+/* From now on its plain loads find no older data than that. */
 static void fetch_anew(struct emu_wave *w, const struct clock *than)
 {
     struct emu_clocks *c = w->checks->clocks;

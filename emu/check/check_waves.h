@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What orders waves, for check_races.c: what each of them knows to have come before it. */
+ * The order between waves, for check_races.c: which operations each wave knows to be before it. */
 #ifndef RFG_EMU_CHECK_WAVES_H
 #define RFG_EMU_CHECK_WAVES_H
 
@@ -8,8 +8,8 @@
 #include "check_sync.h"
 #include "watch.h"
 
-/* Flags of an epoch, which is who, where, when. ATOMIC: or a store that may be one; SURELY: is one, or says that it is
- * atomic. */
+/* Flags of an epoch (wave, instruction, time). ATOMIC: an atomic, or a store that may be one; SURELY: an atomic, or a
+ * store that says so. */
 enum { ATOMIC = 1, THROUGH = 2, SURELY = 4 };
 
 static inline uint64_t pack(uint32_t wave, uint32_t inst, uint32_t clock, unsigned flags)
@@ -62,16 +62,16 @@ static inline int gfx_of(const struct emu_wave *w)
     return w->prog->arch->gfx;
 }
 
-/* By an atomic or a store to the word, or what stands for it: what this wave knows, for who acquires it. */
+/* A release by an atomic or a store to the word (or its key): saves what this wave knows, for waves that acquire it. */
 void emu_clocks_release(struct emu_wave *w, uint64_t address);
 void emu_clocks_acquire(struct emu_wave *w, uint64_t address);
-/* Has what the last release stored there been read, and does that come before what this wave does now? Then it is
- * there, waited for or not. */
+/* Whether the last release's value was read there, before this wave's current operation. Then it has arrived, waited
+ * for or not. */
 bool emu_clocks_seen(const struct emu_wave *w, uint64_t address);
 
 enum order { ORDERED, UNORDERED, NOT_WAITED, NOT_WRITTEN_BACK, STALE };
 
-/* Does `at`, a write or a read, come before what this wave does now? cached: by a plain load. */
+/* Whether `at`, a write or a read, is ordered before this wave's current operation. cached: a plain load. */
 enum order emu_clocks_order(const struct emu_wave *w, uint64_t at, bool was_write, bool cached);
 
 #endif

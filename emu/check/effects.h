@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What each instruction of a program reads, writes and leaves under way: worked out once from the table's rows, for the
+ * What each instruction of a program reads, writes and leaves pending: computed once from the table's rows, for the
  * checks and the counters. */
 #ifndef RFG_EMU_EFFECTS_H
 #define RFG_EMU_EFFECTS_H
@@ -25,7 +25,7 @@ static inline bool emu_begins(const char *s, const char *with)
     return !strncmp(s, with, strlen(with));
 }
 
-/* What must be waited for before the result may be used. */
+/* The counter to wait for before the result may be used. */
 enum emu_pending {
     EMU_NOTHING_PENDING,
     EMU_PENDING_LOAD,  /* vmcnt: also atomics that return, and loads to LDS */
@@ -35,7 +35,7 @@ enum emu_pending {
     EMU_PENDING_FLAT,  /* both vmcnt and lgkmcnt */
 };
 
-/* Those that read or write one lane alone. */
+/* Instructions that read or write a single lane. */
 enum emu_lane_op { EMU_NO_LANE, EMU_READ_FIRST_LANE, EMU_READ_LANE, EMU_WRITE_LANE };
 
 /* Registers that M0 shifts. */

@@ -189,8 +189,9 @@ static void group_free(struct emu_workgroup *wg)
 
 /* ---- barriers ---------------------------------------------------------------------------------------------------- */
 
-/* All waves that are left have arrived: is nobody gone who was at the ones before? (To leave before the first, as a
- * whole wave, is usual.) The hardware only counts who arrives: specialised waves may have instructions of their own. */
+/* All remaining waves have arrived at a barrier. Checks that no wave ended that was at an earlier one. (Ending before
+ * the first, as a whole wave, is usual.) The hardware only counts arrivals, so specialised waves may have barrier
+ * instructions of their own. */
 static void same_barrier(struct emu_workgroup *wg)
 {
     struct emu_wave *first = NULL;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Those who watch a launch: the checks (check_*.c) and the counters (counters.c). watch.c hands them the front's hooks.
+ * Observers of a launch: the checks (check_*.c) and the counters (counters.c). watch.c passes them the hooks of run/.
  *
- * RFG_EMU_CHECKS says which checks run: names of groups with commas between, "+nan" for the usual ones and that one,
- * "0" or "none" for those only that the memory gate does (bounds, alignment). */
+ * RFG_EMU_CHECKS says which checks run: names of groups, comma-separated; "+nan" for the usual ones and that one; "0"
+ * or "none" for only those of every memory access (bounds, alignment). */
 #ifndef RFG_EMU_WATCH_H
 #define RFG_EMU_WATCH_H
 
@@ -23,7 +23,7 @@ enum emu_check_group {
     EMU_CHECK_STREAMS = 512, /* races between streams (emu/hip): only if asked for */
     EMU_CHECK_USUAL = 63,
 };
-/* RFG_EMU_CHECKS, read at each launch: what it says that isn't known is warned of, and the usual ones run. */
+/* RFG_EMU_CHECKS, read at each launch. An unknown name is a warning, and the usual checks run. */
 unsigned emu_checks_wanted(void);
 
 struct emu_regs;           /* check_registers.c: of a wave */
@@ -73,13 +73,13 @@ void emu_regs_undefined(struct emu_wave *w, unsigned reg, uint64_t lanes, const 
 /* Lanes of the register that were written, all bits of them; the bits of one lane. */
 uint64_t emu_regs_defined(const struct emu_wave *w, unsigned reg);
 uint32_t emu_regs_bits(const struct emu_wave *w, unsigned reg, int lane);
-/* Of what a lane stores, the bytes of a word that were written: bit by byte. */
+/* The initialised bytes of a word that a lane stores, one bit per byte. */
 unsigned emu_regs_bytes(const struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a, unsigned word,
                         int lane);
 /* What a lane stores: a->bytes of them. */
 void emu_stored_bytes(const struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a, int lane,
                       uint8_t *bytes);
-/* What a store to memory takes from registers must have been written. Returns lanes that copy what wasn't. */
+/* Checks that the registers of a store to memory are initialised. Returns the lanes that copy uninitialised bytes. */
 uint64_t emu_regs_stored(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a);
 
 /* check_lds.c */
@@ -93,7 +93,7 @@ void emu_lds_barrier(struct emu_workgroup *wg);
 /* check_memory.c */
 void emu_memory_begin(struct emu_block *b);
 void emu_memory_end(struct emu_block *b);
-/* Of a word that these lanes loaded only some bits were written. */
+/* Only some bits of a word that these lanes loaded are initialised. */
 uint32_t emu_bits_of_bytes(unsigned bytes);
 void emu_regs_loaded(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a, unsigned word,
                      uint64_t lanes, uint32_t *bits, enum emu_origin origin);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What is around a code object: offload bundles, and memory of which only its headers say how much there is. */
+ * Finds the code object in an offload bundle, or in memory whose size only its headers tell. */
 #include <elf.h>
 #include <errno.h>
 #include <stdio.h>
@@ -67,8 +67,8 @@ bool emu_unbundle(const uint8_t **data, size_t *size, const struct emu_arch *arc
     return false;
 }
 
-/* Copies what may not be there: HIP's call says where an image begins, and its headers, which may lie, how long it is.
- * Where the system doesn't have this call, they are trusted. */
+/* Copies memory that may not be mapped: HIP's call says where an image begins, and its headers, which may lie, how long
+ * it is. On systems without this call the headers are trusted. */
 static bool peek(void *to, const void *from, uint64_t offset, size_t size)
 {
     struct iovec local = { to, size }, remote = { (uint8_t *)(uintptr_t)from + offset, size };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What launches did: sums over all launches between a begin and an end, the same whatever the schedule and the host's
- * threads; and the kernels that they launched. docs/emulator.md says how each number is meant. */
+ * Counters: sums over all launches between a begin and an end, independent of the schedule and the host's threads; and
+ * the launched kernels. docs/emulator.md defines each number. */
 #ifndef RFG_EMU_COUNTERS_H
 #define RFG_EMU_COUNTERS_H
 

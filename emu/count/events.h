@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What emulated waves do, event by event: the seam for a timing model. Off unless a sink is set, and then nothing of it
- * costs anything. With a sink a launch runs in one host thread, so that events come one at a time, and in the same
- * order each time (RFG_EMU_SCHEDULE=seed: another one).
+ * Events of emulated waves: the interface for a timing model. Off unless a sink is set, and then nothing of it costs
+ * anything. With a sink a launch runs in one host thread, so that events come one at a time, and in the same order each
+ * time (RFG_EMU_SCHEDULE=seed: another one).
  *
  * A wave's events come in its program's order: ISSUE for an instruction, just before it is executed, then what belongs
  * to it: MEMORY (one for each space that it touches: FLAT may touch three, a load to LDS two, ds_read2 LDS twice). A

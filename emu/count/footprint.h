@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which lines of memory a launch touched: bits in pages that are made as they are touched, by any number of threads. */
+ * The lines of memory that a launch touched: bits in pages that are allocated on first touch, by any number of
+ * threads. */
 #ifndef RFG_EMU_FOOTPRINT_H
 #define RFG_EMU_FOOTPRINT_H
 

@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* What is written down of an instruction: runs of neighbouring lines, one after the other in 64 bits each. */
+/* The record of an instruction: runs of neighbouring lines, 64 bits each. */
 #define RUN_LINES     64u         /* at most: 0 to 63 in bits 0 to 5 */
 #define RUN_FETCH     (1ull << 6) /* not a store */
 #define RUN_LAST      (1ull << 7) /* of the instruction */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What all calls of the emulator's HIP table stand on: the lock, the objects behind the handles, the devices. */
+ * The basis of all calls of the emulator's HIP table: the lock, the objects behind the handles, the devices. */
 #include <stdlib.h>
 #include <unistd.h>
 

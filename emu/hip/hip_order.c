@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Races between streams: hip_impl.h says what of. */
+ * Races between streams (hip_impl.h). */
 #include "hip_impl.h"
 
 #include <stdarg.h>
@@ -140,7 +140,7 @@ static void *room_for(void *list, int n, int *room, size_t size)
     return grown ? grown : list;
 }
 
-/* Nobody's later operation can be at the same time as these. */
+/* Drops operations that no later one can be concurrent with. */
 static void forget_what_is_over(void)
 {
     int n = 0;
@@ -182,7 +182,7 @@ static void touch(void *arg, uint64_t lo, uint64_t hi, enum emu_touch how)
         bool meets = r->lo < hi && lo < r->hi;
         if (meets && conflict(r->how, how) && r->n > op.clock.at[r->queue] && !op.told)
             report_race(r, &now);
-        /* Who is ordered with this one is ordered with that. */
+        /* Operations ordered with this one are ordered with that one too. */
         bool covered = r->queue == now.queue && r->n < now.n && lo <= r->lo && r->hi <= hi &&
                        (how == EMU_TOUCH_WRITE || how == (enum emu_touch)r->how);
         if (!covered)
@@ -255,7 +255,7 @@ bool emu_order_end(const void *p, size_t size)
     return !op.told;
 }
 
-/* The host learns what is over: until now it had to leave these bytes alone. */
+/* The host learns which operations are over. Until now it must not have changed their bytes. */
 static void host_learns(const struct emu_order *of)
 {
     int n = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which host's handlers run, the table of instructions by name, and the loop. */
+ * Chooses the host's handlers; the table of instructions by name; the execution loop. */
 #include "isa.h"
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the handlers share. Every isa_*.c is compiled once for each instruction set of the host that is worth it, with
+ * Helpers of the handlers. Every isa_*.c is compiled once for each instruction set of the host that is worth it, with
  * EMU_HOST naming it (avx512, avx2, portable); a file ends in a table of its rows, isa.c picks a host's tables.
  *
  * A handler is a loop over 64 lanes that the compiler vectorises: fetch source rows (src*), compute into a row of its

@@ -67,7 +67,7 @@ void EMU_N(mem_atomic)(struct emu_wave *w, const struct emu_inst *i, int kd, int
 /* What an atomic makes of memory m with its operand v; c: what cmpswap compares with. */
 uint32_t EMU_N(mem_apply32)(int op, uint32_t m, uint32_t v, uint32_t c);
 uint64_t EMU_N(mem_apply64)(int op, uint64_t m, uint64_t v, uint64_t c);
-/* From memory to LDS: lane l's dword (or short, byte) to LDS base M0 + offset + 4 l. */
+/* Loads from memory to LDS: lane l's dword (or short, byte) goes to LDS base M0 + offset + 4 l. */
 void EMU_N(mem_to_lds)(struct emu_wave *w, const struct emu_inst *i, access_t *a, uint32_t info, uint64_t zero);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * LLVM's assembly text of one AMDGPU instruction, taken apart: the one place that knows the syntax. */
+ * Parses LLVM's assembly text of one AMDGPU instruction. No other file knows the syntax. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What rfg asks of HIP, under HIP's names. */
+ * The functions of the HIP table, under HIP's names. */
 #include "rocm.h"
 
 /* Here it takes kernels by their functions on the host. */

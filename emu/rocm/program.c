@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What compiled HIP programs call: kernels and variables that their constructors register, launches by the host's
- * functions, modules from files. */
+ * Functions that compiled HIP programs call: registering kernels and variables, launches by the host's functions,
+ * modules from files. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The front's own inside: device memory, launches, reports. For emu/ and its tests only. */
+ * Internals of run/: device memory, launches, reports. For emu/ and its tests only. */
 #ifndef RFG_EMU_FRONT_H
 #define RFG_EMU_FRONT_H
 
@@ -15,7 +15,7 @@
 
 enum emu_block_kind { EMU_BLOCK_DEVICE, EMU_BLOCK_CODE, EMU_BLOCK_KERNARG, EMU_BLOCK_SCRATCH };
 
-/* What an address may belong to: an allocation, a segment of a code object, a launch's arguments or scratch. */
+/* A known range of addresses: an allocation, a segment of a code object, a launch's arguments or scratch. */
 struct emu_block {
     uint64_t lo, hi; /* the bytes that may be touched */
     uint8_t kind;    /* enum emu_block_kind */
@@ -50,9 +50,9 @@ struct emu_block *emu_memory_add(struct emu_memory *m, enum emu_block_kind kind,
 void emu_memory_remove(struct emu_memory *m, struct emu_block *b);
 /* The block with the greatest lo <= address; NULL: none. The address may lie behind its end. */
 struct emu_block *emu_memory_find(const struct emu_memory *m, uint64_t address);
-/* Is it an address of the device's, valid, of a red zone, or freed? Else it is the host's. */
+/* Whether the address is the device's: valid, in a red zone, or freed. Otherwise it is the host's. */
 bool emu_memory_owns(const struct emu_memory *m, const void *p);
-/* Is [p, p + size) inside one live block? Else why says what is there. */
+/* Whether [p, p + size) is inside one live block. If not, why says what is there. */
 bool emu_memory_check(const struct emu_memory *m, const void *p, size_t size, bool write, char *why, size_t why_size);
 /* "4 bytes past the end of allocation 7 (4096 bytes at 0x7f...)" */
 void emu_memory_describe(const struct emu_memory *m, uint64_t address, char *buf, size_t size);
@@ -129,7 +129,7 @@ struct emu_launch {
  * l: arch, kernel, grid, block, dynamic_lds, kernarg are set. */
 void emu_kernarg_fill(struct emu_launch *l, void *const *params, const void *packed, size_t packed_size);
 
-/* What bounds the workgroups of a CU: several if they come out the same. */
+/* The limits of a CU's workgroups; several if they give the same number. */
 enum emu_limit {
     EMU_LIMIT_WAVES = 1, /* the SIMDs' places for waves */
     EMU_LIMIT_VGPRS = 2, /* with AGPRs */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What waves ask of the host: printf, and functions of the host. A wave takes a packet of a buffer, fills a row of
+ * Requests of waves to the host: printf, and functions of the host. A wave takes a packet of a buffer, fills a row of
  * eight words for each lane, puts the packet on the stack of those that are ready and spins until the host is done with
  * it. The layouts are those of ROCm's device library (ockl's hostcall and printf; read in Debian's ockl.bc 5.2.3). */
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What waves ask of the host while their kernel runs: device printf. */
+ * Requests of waves to the host while their kernel runs: device printf. */
 #ifndef RFG_EMU_HOSTCALL_H
 #define RFG_EMU_HOSTCALL_H
 

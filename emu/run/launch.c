@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a kernel finds when it starts: arguments, registers, as the AMDGPU backend's guide fixes them; and how many
- * workgroups the GPU would hold. */
+ * A kernel's initial state: arguments and registers, by the AMDGPU backend's guide; and the number of workgroups that
+ * the GPU would hold. */
 #include <limits.h>
 #include <string.h>
 

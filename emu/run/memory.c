@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Device memory at host addresses: allocations between red zones, freed ones kept out of use for a while, and the one
- * gate that every memory instruction passes. */
+ * Device memory at host addresses: allocations between red zones, a quarantine of freed ones, and the check that every
+ * memory instruction passes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What is found: counted by check, printed once for each instruction that it is found at. */
+ * Reports of findings: counted by check, printed once per instruction. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Who runs when. All workgroups that the GPU would hold at a time make progress together; those that need nobody
- * else run through at once, so that few are really in memory. */
+ * The scheduler. All workgroups that the GPU would hold at a time make progress together. Those that wait for no other
+ * run to their end at once, so that few are really in memory. */
 #include <limits.h>
 #include <sched.h>
 #include <stdio.h>
@@ -275,8 +275,8 @@ static bool run_wave(struct worker *k, struct emu_wave *w, int64_t budget)
     return progress || w->lds_stores != lds;
 }
 
-/* A workgroup's turn: as long as it gets somewhere, but not for ever. One that doesn't gets shorter turns, so that many
- * spinning ones don't keep the one that they wait for from running. */
+/* A workgroup's turn lasts while it makes progress, up to a limit. Without progress its turns get shorter, so that many
+ * spinning workgroups don't delay the one that they wait for. */
 static void turn(struct worker *k, struct emu_slot *slot)
 {
     struct emu_workgroup *wg = &slot->wg;
@@ -449,7 +449,7 @@ static void report_deadlock(struct emu_launch *l, const struct worker *workers, 
 
 /* ---- launches ---------------------------------------------------------------------------------------------------- */
 
-/* What a launch makes known to the memory, and takes away again. */
+/* Registers a launch's memory, and removes it again. */
 struct surroundings {
     struct emu_block *kernarg, *packet, *queue, *scratch;
     struct emu_packet packet_data;
@@ -493,7 +493,7 @@ static bool surround(struct emu_launch *l, struct surroundings *u)
         uint64_t address = emu_hostcall_address(l->hostcall);
         memcpy(l->kernarg + buffer->offset, &address, sizeof(address));
     }
-    /* A dynamic stack's size is nobody's knowledge: the runtime's default is 1 KiB and more on demand. */
+    /* The size of a dynamic stack is unknown: the runtime's default is 1 KiB, and more on demand. */
     size_t lane = l->kernel->scratch_bytes + (l->kernel->dynamic_stack ? 16384u : 0);
     lane = (lane + 15) & ~(size_t)15;
     l->scratch_per_wave = lane * (size_t)l->kernel->wave_size;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which bytes of memory a launch read, wrote and changed by atomics: for races between streams (emu/hip). */
+ * The bytes of memory that a launch read, wrote and changed by atomics: for races between streams (emu/hip). */
 #ifndef RFG_EMU_TOUCHED_H
 #define RFG_EMU_TOUCHED_H
 

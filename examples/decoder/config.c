@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a model is: config.json of a Hugging Face folder. */
+ * Reads config.json of a Hugging Face folder. */
 #include "decoder.h"
 
 #include <math.h>
@@ -160,7 +160,7 @@ static void read_act(struct config *c, const struct source *s, const char *key)
 
 /* ---- mixtures --------------------------------------------------------------------------------------------------- */
 
-/* What the files' weights of experts are, "quantization_config". */
+/* The format of the experts' weights in the files, "quantization_config". */
 static enum expert_format read_format(const struct source *config, bool gpt_oss)
 {
     struct source s = { config->path, json_object_get(config->object, "quantization_config") };
@@ -252,7 +252,7 @@ static void check_mixture(const struct mixture *m, int64_t hidden, const char *w
             (long long)multiple);
 }
 
-/* What holds for built-in shapes too: what the operators take. */
+/* The operators' limits, which also hold for built-in shapes. */
 void config_check(const struct config *c, const char *where)
 {
     if (c->heads % c->kv_heads)
@@ -268,7 +268,7 @@ void config_check(const struct config *c, const char *where)
 
 /* ---- a file ----------------------------------------------------------------------------------------------------- */
 
-/* What "architectures" says; dies of what isn't known. */
+/* Reads "architectures"; an unknown one ends the program. */
 static void read_architecture(struct config *c, const struct source *s)
 {
     static const char *const known[] = { "LlamaForCausalLM",    "Qwen3ForCausalLM",  "Gemma3ForCausalLM",
@@ -289,7 +289,7 @@ static void read_architecture(struct config *c, const struct source *s)
     c->moe.experts = i >= QWEN3_MOE; /* how many, is read later */
 }
 
-/* Heads that a model without attention has none of: of a size that tables may have. */
+/* A model without attention has no heads: sets a size that the tables accept. */
 static void read_heads(struct config *c, const struct source *s)
 {
     if (c->no_attention) {

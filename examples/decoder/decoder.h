@@ -85,7 +85,7 @@ struct config {
 void config_read(struct config *c, const char *folder);
 /* A built-in shape, of so many layers; 0: all. */
 void config_builtin(struct config *c, const char *name, int64_t layers);
-/* What the operators can't take ends the program. where: the file, or the option. */
+/* A model that the operators don't support ends the program. where: the file, or the option. */
 void config_check(const struct config *c, const char *where);
 
 /* ---- weights.c -------------------------------------------------------------------------------------------------- */
@@ -102,9 +102,8 @@ bool weights_has(const struct weights *w, const char *name);
 bool weights_are_random(const struct weights *w);
 /* What model memory holds: bf16, or fp16 if the files do. */
 rfg_dtype weights_dtype(const struct weights *w);
-/* A tensor that nobody got: what the model would compute without it is something else. Files may hold rotary
- * frequencies and a second copy of a tied lm_head all the same, and attention's tensors if that is left out. NULL:
- * none. */
+/* A tensor of the files that was never read: without it the model would compute something else. Rotary frequencies, a
+ * second copy of a tied lm_head, and attention's tensors if attention is left out, don't count. NULL: none. */
 const char *weights_unused(const struct weights *w, bool no_attention);
 /* Elements first .. first + count - 1 of a [rows, cols] tensor (cols 0: [rows]) as 16-bit numbers; fp32 is rounded to
  * bf16. mean, spread: of random weights, uniform in mean +- spread; their first is a multiple of 4. */
@@ -144,7 +143,7 @@ struct model {
     float embedding_scale;
 };
 
-/* What the model's weights are for; experts are counted with the shared ones. */
+/* Counts the model's weights by use; experts include the shared ones. */
 static inline int64_t model_experts(const struct model *m)
 {
     return m->c.moe.experts + m->c.moe.shared;
@@ -157,7 +156,7 @@ static inline int64_t model_slots(const struct model *m)
 struct model *model_create(rfg_context *ctx, const struct config *c, struct weights *w, int64_t context);
 void model_destroy(rfg_context *ctx, struct model **m);
 
-/* Lays buffers out in one allocation: called with base NULL first, used is what they take. */
+/* Lays buffers out in one allocation. First call it with base NULL: then `used` is their size. */
 struct arena {
     char *base;
     size_t used;
@@ -191,7 +190,8 @@ struct cache {
 /* Room for `sequences` of `context` keys each, in the model's dtype. */
 void cache_create(struct cache *k, rfg_context *ctx, const struct model *m, int64_t sequences, int64_t context);
 void cache_destroy(struct cache *k, rfg_context *ctx);
-/* Blocks for so many keys into a row of a block table, whose rest gets block 0. False: not so many are free. */
+/* Writes blocks for so many keys to a row of a block table; the rest of the row gets block 0. False: not enough are
+ * free. */
 bool cache_take(struct cache *k, int32_t *table, int64_t keys);
 void cache_give(struct cache *k, const int32_t *table, int64_t keys);
 /* Where key `at` of a sequence is written: the slot mapping's number. */
@@ -199,7 +199,7 @@ int64_t cache_slot(const int32_t *table, int64_t at);
 
 /* ---- step.c, ops.c ---------------------------------------------------------------------------------------------- */
 
-/* What kernels are for; a step can be asked for some of them alone, to time them. */
+/* Kinds of kernels. A step can run some of them alone, to time them. */
 enum op_kind {
     OP_EMBEDDING,
     OP_NORM,
@@ -240,7 +240,7 @@ struct rows {
     int64_t *draws;           /* [count]: the number of the draw of the token after this one; the engine sets it */
     int32_t *positions;       /* [count] */
     int32_t *lens;            /* [sequences], the rows' own keys included */
-    int32_t *live;            /* [1]: rows from here on are nobody's, and have no experts; the engine sets it */
+    int32_t *live;            /* [1]: the number of used rows; rows from there on have no experts; the engine sets it */
     int32_t *table;           /* [sequences, cache.per_sequence] */
     int32_t *tokens;          /* [count]; of a decode step they are outside of the image: the device has them already */
     size_t bytes, head_bytes; /* of the image; of all before the table */

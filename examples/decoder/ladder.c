@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What each step towards speed gains: the same decode steps, of the same sequences, on every rung. A rung's logits are
+ * The gain of each optimisation: the same decode steps, of the same sequences, on every rung. A rung's logits are
  * compared with those of the rung before, token by token, before it is timed. docs/decoder.md says what is measured. */
 #include "decoder.h"
 
@@ -204,7 +204,7 @@ static bool check_rung(struct state *s, struct engine *e, int rung)
         }
         experts += mixture ? same_experts(s, e, rung, i) : 0;
     }
-    /* Two tokens that are as likely but for rounding may change places; most don't. */
+    /* Rounding may swap two tokens that are nearly as likely; most stay. */
     bool right = to->worst <= allowed(s->m) && same * 4 >= CHECKED * batch * 3;
     if (experts * 4 < CHECKED * slots_of_step(s) * 3 && mixture) {
         fprintf(stderr, "decoder: %s: WRONG: %lld of %lld experts are the same\n", rungs[rung].name, (long long)experts,
@@ -330,7 +330,7 @@ static void measure_copy(struct state *s)
 
 /* ---- what is said ----------------------------------------------------------------------------------------------- */
 
-/* Bytes that a step can't do without: the weights, of experts those that rows have, and the keys and values. (A sliding
+/* The bytes that a step must read: the weights (of experts, those that rows have), and the keys and values. (A sliding
  * layer reads its window.) */
 static void step_bytes(const struct state *s, double *weights, double *keys)
 {

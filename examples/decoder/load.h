@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Weights on their way to device memory. All of it is done twice: without memory, to know how much, and with it. */
+ * Loads weights into device memory. Everything is done twice: without memory, to count bytes, and with it. */
 #ifndef DECODER_LOAD_H
 #define DECODER_LOAD_H
 

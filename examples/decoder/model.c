@@ -107,7 +107,7 @@ static void load_all(struct loader *l)
 
 /* ---- rotary angles ---------------------------------------------------------------------------------------------- */
 
-/* Angles are a table in device memory, so that a model's scaling of them is the table's business alone. */
+/* Angles are a table in device memory, so that only the table depends on a model's scaling. */
 static void fill_angles(rfg_context *ctx, const struct model *m, int which, const rfg_rope_table_params *p)
 {
     int64_t rows = m->context, d = m->c.head_dim;

@@ -181,7 +181,7 @@ void op_attention(struct engine *e, int64_t layer, const struct rows *r, bool pr
 
 /* ---- experts ---------------------------------------------------------------------------------------------------- */
 
-/* What rfg_op_moe() gets; y's data is the caller's to set. */
+/* The arguments of rfg_op_moe(); the caller sets y's data. */
 struct expert_call {
     struct expert_tensors t;
     rfg_tensor y, x, ids, shares, live;

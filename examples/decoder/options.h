@@ -16,7 +16,7 @@ struct options {
     bool no_graph, ladder;
 };
 
-/* What can't be, --help too, ends the program. */
+/* Errors, and --help, end the program. */
 void options_read(struct options *o, int argc, char **argv);
 
 #endif

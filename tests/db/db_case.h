@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the database's tests share: a directory for each test, rows, and a look at files from outside. */
+ * Helpers of the database's tests: a directory for each test, rows, and access to files from outside. */
 #ifndef RFG_TESTS_DB_CASE_H
 #define RFG_TESTS_DB_CASE_H
 

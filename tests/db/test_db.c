@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tuned databases: what goes in comes out, whatever happens to the file, the process or the neighbours. */
+ * Tuned databases return what was stored, whatever happens to the file, the process or other processes. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Many writers of a database at once, and sudden death. */
+ * Many writers of a database at once, and killed writers. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>

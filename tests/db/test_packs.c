@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Packs: what is written is read, and nothing else is ever taken for it. */
+ * Packs: a pack reads as it was written, and no other file is accepted as one. */
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Shapes files: ours and AITER's, and what is said about bad ones. */
+ * Shapes files: ours and AITER's, and the messages about bad ones. */
 #include <sys/wait.h>
 #include <unistd.h>
 

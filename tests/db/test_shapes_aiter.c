@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * AITER's tuned_*.csv and untuned_*.csv: each is taken as what it multiplies, whichever of the file's name, the
- * kernel's and the columns says it, or refused with the reason; and what was measured is kept. */
+ * AITER's tuned_*.csv and untuned_*.csv: a row becomes the problem that it multiplies, told by the file's name, the
+ * kernel's name or the columns, or is refused with the reason. Its measurement is kept. */
 #include <unistd.h>
 
 #include "dispatch/context.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Snapshots: which row each rung of the ladder is given, against a plain search through all rows. */
+ * Snapshots: the row that each rung of the ladder gets, compared with a plain search through all rows. */
 #include <math.h>
 #include <pthread.h>
 #include <sys/wait.h>

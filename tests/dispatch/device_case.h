@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A context and a stream on a device, with a product to launch in it. The same on the cpu, on an emulated GPU and on an
- * imagined one that keeps account of every object; with RFG_TEST_DEVICES=nvidia:0 on a GPU too. */
+ * A context and a stream on a device, with a product to launch in it: on the cpu, on an emulated GPU and on a mock GPU
+ * that counts every object; with RFG_TEST_DEVICES=nvidia:0 on a GPU too. */
 #ifndef RFG_TESTS_DEVICE_CASE_H
 #define RFG_TESTS_DEVICE_CASE_H
 

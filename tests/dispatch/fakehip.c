@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Two devices, so that one can be the wrong one. Every handle is a struct object (fakehip_objects.h). A capturing
- * stream records its launches and memsets, a graph is such a record, replaying is doing it (on NVIDIA's, where the
- * tuner works for a while, its first launch only). Memsets in a stream are done as late as may be: before the next that
- * is done in it, or when it is waited for. One lock around everything. */
+ * The mock has two devices, so that tests can use the wrong one. Every handle is a struct object (fakehip_objects.h). A
+ * capturing stream records its launches and memsets; a graph is such a record, and a replay executes it (on NVIDIA,
+ * where the tuner would take long, only its first launch). Memsets in a stream are done as late as allowed: before the
+ * stream's next operation, or when it is waited for. One lock protects everything. */
 #include "fakehip.h"
 
 #include <elf.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A HIP runtime that is none: two imagined gfx90a whose memory is the host's, which keeps account of every object and
- * computes gemm kernels in plain C. For tests of everything around the kernels. */
+ * A mock HIP runtime: two gfx90a with host memory. It counts every object and computes gemm kernels in plain C. For
+ * tests of everything around the kernels. */
 #ifndef RFG_TESTS_FAKEHIP_H
 #define RFG_TESTS_FAKEHIP_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * fakehip.c's objects, in one list, its state, and what of HIP's rules hangs on them. With the lock held. */
+ * fakehip.c's objects, in one list, its state, and HIP's rules about them. The lock must be held. */
 #ifndef RFG_TESTS_FAKEHIP_OBJECTS_H
 #define RFG_TESTS_FAKEHIP_OBJECTS_H
 

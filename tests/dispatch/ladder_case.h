@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the test of the ladder stands on: ladder_case.c. */
+ * Helpers of the test of the ladder: ladder_case.c. */
 #ifndef RFG_TESTS_LADDER_CASE_H
 #define RFG_TESTS_LADDER_CASE_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A libcuda with three GPUs that only notes what it is asked: the calls since the test emptied mock_cuda_said, and
- * returns what mock_cuda_result says, or only the function of mock_cuda_only does. Numbers are in hexadecimal, pointers
- * too. */
+ * A mock libcuda with three GPUs. It records calls in mock_cuda_said, which the test empties, and returns
+ * mock_cuda_result (only from the function mock_cuda_only, if that is set). Numbers and pointers are recorded in
+ * hexadecimal. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A libamdhip64 that has one device and can only be asked what it is: $MOCK_HIP says
+ * A mock libamdhip64 with one device that only answers queries. $MOCK_HIP is
  *   arch|name|processors|memory clock in kHz|bus width in bits|L2 bytes|hipDriverGetVersion()|XCCs|bus
  * Of the rest of the table, in mock_hip_rest.c, nothing works. */
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What mock_hip.c hasn't of the HIP table: it is there, and refused. */
+ * The functions of the HIP table that mock_hip.c lacks: each returns an error. */
 #include "dispatch/hip/hip.h"
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"

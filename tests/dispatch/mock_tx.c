@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A profiler's library of ranges, by both its names: keeps what it is told. */
+ * A mock of a profiler's range library, under both its names: records its calls. */
 #include <string.h>
 
 __attribute__((visibility("default"))) char mock_tx_said[4000];

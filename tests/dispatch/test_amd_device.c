@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * AMD's GPUs as HIP and the kernel's driver tell of them, and what is made of it (docs/amd.md, "Devices as rfg sees
- * them"). HIP is mock_hip.c, the driver's topology a directory of ours. */
+ * AMD's GPUs as HIP and the kernel's driver report them, and rfg's view of them (docs/amd.md, "Devices as rfg sees
+ * them"). HIP is mock_hip.c; the driver's topology is a directory of the test. */
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>

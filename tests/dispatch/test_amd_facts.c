@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What rfg-info says of the kernel, the device nodes and the variables: on root directories made up here. */
+ * rfg-info's lines on the kernel, the device nodes and the variables, with made-up root directories. */
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Problem strings, configurations, dtypes, errors, the DLPack bridge: what needs no device. */
+ * Problem strings, configurations, dtypes, errors, the DLPack bridge: tests without a device. */
 #include <pthread.h>
 #include <stddef.h>
 

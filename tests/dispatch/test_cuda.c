@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * NVIDIA's platform on a libcuda that notes what it is asked (mock_cuda.c): each entry calls the driver's function with
- * the arguments at their places, and hands its status on. */
+ * NVIDIA's platform on a mock libcuda (mock_cuda.c): each entry calls the driver's function with the right arguments,
+ * and returns its status. */
 #include <dlfcn.h>
 
 #include "dispatch/hip/hip.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Problem strings: the problem of a call can be asked for, is what headers and shapes files say, and is what prepares
- * it; and every key is listed. */
+ * Problem strings: rfg_describe_begin() tells a call's problem, which equals the strings of headers and shapes files,
+ * and prepares the call. Every key is listed. */
 #include <dirent.h>
 #include <pthread.h>
 

@@ -2,7 +2,7 @@
  *
  * Every call of the HIP table fails once, at every place where it is made, alone and with all that follow: the public
  * function returns an error that names the entry and its error, nothing leaks, nothing is half-written, the caller's
- * device stays current, and the same call works the second time. On an imagined gfx90a; the kernels are really
+ * device stays current, and the same call works the second time. It runs on a mock gfx90a; the kernels are really
  * compiled. */
 #include <pthread.h>
 

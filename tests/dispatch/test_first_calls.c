@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * First calls of several threads: a compile keeps those of other problems from nothing, and those of the same problem
- * wait for it. On an imagined gfx90a; a compile lasts until the test lets it go on. */
+ * First calls of several threads: a compile doesn't delay calls of other problems, and calls of the same problem wait
+ * for it. On a mock gfx90a; a compile lasts until the test lets it continue. */
 #include <pthread.h>
 #include <time.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Each rung of the dispatcher's ladder, what makes it skip a row, what it writes down: on the cpu device. */
+ * Each rung of the dispatcher's ladder, the reasons to skip a row, and its log, on the cpu device. */
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdio.h>

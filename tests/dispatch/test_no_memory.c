@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Every request for memory fails once, alone and with all that follow, in whatever asks for memory: the call says so
- * and nothing else, or does without; nothing leaks, and the same call works the second time. */
+ * Every allocation fails once, alone and with all that follow. The call returns OUT_OF_MEMORY or does without the
+ * memory; nothing leaks, and the same call works the second time. */
 #include <errno.h>
 #include <unistd.h>
 

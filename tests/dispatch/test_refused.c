@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Code objects that a device refuses: dropped, compiled once more, and then a rung is lost, not the call. On an
- * imagined gfx90a; the kernels are really compiled. */
+ * Code objects that a device refuses: they are dropped and compiled once more; then the ladder goes a rung down, and
+ * the call succeeds. On a mock gfx90a; the kernels are really compiled. */
 #include "base/tempdir.h"
 #include "base/util.h"
 #include "dispatch/context_impl.h"

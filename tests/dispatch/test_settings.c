@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Settings that can't be meant are refused, those that can restrict what they name and nothing else; and what a call
- * says when no compiler is there, or none takes the kernels. */
+ * Meaningless settings are refused; others restrict only what they name. And a call's message when there is no
+ * compiler, or none accepts the kernels. */
 #include "dispatch/context.h"
 #include "base/util.h"
 #include "tests/emu/emu_kernel.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What an engine sets up before its calls: workspaces of streams, and plans and kernels that are prepared. */
+ * An engine's preparation before its calls: workspaces of streams, prepared plans and kernels. */
 #include <unistd.h>
 
 #include "device_case.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the tests on AITER's code objects share: numbers, memory of the device, arguments, launches. Each of them is a
+ * Helpers of the tests on AITER's code objects: numbers, memory of the device, arguments, launches. Each test is a
  * program of its own, hence static. */
 #ifndef RFG_TESTS_EMU_AITER_H
 #define RFG_TESTS_EMU_AITER_H

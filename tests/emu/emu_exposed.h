@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Was a wait that is taken out needed? A book of its own beside the checks': each wave's memory operations with their
- * numbers by counter. Where the wait is missing, what it would have waited for is exposed until a later wait covers
- * it: it was needed if meanwhile the wave touches a register that is still to come, or another wave the same bytes. */
+ * Whether a removed wait was needed, by bookkeeping independent of the checks: each wave's memory operations, numbered
+ * by counter. Where the wait is missing, its operations are exposed until a later wait covers them. The wait was needed
+ * if meanwhile the wave touches a register that is still to be loaded, or another wave the same bytes. */
 #ifndef RFG_TESTS_EMU_EXPOSED_H
 #define RFG_TESTS_EMU_EXPOSED_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What tests of the emulated HIP table stand on: emu_hip_case.c. */
+ * Helpers of the tests of the emulated HIP table: emu_hip_case.c. */
 #ifndef RFG_TESTS_EMU_HIP_CASE_H
 #define RFG_TESTS_EMU_HIP_CASE_H
 

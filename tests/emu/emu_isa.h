@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the tests of the emulated instructions share: snippets of assembly, a bare wave to run them on, memory. */
+ * Helpers of the tests of emulated instructions: snippets of assembly, a bare wave to run them on, memory. */
 #ifndef RFG_TESTS_EMU_ISA_H
 #define RFG_TESTS_EMU_ISA_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The decoder: what it says of what it does not know, what it makes of branches and waits; garbage. */
+ * The decoder: messages for unknown instructions, branches and waits, garbage. */
 #include "emu_isa.h"
 
 START_TEST(unknown_is_named)

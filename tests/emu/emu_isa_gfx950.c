@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What gfx950 has and gfx942 hasn't, and emu_isa_lanes.def and emu_isa_matrix.c can't say: narrow floats with scales,
- * scaled MFMA, transposed loads, swaps. Expectations by the formulas and tables of AMD's "CDNA4 Instruction Set
- * Architecture" (7.1.5, 7.2, 7.3, 11.4, 12), in double. */
+ * gfx950's instructions that gfx942 lacks and that emu_isa_lanes.def and emu_isa_matrix.c can't express: narrow floats
+ * with scales, scaled MFMA, transposed loads, swaps. Expectations by the formulas and tables of AMD's "CDNA4
+ * Instruction Set Architecture" (7.1.5, 7.2, 7.3, 11.4, 12), in double. */
 #include "emu_isa.h"
 
 enum { ARCH = 8 };

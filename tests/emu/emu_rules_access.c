@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the hardware faults at, whichever checks run: bounds, alignment, registers, branches; and NaN born of none. */
+ * Faults that are found whichever checks run: bounds, alignment, registers, branches. And NaN made from operands that
+ * are none. */
 #include "emu_rules.h"
 
 #include <stdint.h>

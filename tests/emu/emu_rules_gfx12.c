@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * gfx12: its split counters, the scopes of its memory model, what hazards it has left. */
+ * gfx12: its split counters, the scopes of its memory model, its remaining hazards. */
 #include "emu_rules.h"
 
 /* v1: 4 * the work-item, v2: 0, v3: 7, v[4:5]: data, s8: the workgroup, s9: the wave. */

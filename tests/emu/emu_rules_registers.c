@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What nothing wrote: wherever it may end, however it may get there. */
+ * Uninitialised values: every place where they may end, and every way there. */
 #include "emu_rules.h"
 
 /* v1: 4 * the work-item, v2: 0, v[4:5]: data, s[12:15]: a buffer over data. Known where KNOWN is said before, else

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Waits: each sort of load, each counter at each depth, one short and just enough. LDS between waves, and barriers. */
+ * Waits: each kind of load, each counter at each depth, one too few and just enough. LDS between waves, and
+ * barriers. */
 #include "emu_rules.h"
 
 /* v1: 4 * the work-item; v2: 0; v[4:5]: data; s[12:15]: a buffer over data; s9: the wave. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Addresses off their size: what AMD's GPUs refuse is refused, what they take (as Linux sets them up) is done right. */
+ * Misaligned accesses: those that AMD's GPUs refuse are refused, those that they accept (as Linux sets them up) are
+ * right. */
 #include "emu_kernel.h"
 #include "tests/suite.h"
 

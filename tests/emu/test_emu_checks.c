@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the emulated GPU watches: each check finds its bad kernel and says nothing of the good one beside it;
- * split-K under many schedules. Kernels are compiled here, by hipRTC for gfx90a and gfx1030 and by clang for gfx942,
- * gfx1100 and gfx1201. */
+ * The emulator's checks: each finds its bad kernel and reports nothing for the good one beside it; split-K under many
+ * schedules. Kernels are compiled here, by hipRTC for gfx90a and gfx1030 and by clang for gfx942, gfx1100 and
+ * gfx1201. */
 #include "dispatch/context.h"
 #include "emu/run/front.h"
 #include "tuner/harness/harness.h"

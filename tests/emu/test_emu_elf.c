@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The emulator's loader: what clang writes is read right, what is broken is refused with a reason and never crashes. */
+ * The emulator's loader reads clang's output, and refuses broken files with a reason, without crashing. */
 #include <elf.h>
 #include <sys/mman.h>
 

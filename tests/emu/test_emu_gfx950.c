@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the counters say of gfx950: matrix cycles, banks of the LDS. */
+ * The counters on gfx950: matrix cycles, banks of the LDS. */
 #include "emu/count/counters.h"
 #include "tests/suite.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory of the emulated GPU that is larger than what is touched of it. */
+ * Large sparse allocations of the emulated GPU. */
 #include "dispatch/context.h"
 #include "emu/run/front.h"
 #include "emu/hip/hip_emu.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What rfg-emu and rfg-bench print of the emulator's counters; and the counts that kernels of ours keep to. */
+ * The counters that rfg-emu and rfg-bench print, and the counts that rfg's kernels must keep. */
 #include <jansson.h>
 
 #include "dispatch/context.h"

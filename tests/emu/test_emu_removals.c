@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Of correct kernels (tests/emu/correct) each wait in turn is taken out (s_waitcnt, s_waitcnt_vscnt, s_wait_*), and
- * each s_nop: what was needed must be missed by a check. Which waits were: emu_exposed.h. RFG_TEST_CORRECT=all takes
- * all kernels of all builds, else some; RFG_TEST_KERNEL=name one; RFG_TEST_VERBOSE=1 tells of each s_nop that no rule
- * is for. */
+ * Removes each wait (s_waitcnt, s_waitcnt_vscnt, s_wait_*) and each s_nop of correct kernels (tests/emu/correct) in
+ * turn. A check must report each that was needed; emu_exposed.h decides which were. RFG_TEST_CORRECT=all takes all
+ * kernels of all builds, else some; RFG_TEST_KERNEL=name one; RFG_TEST_VERBOSE=1 tells of each s_nop that no rule is
+ * for. */
 #include <fcntl.h>
 #include <unistd.h>
 

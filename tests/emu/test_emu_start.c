@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a kernel finds when it starts: registers; and how many workgroups a CU has room for. */
+ * A kernel's initial registers, and the number of workgroups that fit a CU. */
 #include "emu/run/front.h"
 #include "emu/run/slot.h"
 #include "tuner/harness/harness.h"

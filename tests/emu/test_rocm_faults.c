@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What stays of a kernel's fault on the emulated libamdhip64 ($EMULATED_ROCM): by EMULATED_ROCM_ON_FAULT the process
- * ends, as on hardware, or every later call fails, or nothing stays. */
+ * The effect of a kernel's fault on the emulated libamdhip64 ($EMULATED_ROCM). By EMULATED_ROCM_ON_FAULT the process
+ * ends, as on hardware, or every later call fails, or only the launch fails. */
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Races between streams, and of the host with what they copy, on the emulated libamdhip64 ($EMULATED_ROCM) with
+ * Races between streams, and between the host and copies, on the emulated libamdhip64 ($EMULATED_ROCM) with
  * RFG_EMU_CHECKS=+streams: programs that break each rule and, beside each, one that just doesn't. */
 #include <fcntl.h>
 #include <unistd.h>

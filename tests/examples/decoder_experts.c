@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The experts of the decoder's tiny models: what the files hold, and the same in double, token by token. */
+ * The experts of the decoder's tiny models: writing the files, and computing the same in double, token by token. */
 #include "decoder_model.h"
 
 #include <check.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * rfg-decoder: what it prints, and what it says of bad input. */
+ * rfg-decoder: its output, and its messages for bad input. */
 #include <unistd.h>
 
 #include "decoder_model.h"

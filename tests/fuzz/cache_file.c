@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Files of the code cache: whatever they hold, a hit is what was written. */
+ * Files of the code cache: whatever they hold, a hit returns what was written. */
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>

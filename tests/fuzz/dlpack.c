@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * DLPack tensors, and what operators' checks make of the views: the bytes that they say are touched. */
+ * DLPack tensors, and the operators' checks of the views: the bytes that they count as touched. */
 #include "rfg/dlpack.h"
 
 #include "ops/operand.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Files of --loads, and what rows become of their loads. */
+ * Files of --loads, and the rows that their loads become. */
 #include <math.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Packs: whatever the file holds, what is taken from it is whole. Half of the inputs get the checksum that their index
- * should have, so that what lies behind it is reached. */
+ * Packs: whatever the file holds, only whole parts of it are used. Half of the inputs get the right checksum of their
+ * index, so that the code behind the check is reached. */
 #include <string.h>
 
 #include "base/util.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Problem strings: parsed, written, read back; and what every variant makes of those that are taken, on
- * many devices. */
+ * Problem strings are parsed, written and read back. Every variant then judges the valid ones, on many devices. */
 #include <math.h>
 #include <string.h>
 

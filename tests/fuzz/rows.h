@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rows that the databases' targets start from, and what must hold of every row that is read. */
+ * The database targets' initial rows, and the conditions that every row read must meet. */
 #ifndef RFG_TESTS_FUZZ_ROWS_H
 #define RFG_TESTS_FUZZ_ROWS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A small kernel for every compiler that is here. For one source of a program. */
+ * A small kernel for every compiler on this machine. Include it in one source of a program. */
 #ifndef RFG_TESTS_JIT_CASE_H
 #define RFG_TESTS_JIT_CASE_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a compiler made is looked at before it is stored: compilers that exit with 0 and leave something else. */
+ * A compiler's output is checked before it is stored: compilers that exit with 0 and leave something else. */
 #include <elf.h>
 #include <unistd.h>
 

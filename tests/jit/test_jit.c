@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Expansion, the compilers that are here, and what the machine does to them. */
+ * Expansion, the compilers on this machine, and failures of the machine. */
 #include <elf.h>
 #include <signal.h>
 #include <sys/stat.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Worker processes that compile: what they answer, and what is left when one crashes, hangs or is another version's. */
+ * Worker processes that compile: their answers, and what remains when one crashes, hangs or is of another version. */
 #include <pthread.h>
 #include <signal.h>
 #include <sys/stat.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A set-uid program: what it starts has the rights, and the temporary directory, that it gives. */
+ * A set-uid program: programs that it starts have the rights and the temporary directory that it gives them. */
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>

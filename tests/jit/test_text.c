@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Text out of files that moves the cursor, and too much of it: errors, warnings, listings. */
+ * Text of files with control characters, and too much of it, in errors, warnings and listings. */
 #include "dispatch/context.h"
 #include "base/util.h"
 #include "base/text.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What docs/security.md promises: planted files, a set-uid program's environment. Some of it takes root
- * (another user's files); what is skipped without it is said. */
+ * The promises of docs/security.md: planted files, a set-uid program's environment. Some tests need root (another
+ * user's files); without it they report that they are skipped. */
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>

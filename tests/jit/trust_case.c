@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the tests of trust stand on: a cache, files of others. */
+ * Helpers of the tests of trust: a cache, files of others. */
 #include "trust_case.h"
 
 #include <fcntl.h>

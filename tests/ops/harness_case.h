@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What tests of the harness stand on: harness_case.c. */
+ * Helpers of the tests of the harness: harness_case.c. */
 #ifndef RFG_TESTS_HARNESS_CASE_H
 #define RFG_TESTS_HARNESS_CASE_H
 

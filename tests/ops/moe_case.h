@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the test of rfg_op_moe stands on: moe_case.c. */
+ * Helpers of the test of rfg_op_moe: moe_case.c. */
 #ifndef RFG_TESTS_MOE_CASE_H
 #define RFG_TESTS_MOE_CASE_H
 

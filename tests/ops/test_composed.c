@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What operators that are made of others, or gather, refuse: sizes that don't fit one another or a machine. (Each of
- * their arguments wrong in turn: test_args.c.) */
+ * Refusals of operators that are made of others, or gather: sizes that don't fit one another or a machine. (test_args.c
+ * makes each argument wrong in turn.) */
 #include <inttypes.h>
 
 #include "ops/problem.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The harness that every other result rests on: its oracle against sums done by hand, and that its checks do find each
+ * The harness, on which all other results depend: its oracle against sums done by hand, and its checks against each
  * kind of mistake. (Its conversions: test_conversions.c.) */
 #include <errno.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Attention, by each variant: what lies outside of the tensors is neither read nor written, whatever lengths say. On
- * the cpu and on the devices of $RFG_TEST_DEVICES. */
+ * Attention, by each variant: nothing outside of the tensors is read or written, whatever the lengths. On the cpu and
+ * on the devices of $RFG_TEST_DEVICES. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What public functions learn of a tensor: rows, strides, the bytes it touches, how they are aligned; and which pairs
- * of tensors overlap. */
+ * Properties of tensors that public functions compute: rows, strides, touched bytes, alignment; and which pairs of
+ * tensors overlap. */
 #include "ops/tensors.h"
 #include "tests/suite.h"
 

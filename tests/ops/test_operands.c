@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Operands by role: every operator's table is in order and says of each tensor what the operator does with it; keys
- * that name formats; problem strings that are on users' disks read and write as ever. */
+ * Operands by role: every operator's table is in order and tells each tensor's use; keys that name formats; problem
+ * strings of older files read and write unchanged. */
 #include "ops/op_case.h"
 #include "ops/quant.h"
 #include "tests/suite.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Problems with overlap=1: which rows a context with launch_overlap takes and how it launches them, what the tuner
- * writes, what is refused where launches can't overlap. On imagined H200s that run gfx90a's code objects, which are
- * really compiled. */
+ * Problems with overlap=1: the rows that a context with launch_overlap uses and how it launches them, the tuner's rows,
+ * and refusals where launches can't overlap. On mock H200s that run gfx90a's code objects, which are really
+ * compiled. */
 #include <unistd.h>
 
 #include "dispatch/context.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * rfg_pack_qkv(), rfg_pack_gate_up(): where each row goes, on the cpu, an emulated GPU and $RFG_TEST_DEVICES;
- * rfg_pack_fnuz(): what each code and scale becomes; what is refused, with nothing written. */
+ * rfg_pack_qkv(), rfg_pack_gate_up(): the place of each row, on the cpu, an emulated GPU and $RFG_TEST_DEVICES;
+ * rfg_pack_fnuz(): the result for each code and scale; refusals, with nothing written. */
 #include <math.h>
 
 #include "ops/oracle.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Special data are special: what the harness fills inputs with when a case asks for NaN and infinities. */
+ * The harness' special data: inputs of cases that ask for NaN and infinities. */
 #include <math.h>
 
 #include "ops/op_case.h"

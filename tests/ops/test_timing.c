@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The harness: timing, and what no kernel can be faster than. */
+ * The harness: timing, and the floor that no kernel can beat. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>

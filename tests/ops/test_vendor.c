@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The vendors' BLAS variants against mock libraries: what they are told is the product that was asked for, and
- * what they refuse is said. */
+ * The vendors' BLAS variants on mock libraries: the calls describe the requested product, and refusals are reported. */
 #include <dlfcn.h>
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The vendors' AMD libraries in contexts, streams and captures: mock libraries that do what hipBLASLt and rocBLAS do in
- * the runtime, on a runtime of the host's memory. What would end or hang the process there is noted by the mock. */
+ * the runtime, on a runtime of the host's memory. The mock records calls that would end or hang the process there. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <unistd.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A small engine for tests/tools/kills.py: kill-engine DEVICE CONTEXTS. It opens a context, runs a few problems that
- * have no row (on other devices than cpu: compiles for them), closes it, and says how many calls are now written down
- * as misses in $RFG_DB; over and over. */
+ * A small engine for tests/tools/kills.py: kill-engine DEVICE CONTEXTS. Over and over it opens a context, runs a few
+ * problems without a row (on devices other than cpu: compiles them), closes it, and prints how many misses $RFG_DB now
+ * has. */
 #include <rfg/rfg.h>
 
 #include <stdbool.h>

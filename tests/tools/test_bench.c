@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The programs rfg-bench, rfg-info and rfg-compile on a machine like any other: what they print, how they exit. */
+ * The programs rfg-bench, rfg-info and rfg-compile: their output and exit codes. */
 #include <jansson.h>
 
 #include "base/util.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Calibration: on an imagined GPU whose kernels take known times, the numbers come out again; they are stored for that
- * product and driver alone, and contexts go by them. */
+ * Calibration: on a mock GPU whose kernels take known times, the same numbers are measured. They are stored for that
+ * product and driver only, and contexts use them. */
 #include <math.h>
 #include <sqlite3.h>
 #include <unistd.h>

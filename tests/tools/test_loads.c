@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Recorded loads of experts (routing=recorded): the file that --loads names, how rows are shared out, what rfg-tune
- * and rfg-bench make of it, and whose rows serve a call. */
+ * Recorded loads of experts (routing=recorded): the file of --loads, the distribution of rows, rfg-tune and rfg-bench
+ * with it, and the rows that serve a call. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What all of rfg's programs have in common: help, versions, wrong options, files that are not there, outputs that
- * can't be written. */
+ * Common behaviour of rfg's programs: help, versions, wrong options, missing files, outputs that can't be written. */
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The program rfg-db: what each command prints and how it exits. */
+ * The program rfg-db: each command's output and exit code. */
 #include <jansson.h>
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * rfg-tune: what it takes, what it writes and what it says. */
+ * rfg-tune: its options, rows and messages. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>

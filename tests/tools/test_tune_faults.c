@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * rfg-tune when something goes wrong: candidates that misbehave, machines that do, doubtful winners, another tuner, a
- * budget, kills. */
+ * rfg-tune when something goes wrong: failing candidates, failing machines, doubtful winners, another tuner, a budget,
+ * kills. */
 #include <dirent.h>
 #include <jansson.h>
 #include <signal.h>

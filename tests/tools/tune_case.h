@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the tests of rfg-tune share: it is driven as a person does, on the cpu device with tiny problems, in a directory
- * of the test's own. */
+ * Helpers of the tests of rfg-tune, which run it by its command line, on the cpu device with tiny problems, in a
+ * directory of the test's own. */
 #ifndef RFG_TESTS_TUNE_CASE_H
 #define RFG_TESTS_TUNE_CASE_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the C call of overhead.py's gemm takes: prints nanoseconds, the least of 200 means of 500. */
+ * The cost of the C call of overhead.py's gemm: prints nanoseconds, the least of 200 means of 500 calls. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

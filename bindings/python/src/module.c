@@ -107,7 +107,7 @@ bool rfgpy_need_library(void)
     return done && library;
 }
 
-/* The environment is not to be believed in a program with more rights than its caller (docs/security.md). */
+/* In a program with more rights than its caller the environment isn't trusted (docs/security.md). */
 static PyObject *privileged(PyObject *self, PyObject *none)
 {
     (void)self;
@@ -228,7 +228,7 @@ static void context_dealloc(PyObject *self)
     Py_TYPE(self)->tp_free(self); /* a subclass in Python drops its own reference to its type */
 }
 
-/* One string to a function of the library that may take its time. */
+/* Passes one string to a library function that may take long. */
 static PyObject *with_text(PyObject *self, PyObject *arg, rfg_status (*fn)(rfg_context *, const char *))
 {
     struct context *c = (struct context *)self;

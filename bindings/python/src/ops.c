@@ -289,7 +289,7 @@ struct op_object {
 };
 static PyObject *str_stream, *str_ctx, *str_cuda_stream;
 
-/* Where a call's params are put together. */
+/* Builds a call's params. */
 struct scratch {
     struct views views;
     rfg_quant quant;

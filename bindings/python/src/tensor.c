@@ -46,7 +46,7 @@ static const struct {
     { DL_E4M3FNUZ, 8, RFG_E4M3FNUZ },
 };
 
-/* What is known of a type, by its address: looked up once. The types are kept alive. */
+/* Cached facts about a type, by its address. The types are kept alive. */
 struct type_info {
     PyTypeObject *type;
     const struct dl_exchange *exchange; /* NULL: there is none, or the type's tensors have no memory of their own */
@@ -71,7 +71,7 @@ bool rfgpy_tensor_init(void)
            (str_requires_grad = PyUnicode_InternFromString("requires_grad")) && dtypes && devices;
 }
 
-/* Does a tensor's type compute something else than what is in its memory (FakeTensor, DTensor, wrappers)? */
+/* Whether a tensor's type stands for other data than its memory (FakeTensor, DTensor, wrappers). */
 static bool redirects(PyTypeObject *type)
 {
     PyObject *base = (PyObject *)type, *own = PyObject_GetAttr(base, str_dispatch), *plain = NULL;
@@ -184,7 +184,7 @@ static bool from_buffer(struct views *v, PyObject *tensor, const char *name, boo
 
 /* ---- attributes -------------------------------------------------------------------------------------------------- */
 
-/* What a hook says of an object, remembered. Borrowed. */
+/* A hook's answer for an object, cached. Borrowed. */
 static PyObject *asked(PyObject *known, const char *hook_name, PyObject *of)
 {
     PyObject *answer = PyDict_GetItemWithError(known, of);
@@ -250,7 +250,7 @@ end:
 
 /* ---- all of them ------------------------------------------------------------------------------------------------- */
 
-/* Whatever Python said of a tensor, as rfg.Error. */
+/* Converts a Python exception about a tensor to rfg.Error. */
 static void explain_failure(const char *op, const char *name, PyObject *tensor)
 {
     if (PyErr_ExceptionMatches(rfgpy_error))
@@ -267,7 +267,7 @@ static void explain_failure(const char *op, const char *name, PyObject *tensor)
     Py_XDECREF(trace);
 }
 
-/* Would PyTorch want a gradient through this? */
+/* Whether PyTorch needs a gradient through this tensor. */
 static bool wants_grad(PyObject *tensor)
 {
     PyObject *flag = PyObject_GetAttr(tensor, str_requires_grad);

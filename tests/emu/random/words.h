@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What random kernels (random_kernels.py) are made of: compiled for GPUs (HIP) and for the host (C), where a work-item
- * is a turn of a loop, each step of a kernel is done for all of them, and HOST_* say what lanes give each other. */
+ * The vocabulary of random kernels (random_kernels.py), compiled for GPUs (HIP) and for the host (C). On the host a
+ * work-item is an iteration of a loop, each step of a kernel runs for all of them, and HOST_* define the exchange
+ * between lanes. */
 typedef signed char i8;
 typedef unsigned char u8;
 typedef short i16;
