@@ -176,7 +176,7 @@ static bool too_far(const struct walk *w, const struct rfg_row *row, const struc
     const struct rfg_choice *pick = model_pick(w);
     double us = c->variant->predict(&w->ctx->dev, w->prob, c->params);
     return pick && us > (foretold || far ? AGREES : FASTER) * pick->predicted_us &&
-           !rfg_refuse(why, "the model expects %.2f us of it, and %.2f us of its own pick", us, pick->predicted_us);
+           !rfg_refuse(why, "the model expects %.2f us, and %.2f us of its own choice", us, pick->predicted_us);
 }
 
 /* Whether the row's parameters belong to another version of a library, where they mean something else. */
@@ -310,7 +310,7 @@ static void warn_of_pack(const struct walk *w, const struct rfg_choice *pick)
         return;
     rfg_warn(
         "%s: has no row that serves '%s' on %s with %d CUs, and no code of %s, which the model would take: %s serves "
-        "it, slowly; pack with --arch %s:%d, too (other problems of %s aren't said)",
+        "it, slowly; pack with --arch %s:%d, too (further problems of %s aren't reported)",
         rfg_pack_path(w->ctx->pack), rfg_problem_format(&w->key, text, sizeof(text)), w->ctx->dev.arch,
         w->ctx->dev.cu_count, rfg_config_format(missed->variant, missed->params, config, sizeof(config)),
         pick->variant->name, w->ctx->dev.target, w->ctx->dev.cu_count, w->prob->op->name);

@@ -136,7 +136,7 @@ rfg_status rfg_db_put_failure(struct rfg_db *db, const struct rfg_problem *prob,
 int rfg_db_failed(struct rfg_db *db, const struct rfg_problem *prob, const char *arch, int cu_count, const char *config,
                   const char *source_hash, char *what, size_t size);
 
-/* Two tuners on one file share out its problems: claims one, or lets it go. False: another holds it. A claim ends with
+/* Two tuners on one file share its problems: claims one, or releases it. False: another holds it. A claim ends with
  * its process; where files can't be locked, everybody has all. For programs with one connection to the file. */
 bool rfg_db_claim(struct rfg_db *db, const struct rfg_problem *prob, const char *arch, int cu_count, const char *device,
                   bool claim);
@@ -216,7 +216,7 @@ struct rfg_shapes {
  * (shapes_aiter.c): M,N,K of a gemm, of the formats that columns, kernelName or the file's name say; B of such: a
  * grouped one; token,model_dim,...: the problems of a mixture of experts. A column that isn't known is an error. One
  * number of a line may be a range, 1..256 in column M: a problem for each (at most RFG_PREPARE_MAX). AITER's rows of
- * GPUs that there aren't (gfx942 with 256 CUs) are said in a note. Also understood, by what is in them: lines of
+ * GPUs that don't exist (gfx942 with 256 CUs) are reported in a note. Also understood, by what is in them: lines of
  * RFG_LOG=calls, TunableOp's files, hipBLASLt's log (shapes_logs.c); there strides are kept, other lines passed over,
  * and weight counts how often a problem came.
  * Duplicate problems are kept once (said as a note). bad is called with "file:line: column: value: rule" for each

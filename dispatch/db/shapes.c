@@ -63,7 +63,7 @@ struct reader {
     } * seen;
     size_t mask;
     int n_same, first_same_line, first_same_as;
-    int n_impossible; /* lines of GPUs that there aren't */
+    int n_impossible; /* lines of GPUs that don't exist */
     char impossible[100];
     bool is_log; /* a problem that comes again counts again */
     int lines;
@@ -581,7 +581,7 @@ rfg_status rfg_shapes_read(const char *path, struct rfg_shapes *out, void (*bad)
         st = rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: has %s and no shapes: must have a line for each", path,
                       r.is_log ? "a log's lines" : "a header");
     if (r.n_impossible)
-        rfg_warn("%s: note: %d rows are of GPUs that there aren't, and match none (the first: %s); taken as shapes",
+        rfg_warn("%s: note: %d rows are of GPUs that don't exist, and match none (the first: %s); taken as shapes",
                  path, r.n_impossible, r.impossible);
     for (int i = 0; i < RFG_AITER_N_NOTES; i++)
         if (r.notes >> i & 1)

@@ -18,7 +18,7 @@
 const char *const rfg_aiter_notes[RFG_AITER_N_NOTES] = {
     "fp8 is taken as e4m3 where no column says of which GPU the rows are (gfx: gfx942 has e4m3fnuz) or q_dtype_w does",
     "shuffled weights of codes are taken by rows: rfg has AITER's layout for bf16 and f16 alone",
-    "taken as bf16: neither a column, nor the kernels, nor the file's name say of what the products are",
+    "taken as bf16: neither a column, nor the kernels, nor the file's name tell the products' format",
 };
 
 bool rfg_aiter_knows(const char *column)

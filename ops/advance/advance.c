@@ -19,7 +19,7 @@ static const struct rfg_key advance_keys[ADVANCE_NKEYS] = {
     [ADVANCE_SPARE] = { "spare", RFG_KEY_ATTR, 0, 0, RFG_MAX_SIZE, NULL,
                         "size of the list of spare blocks; 0: there is none" },
     [ADVANCE_LDB] = { "ldb", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,
-                      "elements from a row of the table to the next; 0: they follow one another" },
+                      "row stride of the table in elements; 0: packed" },
     [ADVANCE_OVERLAP] = RFG_KEY_OVERLAP,
 };
 

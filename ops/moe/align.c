@@ -25,11 +25,11 @@ static const struct rfg_key align_keys[ALIGN_NKEYS] = {
     [ALIGN_ROWS] = { "rows", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_SIZE, NULL,
                      "size of rows (masked: of an expert's); 0: the least that is enough (masked: T)" },
     [ALIGN_LDI] = { "ldi", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,
-                    "elements from a row of ids to the next; 0: they follow one another" },
+                    "row stride of ids in elements; 0: packed" },
     [ALIGN_LDW] = { "ldw", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,
-                    "elements from a row of weights to the next; 0: they follow one another" },
+                    "row stride of weights in elements; 0: packed" },
     [ALIGN_LDP] = { "ldp", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,
-                    "elements from a row of places to the next; 0: they follow one another" },
+                    "row stride of places in elements; 0: packed" },
     [ALIGN_OVERLAP] = RFG_KEY_OVERLAP,
 };
 

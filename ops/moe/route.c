@@ -14,8 +14,7 @@ static const char *const btype_names[] = { "x" };
 
 #define STRIDE(name, of)                                                                                               \
     {                                                                                                                  \
-        name, RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,                                                              \
-            "elements from a row of " of " to the next; 0: they follow one another"                                    \
+        name, RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL, "row stride of " of " in elements; 0: packed"                \
     }
 static const struct rfg_key route_keys[ROUTE_NKEYS] = {
     [ROUTE_T] = { "T", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE, NULL, "tokens: rows of x" },

@@ -27,7 +27,7 @@ static const struct rfg_key sample_keys[SAMPLE_NKEYS] = {
     [SAMPLE_PROMPT] = HAS("prompt", "1: there is a mask of the prompt's tokens"),
     [SAMPLE_JOINT] = HAS("joint", "1: top-p is of all tokens, not of what top-k left"),
     [SAMPLE_LDX] = { "ldx", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,
-                     "elements from a row of logits to the next; 0: they follow one another" },
+                     "row stride of logits in elements; 0: packed" },
     [SAMPLE_ALIGN] = { "align", RFG_KEY_LAYOUT, 16, 1, 16, NULL,
                        "bytes, up to 16, of which the logits' pointer and row stride are multiples" },
     [SAMPLE_OVERLAP] = RFG_KEY_OVERLAP,

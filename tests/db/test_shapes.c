@@ -178,11 +178,11 @@ static char warning[700];
 static void hear_warning(void *user, rfg_log_topic topic, const char *line)
 {
     (void)user;
-    if (topic == RFG_LOG_WARNING && strstr(line, "there aren't"))
+    if (topic == RFG_LOG_WARNING && strstr(line, "don't exist"))
         snprintf(warning, sizeof(warning), "%s", line);
 }
 
-/* Rows that were tuned on GPUs that there aren't match none there; as shapes they are as good as others. */
+/* Rows tuned on GPUs that don't exist match no GPU; as shapes they are as good as others. */
 START_TEST(impossible_gpus)
 {
     static const struct {

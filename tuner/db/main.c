@@ -269,18 +269,18 @@ static const struct command {
       "CSV into a database, all or nothing (default: imported)" },
     { "import", "", 0, 0, NULL, "--system --db OUT FILE.csv...", "makes a read-only system database" },
     { "merge", "db prefer", 1, INT32_MAX, cmd_merge, "--db OUT [--prefer fastest|newest] IN|FILE.csv...",
-      "IN's rows into OUT; says who wins each conflict: the better evidence\n(measured, imported, provisional, "
+      "IN's rows into OUT; prints the winner of each conflict: the better evidence\n(measured, imported, provisional, "
       "predicted), then the fastest (default) or the\nnewest row of a problem, arch, CU count and device" },
     { "verify", "arch", 1, 1, cmd_verify, "[--arch A] DB",
       "integrity, schema, and each row against this version's variants" },
     { "restamp", "arch all", 1, INT32_MAX, cmd_restamp, "[--arch A] [--all] DB|FILE.csv...",
-      "compiles kernels whose text has changed with their rows' compilers; says\nwhich rows are stale, and marks those "
+      "compiles kernels whose text has changed with their rows' compilers; prints\nthe stale rows, and marks those "
       "whose code is the same as current\n(--all: compiles every row's)" },
     { "pack", "arch shapes db jobs output overlap", 0, 0, cmd_pack,
       "--arch A,... --shapes FILE... [--db DB] [--overlap] [--jobs N] -o PACK",
       "rows and compiled kernels for these GPUs and problems, in one file" },
     { "inspect", "", 1, 1, cmd_inspect, "PACK; verify PACK",
-      "what is in it; is every byte of it right, and for this build" },
+      "its contents; whether every byte is right, and made for this build" },
     { "unpack", "output", 1, 1, cmd_unpack, "-o DIR PACK",
       "its rows as CSV and its code objects as files, in a new directory" },
     { "shapes", "form output", 1, INT32_MAX, cmd_shapes, "[--form csv|tunableop] [-o FILE] FILE|DB...",

@@ -220,7 +220,7 @@ static const struct rfg_command_line command_line = {
     .before = "usage: rfg-compile --arch ARCH --problem PROBLEM [--variant VARIANT] [options]\n"
               "       rfg-compile --list-targets\n"
               "\n"
-              "Compiles one variant, or all that are listed for the problem, and says what each took.\n"
+              "Compiles one variant, or all that are listed for the problem, and prints the time of each.\n"
               "\n",
     .after = "  -h, --help         -V, --version\n",
     .column = 21,

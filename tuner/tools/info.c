@@ -370,7 +370,7 @@ static void print_keys(const struct rfg_op *op)
 {
     static const char *const kinds[] = { [RFG_KEY_SIZE] = "sizes, which must be given:",
                                          [RFG_KEY_ATTR] = "attributes (defaults in brackets):",
-                                         [RFG_KEY_LAYOUT] = "layout, of which tuned rows know nothing:" };
+                                         [RFG_KEY_LAYOUT] = "layout (not in tuned rows' keys):" };
     char signature[RFG_DTYPES_STRLEN];
     printf("%s %s\n operands and their dtypes:\n", op->name, rfg_op_signature(op, signature, sizeof(signature)));
     for (int i = 0; i < op->n_operands; i++)
@@ -413,7 +413,7 @@ struct options {
 #define RFG_OPTIONS struct options
 static const struct rfg_option table[] = {
     { "json", NULL, "for programs", RFG_FLAG(json) },
-    { "keys", NULL, "of problem strings, in place of that: what operators know, and what it means", RFG_FLAG(keys) },
+    { "keys", NULL, "instead: the keys of problem strings, and their meanings", RFG_FLAG(keys) },
     { 0 },
 };
 

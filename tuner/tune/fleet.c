@@ -309,7 +309,7 @@ int tune_fleet(const struct tune_options *o, int argc, char **argv)
     int jobs = o->jobs > 0 ? o->jobs : cpu.cu_count;
     jobs = n > 0 && jobs / n > 1 ? jobs / n : 1;
     if (n > 0)
-        fprintf(stderr, "rfg-tune: %d GPUs share out the shapes, %d compiler processes each\n", n, jobs);
+        fprintf(stderr, "rfg-tune: %d GPUs share the shapes, %d compiler processes each\n", n, jobs);
     for (int i = 0; i < n; i++) {
         bool first = true;
         gpus[i].log = -1;

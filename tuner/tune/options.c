@@ -73,28 +73,29 @@ static const struct rfg_option table[] = {
       RFG_CALL(add_shapes) },
     { "problem", "TEXT", "e.g. \"gemm bf16,bf16->bf16 M=8 N=2112 K=7168\"", RFG_CALL(add_problem) },
     { "calibrate", NULL,
-      "first measure what the device's launches, memory and caches take (2 s), for the models that\nrank candidates; "
-      "nothing else needs to be given",
+      "first measure the device's launches, memory and caches (2 s), for the models that rank\ncandidates; "
+      "no problem needs to be given",
       RFG_FLAG(calibrate) },
-    { "from-misses", NULL, "what was run on this device without a tuned row and with\nRFG_MISSES=1, most-called first",
+    { "from-misses", NULL,
+      "problems that ran on this device without a tuned row, with RFG_MISSES=1;\nmost-called first",
       RFG_FLAG(from_misses) },
     { .help = "where:" },
     { "device", "D",
-      "cpu, amd:0, nvidia:0; default: $RFG_DEVICE, else the first GPU, else cpu; amd:all, nvidia:all:\nevery GPU of "
-      "this host, which share out the shapes",
+      "cpu, amd:0, nvidia:0; default: $RFG_DEVICE, else the first GPU, else cpu; amd:all, nvidia:all:\nall GPUs of "
+      "this host, which share the shapes",
       RFG_TEXT(device) },
     { "db", "FILE", "default: $RFG_DB, else the user's database", RFG_TEXT(db) },
     { .help = "how:" },
     { "overlap", NULL,
-      "every problem as overlap=1: for contexts with launch_overlap, launched so that each kernel\nbegins before the "
-      "one before it has ended; winners that are faster without say so",
+      "every problem as overlap=1: for contexts with launch_overlap, where a kernel begins before the\none before it "
+      "has ended; rows record overlap=0 when the plain launch was faster",
       RFG_FLAG(overlap) },
     { "invariant", NULL,
       "every problem as invariant=1: for contexts with batch_invariant, which sum all rows in one order",
       RFG_FLAG(invariant) },
     { "loads", "FILE",
-      "the tokens of each expert as an engine recorded them (a line each, or CSV: expert,tokens): for\ngrouped "
-      "products with routing=recorded, which those without a routing become",
+      "the tokens of each expert, as an engine recorded them (a line each, or CSV: expert,tokens);\ngrouped "
+      "products without a routing become routing=recorded",
       RFG_CALL(take_loads) },
     { "per-shape", "S", "seconds a shape is measured for (default: 1.5; cpu, emulated: 8)",
       RFG_REAL(per_shape, 0.01, 1e6) },
@@ -103,30 +104,30 @@ static const struct rfg_option table[] = {
       RFG_WHOLE(candidates, 0, 1000000) },
     { "variants", "LIST", "only these variants, comma-separated (default: $RFG_VARIANTS, else all)",
       RFG_TEXT(variants) },
-    { "force", NULL, "also shapes whose rows are up to date, and candidates that failed before", RFG_FLAG(force) },
+    { "force", NULL, "tune shapes with current rows, and try candidates that failed before, too", RFG_FLAG(force) },
     { "seed", "N", "of the random inputs (default: the time; it is printed)", RFG_WHOLE(seed, 0, INT64_MAX) },
     { "jobs", "N", "compiler processes (default: the cores)", RFG_WHOLE(jobs, 0, 1024) },
-    { "keep-going", NULL, "go on when the device can't measure several shapes in a row", RFG_FLAG(keep_going) },
+    { "keep-going", NULL, "continue if the device can't measure several shapes in a row", RFG_FLAG(keep_going) },
     { "dry-run", NULL,
-      "list what would be tried, and why the rest is refused; the device may be imagined:\n--device gfx942:304, sm_90",
+      "list the candidates, and why others are refused; the device needn't be there:\n--device gfx942:304, sm_90",
       RFG_FLAG(dry_run) },
     { "predict", NULL,
-      "measure nothing: write what the analytical model ranks first, as rows marked `predicted`,\nwhich never take the "
-      "place of others; the device may be imagined",
+      "measure nothing: write the analytical model's first choices, as rows marked `predicted`, which\nnever replace "
+      "other rows; the device needn't be there",
       RFG_FLAG(predict) },
     { "max-m", "M", "leave out problems with more than M rows", RFG_WHOLE(max_m, 0, INT32_MAX) },
     { "shard", "I/N",
-      "every N-th shape, from the I-th on (0 to N - 1): one of N runs, whose databases rfg-db merge\nputs together; "
-      "auto: I and N as Slurm's array, mpirun or srun say",
+      "every N-th shape, from the I-th on (0 to N - 1): one of N runs, whose databases rfg-db merge\nmerges; "
+      "auto: I and N from Slurm's array, mpirun or srun",
       RFG_CALL(take_shard) },
     { "online", "MS",
-      "beside a program that computes on the same device: use at most MS milliseconds of each minute,\nin short "
-      "slices, and write provisional rows; needs --from-misses, and goes on until no new\nones are recorded. "
-      "RFG_TUNE=online starts it so",
+      "beside a program that uses the same device: use at most MS milliseconds of each minute, in short\nslices, and "
+      "write provisional rows; needs --from-misses, and runs until no new misses are\nrecorded. "
+      "RFG_TUNE=online starts it this way",
       RFG_WHOLE(online_ms, 1, 60000) },
     { .help = "results:" },
     { "json", "FILE", "\"-\": stdout (the table goes to stderr)", RFG_TEXT(json) },
-    { "report", "FILE.html", "a page with a chart of every candidate, which needs nothing else", RFG_TEXT(report) },
+    { "report", "FILE.html", "a self-contained page with a chart of every candidate", RFG_TEXT(report) },
     { "verbose", NULL, "say why candidates are refused", .letter = 'v', RFG_FLAG(verbose) },
     { "worker-of", "PID", NULL, RFG_CALL(take_parent) },        /* tune_fleet()'s */
     { "engine", "PID", NULL, RFG_WHOLE(engine, 0, INT32_MAX) }, /* dispatch/online.c's */
@@ -141,9 +142,8 @@ static const struct rfg_command_line command_line = {
     .after =
         "  -h, --help           -V, --version\n"
         "\n"
-        "A run that was killed goes on where it was when it is started again: shapes with a row that is still true are "
-        "not\n"
-        "tuned again, candidates that hung, crashed, were wrong or didn't compile are remembered and not tried again.\n"
+        "A killed run continues when it is started again: shapes with a valid row are not tuned again, and candidates\n"
+        "that hung, crashed, were wrong or didn't compile are not tried again.\n"
         "\n"
         "exit code: 0 every shape has a row; 1 some shapes failed; 2 wrong usage; 3 some lines of a shapes file are "
         "bad (the\n"
