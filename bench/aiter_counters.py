@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What our kernels make an emulated gfx942 or gfx950 do, beside AITER's hand-written code objects of the same problems.
+"""Counters of our kernels on an emulated gfx942 or gfx950, beside AITER's hand-written code objects of the same problems.
 
     pip download --no-deps --pre amd-aiter && unzip amd_aiter-*.whl 'aiter_meta/hsa/*'
     bench/aiter_counters.py --aiter aiter_meta/hsa/gfx942 [--op attention|gemm|moe]... [--problem TEXT]...

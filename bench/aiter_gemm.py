@@ -38,7 +38,7 @@ def parse(text):
 # ---- AITER's: object, tile and split-K; then grid, arguments, what D must be and within what, checks to leave off ------
 
 def bf16_pick(p, args):
-    """asm_gemm_a16w16.cu's: few rounds of workgroups, few CUs empty in the last, few rows that there aren't."""
+    """asm_gemm_a16w16.cu's rule: few rounds of workgroups, few idle CUs in the last, few padding rows."""
     cus, best = cus_of(args), None
     for row in table(args, "bf16gemm/bf16gemm_outf32.csv"):
         tm, tn = int(row["tileM"]), int(row["tileN"])

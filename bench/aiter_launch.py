@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What aiter_counters.py's operators share: launching AITER's code objects, and what a problem's counters become."""
+"""Shared by aiter_counters.py's operators: launching AITER's code objects, and the report of a problem's counters."""
 import collections
 import csv
 import os

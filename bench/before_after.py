@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Two builds of rfg-bench on one device in one run: does a change make anything slower?
+"""Compares two builds of rfg-bench on one device in one run, to see whether a change makes anything slower.
 
     bench/before_after.py --device nvidia:0 --ops mha_decode,add_rmsnorm \\
         --before OLD/build/tuner/rfg-bench --before-db OLD/build/tuned_configs/sm_90_132-v1.db \\

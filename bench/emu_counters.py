@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What triton_counters.py and aiter_counters.py share: other people's code objects on the emulator, checked and counted."""
+"""Shared by triton_counters.py and aiter_counters.py: code objects of other projects on the emulator, checked and counted."""
 import json
 import os
 import subprocess

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What our kernels make an emulated AMD GPU do, beside Triton's own AMD code objects of the same problems.
+"""Counters of our kernels on an emulated AMD GPU, beside Triton's own AMD code objects of the same problems.
 
   bench/triton_counters.py [--gemm] [--problem TEXT]... [--device emu:gfx942:304] [--bin build/bin] [--all] [--json]
   bench/triton_counters.py --gemm --static [--device gfx950:256]

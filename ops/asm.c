@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the manifest's table says of an assembly variant. */
+ * Answers for assembly variants, from the manifest's table. */
 #include "asm.h"
 
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * How numbers lie in memory: one table, a row a format. A format's number is its rfg_dtype. A block is the least that
- * can be addressed: one element of most formats, two of the 4-bit ones. A tensor of a format of larger blocks has rows
- * and strides of whole blocks. */
+ * Number formats in memory: one table, with a row per format. A format's number is its rfg_dtype. A block is the
+ * smallest addressable unit: one element of most formats, two of the 4-bit ones. Rows and strides of a tensor are whole
+ * blocks. */
 #ifndef RFG_OPS_FORMAT_H
 #define RFG_OPS_FORMAT_H
 
@@ -59,8 +59,8 @@ rfg_dtype rfg_format_find(const char *name, size_t len);
 #define RFG_FORMAT_NAMES 256
 char *rfg_format_names(char *buf, size_t size);
 
-/* Bytes of so many elements in a row, the only way from elements to bytes; 0 if they aren't whole blocks, if there are
- * more than 64 bits can count, or for no dtype. */
+/* Bytes of so many contiguous elements; the only way from elements to bytes. 0 if they aren't whole blocks, if 64 bits
+ * can't count them, or for no dtype. */
 int64_t rfg_format_bytes(int dtype, int64_t elements);
 /* Elements in so many bytes; 0 where rfg_format_bytes() is. */
 int64_t rfg_format_elements(int dtype, int64_t bytes);

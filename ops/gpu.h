@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the GPU variants of all operators share. */
+ * Shared by the GPU variants of all operators. */
 #ifndef RFG_OPS_GPU_H
 #define RFG_OPS_GPU_H
 
 #include "op.h"
 
 #define MAX_GROUPS (1 << 20) /* workgroups of a launch whose kernel goes through the rest in turn */
-/* From a load's issue to its data, with the memory system busy. What keeps bytes in flight is judged by it. */
+/* From a load's issue to its data, with the memory system busy. Models compare bytes in flight with it. */
 #define LOAD_US      0.8
 #define MIN(a, b)    ((a) < (b) ? (a) : (b))
 #define MAX(a, b)    ((a) > (b) ? (a) : (b))
@@ -29,14 +29,14 @@ static inline int access_width(int format, int64_t n, int64_t align, int widest)
     return width;
 }
 
-/* The same of stores of what a chunk of 16 bytes of another format becomes, which may be less than 16 bytes. */
+/* The same for stores of what a chunk of 16 bytes of another format becomes, which may be less than 16 bytes. */
 static inline int store_width(int from, int format, int64_t n, int64_t align)
 {
     int widest = (int)rfg_format_bytes(format, rfg_format_elements(from, 16));
     return access_width(format, n, align, MIN(widest, 16));
 }
 
-/* Has it Hopper's asynchronous matrix instructions? */
+/* Whether it has Hopper's asynchronous matrix instructions. */
 static inline bool has_wgmma(const struct rfg_device *dev, struct rfg_reason *why)
 {
     return dev->hw->mma == RFG_MMA_WGMMA ||

@@ -20,8 +20,8 @@ struct rfg_hip;
 
 /* ---- devices ------------------------------------------------------------------------------------------------ */
 
-/* What variants need to know to judge and rank themselves; plain data, so that a device can be imagined
- * (`rfg-tune --dry-run --device gfx942:304`, compile tests). Peak figures are estimates for ranking only. */
+/* A device's facts, by which variants judge and rank themselves. Plain data, so that tools can use a device that isn't
+ * there (`rfg-tune --dry-run --device gfx942:304`, compile tests). Peak figures are estimates for ranking only. */
 struct rfg_device {
     char name[40]; /* "cpu", "nvidia:0", "emu:gfx942:304" */
     enum rfg_platform platform;
@@ -119,7 +119,7 @@ struct rfg_vendor_env {
 };
 #define RFG_FIRST_RUN_BYTES ((size_t)1 << 20) /* the workspace in prepare of a variant with first_run */
 
-/* In which order sums are made: two variants that share a sequence of words share the bits, too. */
+/* An order of summation, in words: variants with the same words give the same bits. */
 struct rfg_order {
     char words[80];
 };
@@ -131,7 +131,7 @@ struct rfg_variant {
     int n_params;
     const struct rfg_param *params;
 
-    /* Can this variant serve the problem on the device with some parameters? Says why not. */
+    /* Whether this variant can serve the problem on the device with some parameters; says why not. */
     bool (*supports)(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why);
     /* Are these parameters legal for it? Static limits (LDS, registers, divisibility) live here; that a stream's
      * workspace and a launch are large enough is looked after for all. Called only if supports() and each value is one
@@ -193,14 +193,14 @@ int rfg_variant_each(const struct rfg_variant *var, const struct rfg_device *dev
 int rfg_variant_each_in(const struct rfg_variant *var, const struct rfg_device *dev, const struct rfg_problem *prob,
                         const struct rfg_order *order, bool (*fn)(void *ctx, const int *p), void *ctx);
 
-/* Is each value of p one that its parameter lists? */
+/* Whether each value of p is one that its parameter lists. */
 bool rfg_params_listed(const struct rfg_variant *var, const int *p, struct rfg_reason *why);
 
-/* Is p a listed, valid choice? (What a tuned row says is checked with this before it is believed.) */
+/* Whether p is a listed, valid choice. (Tuned rows are checked with this before they are used.) */
 bool rfg_variant_check(const struct rfg_variant *var, const struct rfg_device *dev, const struct rfg_problem *prob,
                        const int *p, struct rfg_reason *why);
 
-/* Can it serve the problem with some parameters: supports(), and an order() if the problem wants one? */
+/* Whether it can serve the problem with some parameters: supports(), and an order() if the problem needs one. */
 bool rfg_variant_supports(const struct rfg_variant *var, const struct rfg_device *dev, const struct rfg_problem *prob,
                           struct rfg_reason *why);
 
@@ -208,14 +208,14 @@ bool rfg_variant_supports(const struct rfg_variant *var, const struct rfg_device
  * model expects to be fastest for few rows and for many alike. variants: the list that restricts them. */
 bool rfg_order_find(const struct rfg_device *dev, const struct rfg_problem *prob, const char *variants,
                     struct rfg_order *order, struct rfg_reason *why);
-/* Does the variant sum in this order with these (valid) parameters? Says what it does. */
+/* Whether the variant sums in this order with these (valid) parameters; if not, says in which. */
 bool rfg_order_kept(const struct rfg_variant *var, const struct rfg_device *dev, const struct rfg_problem *prob,
                     const int *p, const struct rfg_order *order, struct rfg_reason *why);
 
-/* Does a comma-separated list of variants' names leave this one of op's? It restricts the operators of which it names
- * one; list NULL: none. */
+/* Whether a comma-separated list of variants' names allows this variant of op. The list restricts only operators of
+ * which it names a variant; list NULL: none. */
 bool rfg_variant_listed(const char *list, const struct rfg_op *op, const struct rfg_variant *var);
-/* Is each name in the list some operator's variant? */
+/* Whether each name in the list is some operator's variant. */
 bool rfg_variants_known(const char *list, struct rfg_reason *why);
 
 /* "gemm_skinny{waves=4,rows=2}": for people and for --variant options; and back. */
@@ -262,12 +262,11 @@ struct rfg_op {
      * tuned rows say, and false, when there are no more, leaves the key alone. The last one is the call's own. NULL:
      * only that. */
     bool (*row_key)(struct rfg_problem *key, int i);
-    /* Is its data as an engine recorded it? Then a tuned row says which recording that was. NULL: no. */
+    /* Whether its data follow an engine's recording; a tuned row then names the recording. NULL: no. */
     bool (*is_recorded)(const struct rfg_problem *prob);
 #define RFG_RECORDING_NAME 17 /* for a recording's name: 16 hexadecimal digits, a hash of what was recorded */
 
-    /* Is this combination of dtypes and values one that the op's contract allows? Of calls the dispatcher asks where a
-     * problem is new: a message also names the tensors that a value is of. */
+    /* Whether the operator's contract allows this combination of dtypes and values. */
     bool (*valid)(const struct rfg_problem *prob, struct rfg_reason *why);
     /* Bytes that must move (each tensor once) and floating-point operations. */
     void (*cost)(const struct rfg_problem *prob, double *bytes, double *flops);

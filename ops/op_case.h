@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What tests, the tuner and rfg-bench ask of an operator, and the library never: its tensors, what they hold, how they
- * are passed, what must come out. Each operator has one in ops/<op>/case.c, beside its oracle; both are part of the
- * harness (tuner/harness/harness.h). */
+ * An operator's case: what only tests, the tuner and rfg-bench need. Its tensors, their contents, how they are passed,
+ * the expected results. It stands in ops/<op>/case.c, beside its oracle; both are part of the harness
+ * (tuner/harness/harness.h). */
 #ifndef RFG_OPS_OP_CASE_H
 #define RFG_OPS_OP_CASE_H
 
@@ -77,7 +77,7 @@ struct rfg_op_case {
 
     /* The others may be NULL. */
 
-    /* Is there what its data are made of? NULL: nothing is needed. */
+    /* Whether the sources of its data are there (recorded loads). NULL: nothing is needed. */
     bool (*can_make)(const struct rfg_problem *prob, struct rfg_reason *why);
 
     /* Problems that between them have each value of each macro of its kernels, and NULL: what tests/jit/test_compile.c
@@ -87,11 +87,11 @@ struct rfg_op_case {
      * (operands, special data, stacks). NULL: those tests' own tables have some. */
     const char *const *small;
 
-    /* Changes what the harness has put into input `tensor` where that won't do: lengths, tables, data whose mistakes
-     * would not be seen. t: in host memory. */
+    /* Replaces the harness' data of input `tensor` if the default doesn't fit: lengths, tables, data that would hide
+     * mistakes. t: in host memory. */
     void (*fill)(const struct rfg_problem *prob, int tensor, const rfg_tensor *t, enum rfg_data data, uint64_t seed);
-    /* Does this row of an output by_predicate hold a right answer? host: the tensors before the run, got: after it
-     * (both in host memory). Else says why not. */
+    /* Whether this row of an output by_predicate holds a right answer; if not, says why. host: the tensors before the
+     * run, got: after it (both in host memory). */
     bool (*accept)(const struct rfg_problem *prob, const rfg_tensor *host, const rfg_tensor *got, int tensor,
                    int64_t row, struct rfg_reason *why);
     /* Makes a problem the one that its call() is dispatched as, where LAYOUT keys say what only tests choose and the

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What public functions check of their tensors, on every call: shape, strides, pointer, extent, overlap. */
+ * The checks of tensors on every call of a public function: shape, strides, pointer, extent, overlap. */
 #ifndef RFG_OPS_OPERAND_H
 #define RFG_OPS_OPERAND_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What an operator's oracle (ops/<op>/oracle.c) is made of. Oracles are part of the harness, not of the library: double
- * precision, from the tensors' bytes, written without a look at any kernel. */
+ * Helpers of the operators' oracles (ops/<op>/oracle.c). Oracles are part of the harness, not of the library. They
+ * compute in double precision from the tensors' bytes, and are written independently of the kernels. */
 #ifndef RFG_OPS_ORACLE_H
 #define RFG_OPS_ORACLE_H
 

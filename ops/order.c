@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * invariant=1: which order of summation serves all the sizes that a row's bits must not depend on. */
+ * invariant=1: chooses one order of summation for all sizes that a row's bits must not depend on. */
 #include <float.h>
 #include <stdio.h>
 #include <string.h>

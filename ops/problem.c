@@ -82,7 +82,7 @@ bool rfg_problem_parse_dtypes(struct rfg_problem *p, const char *text, struct rf
     return true;
 }
 
-/* How a value of a key is spelled; NULL: it is no value of it. */
+/* The spelling of a key's value; NULL: the key has no such value. */
 static const char *value_name(const struct rfg_key *key, int64_t v)
 {
     if (key->formats && v)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Which tests there are: what each runs, when, and what it costs. tests/meson.build reads this table.
+"""The table of tests: what each runs, when, and its cost. tests/meson.build reads it.
 
 A test program is tests/<room>/test_<name>.c. It needs no line here: by default it runs once, as it is, in `./dev test`.
 The tables below say what differs. Seconds are in seconds.tsv, which `./dev test --record` writes.

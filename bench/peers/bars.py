@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What norms_peers.py prints at the end: measured times against the bars set for the norms and activations.
+"""The end of norms_peers.py's output: measured times against the bars for the norms and activations.
 
 A record: {"op", "act", "rows", "n", "fp8", "bytes", "us": {contestant: median us}}. Run alone it tests itself."""
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What gemm_peers.py prints at the end: measured times against the bars set for the decode GEMM.
+"""The end of gemm_peers.py's output: measured times against the bars for the decode GEMM.
 
 A record: {"m", "n", "k", "grid", "bytes", "weight_bytes", "us": {contestant: median us}, "error": {contestant: largest
 error}}. Run alone it tests itself."""
@@ -23,7 +23,7 @@ def vendor(us):
 
 
 def peer(us):
-    """Not without Triton: against the vendor alone we would look better than we are."""
+    """None without Triton: a comparison with the vendor alone would flatter us."""
     return fastest(us, VENDOR + ("triton",)) if us.get("triton", math.nan) > 0 else (None, math.nan)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What mha_peers.py prints: the table, and at the end measured times against the bars set for attention.
+"""The output of mha_peers.py: the table, and at the end measured times against the bars for attention.
 
 A record: the fields of a mha_rows.Row and {"text", "bytes", "kv_bytes", "flops", "us": {contestant: median us}, "error":
 {contestant: relative error}}. Run alone it tests itself."""
@@ -15,7 +15,7 @@ COLUMNS = ("rfg", "rfg+ov", "untuned") + PEERS + ("floor",)
 
 
 def peer(us):
-    """Not without the two that split the keys: against the others we would look better than we are."""
+    """None without the two peers that split the keys: a comparison with the others would flatter us."""
     if not all(us.get(name, math.nan) > 0 for name in ("fa2", "flashinfer")):
         return None, math.nan
     return fastest(us, PEERS)
@@ -138,7 +138,7 @@ def show(r):
 
 
 def verdict(records, gbps):
-    """The bars, for all of ours that ran; and who is missing where."""
+    """The bars, for all of our contestants that ran; and the missing peers."""
     out = []
     for ours in ("rfg", "rfg+ov"):
         if any(ours in r["us"] for r in records):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What mha_peers.py measures: the problems, their sizes and the order. Run alone it tests itself."""
+"""The problems of mha_peers.py, their sizes and their order. Run alone it tests itself."""
 
 import dataclasses
 import math

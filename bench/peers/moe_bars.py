@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What moe_peers.py prints at the end: measured times against the bars set for a mixture of experts.
+"""The end of moe_peers.py's output: measured times against the bars for a mixture of experts.
 
 A record: {"model", "form", "routing", "t", "bytes", "copy": us of the bytes at copy speed, "us": {contestant: median us}}.
 Run alone it tests itself."""

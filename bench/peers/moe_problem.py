@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What moe_peers.py measures: weights of a mixture of experts in one of the forms, tokens and their routing, and what is
-right, in fp64."""
+"""The problems of moe_peers.py: weights of a mixture of experts in one of the forms, tokens and their routing, and the right answer in fp64."""
 
 import math
 

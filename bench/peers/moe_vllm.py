@@ -24,7 +24,7 @@ module = library = None
 
 
 class Anything(type):
-    """Of a class that stands for whatever else of vLLM the module imports: it does nothing."""
+    """A stand-in for anything else of vLLM that the module imports: it does nothing."""
 
     def __getattr__(cls, name):
         if name.startswith("__"):

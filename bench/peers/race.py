@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What norms_, gemm_, mha_ and decode_ops_peers.py share: contestants captured in graphs and replayed in turn on
-cold buffers."""
+"""Shared by norms_, gemm_, mha_ and decode_ops_peers.py: contestants captured in graphs and replayed in turn on cold buffers."""
 
 import argparse
 import json
@@ -168,7 +167,7 @@ class Bench:
 
 
 def arguments(doc):
-    """A parser of what *_peers.py with a shapes file take."""
+    """A parser for the options of *_peers.py with a shapes file."""
     p = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--lib", default="build/librfg.so", help="the shared library (default %(default)s)")
     p.add_argument("--db", default=None, help="tuned database of the user (default: the user's)")
@@ -218,7 +217,7 @@ def copy_elements():
 
 
 def measure_machine(bench):
-    """What the JSON begins with, copy and touch among it; printed too."""
+    """The head of the JSON, with copy and touch; printed too."""
     t = time.monotonic()
     n = copy_elements()
     copy, touch = measure_copy(bench, n), measure_touch(bench)

@@ -40,7 +40,7 @@ def fits(c, m, n):
 
 
 def kind(m, n, kk):
-    """What Triton makes different kernels for: arguments that are 1, or multiples of 16."""
+    """The properties by which Triton specialises kernels: arguments that are 1, or multiples of 16."""
     return tuple(1 if v == 1 else 16 if v % 16 == 0 else 0 for v in (m, n, kk, m * n))
 
 

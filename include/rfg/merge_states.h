@@ -40,7 +40,7 @@ typedef struct rfg_merge_states_params {
  * tensor are one: states in FlashInfer's [T,n,H,D] are a view with o's shape, and rfg_op_mha()'s lse of [H,T] or
  * FlashInfer's of [T,H] are views with lse's. Pointers and strides of out and o that are whole multiples of 16 bytes are
  * fast. Pointers must be aligned to their element's size; D, T H <= 2^31 - 1.
- * T = 0 or H = 0 does nothing. What lies between the elements of outputs is not touched.
+ * T = 0 or H = 0 does nothing. Gaps between elements of outputs are not written.
  *
  * A state whose lse is -infinity has no keys. So has one whose lse is +infinity, which is what some kernels of
  * FlashAttention say of no keys (vLLM takes it so, too). A state whose weight exp(lse_i - max_i lse_i) is below 2^-126
@@ -57,10 +57,14 @@ typedef struct rfg_merge_states_params {
  * replaced. Otherwise no output may overlap another tensor (refused). lse_out may not be a part of lse: it is written
  * while other threads read that.
  * Asynchronous, errors, warm-up: as rfg_op_gemm().
- * Problem string: "merge_states bf16->bf16 T=128 H=128 D=512 n=8": o's and out's dtype. Of what tuned rows don't go by:
- * lse=1: there is lse_out; base2=1; align= (o), align_y= (out): where pointers or strides are multiples of fewer than 16
- * bytes; form=: how tests lay the tensors out. In columns of shapes files and tuned rows M is T, N is H and K is D.
- * overlap=1: as for rfg_op_gemm(). */
+ *
+ * Problem string: "merge_states bf16->bf16 T=128 H=128 D=512 n=8" (o -> out). Its keys:
+ *   lse=1             layout: there is lse_out
+ *   base2=1           layout: as in params
+ *   align=, align_y=  layout: alignment of o, and of out
+ *   form=             layout: how tests lay out the tensors
+ *   overlap=1         see rfg/core.h
+ * In columns of shapes files and tuned rows M is T, N is H and K is D. */
 RFG_API RFG_NODISCARD rfg_status rfg_op_merge_states(rfg_context *ctx, const rfg_tensor *out, const rfg_tensor *o,
                                                      const rfg_tensor *lse, const rfg_merge_states_params *params,
                                                      rfg_stream stream);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * act_and_mul and act as the harness has them. */
+ * The harness' case of act_and_mul and act. */
 #include <string.h>
 
 #include "ops/oracle.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The cpu variants of act_and_mul and act: rows shared out among threads. */
+ * The cpu variants of act_and_mul and act: rows are distributed among threads. */
 #include "ops/cpu/rows_variants.h"
 #include "act.h"
 

@@ -60,7 +60,7 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     prob->op->cost(prob, &bytes, &flops);
     double at_once = MIN(groups, per_cu * dev->cu_count);
     double full = 1e3 * dev->mem_gbps, rate = MIN(full, at_once * in_flight / LOAD_US);
-    /* Few CUs can't draw the whole bandwidth: two thirds of them can. */
+    /* A few CUs can't use the whole bandwidth; two thirds of them can. */
     rate = MIN(rate, full * 1.5 * MIN(at_once, dev->cu_count) / dev->cu_count);
     double lanes = flops / (0.15e6 * dev->fma_tflops * MIN(1, at_once / dev->cu_count));
     double us = MAX(bytes / MAX(rate, 1), lanes);
@@ -238,8 +238,7 @@ static double rows_predict(const struct rfg_device *dev, const struct rfg_proble
         per_cu = MIN(per_cu, MAX((double)(dev->lds_bytes / (rows_lds(prob, p) + 1024)), 1));
     double steps = registers ? 1 : (p[ROWS_KEEP] == KEEP_LDS ? 1 : 2) * MAX(chunks / (threads * mine), 1);
     double idle = registers ? threads * mine / chunks : 1;
-    /* A row is loaded, computed, looked through and stored, one after the other: only other workgroups
-     * fill the gaps. */
+    /* A row is loaded, computed, searched and stored, one step after the other: only other workgroups fill the gaps. */
     double chain = (LOAD_US + 0.35 * mine) * (registers ? 1 : 0.6 * steps) + 0.8;
     double rounds = MAX((double)rows_groups(prob) / (per_cu * dev->cu_count), 1);
     return MAX(predict(dev, prob, (double)rows_groups(prob), per_cu, in_flight, steps) + (registers ? 0.3 : 0.5) +

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * advance as the harness has it. What tensors hold is chosen by the seed: sequences of any length, some at a page's or
- * the table's end, some off or beyond what there is; lists that are empty, short, or longer than there is room for. */
+ * The harness' case of advance. The seed chooses the tensors' contents: sequences of any length, some at a page's or
+ * the table's end, some inactive or out of range; lists that are empty, short, or too long for the table. */
 #include "advance.h"
 #include "advance_case.h"
 #include "base/util.h"
@@ -92,7 +92,7 @@ static void advance_fill(const struct rfg_problem *prob, int tensor, const rfg_t
     if (tensor == CASE_COUNT) {
         int64_t few = (int64_t)(rfg_random(&seed) % (uint64_t)v[ADVANCE_SPARE]);
         const int64_t counts[] = { v[ADVANCE_SPARE], few, INT32_MAX, few / 2, v[ADVANCE_SPARE], few / 4, -1, 0 };
-        /* One problem after the other has another kind, by any seed. */
+        /* Successive problems have different kinds, with any seed. */
         *to = (int32_t)counts[(rfg_random(&seed) + (uint64_t)(v[ADVANCE_B] + v[ADVANCE_SPARE])) % 8];
     }
     if (tensor == CASE_ACCEPTED || tensor == CASE_ACTIVE)

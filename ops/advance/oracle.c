@@ -8,7 +8,7 @@
 #include "advance_case.h"
 #include "ops/oracle.h"
 
-/* What the tensors hold after the step: by sequence, by token, by entry of the table. */
+/* The tensors' contents after the step: by sequence, by token, by entry of the table. */
 struct state {
     int64_t *len, *position, *slot, *table;
     int64_t spare;
@@ -19,8 +19,8 @@ static int64_t element(const rfg_tensor *t, int64_t i)
     return (int64_t)rfg_load(t->data, RFG_I32, i);
 }
 
-/* Does sequence b go, with the blocks that it has and takes? What it takes it puts into its row, *left is what remains
- * on the list, *waits that one waits. */
+/* Whether sequence b advances, with the blocks that it has and takes. Taken blocks go to its row; *left is the number
+ * that remain on the list, *waits is set if a sequence waits. */
 static bool goes(const struct rfg_problem *prob, const rfg_tensor *host, struct state *s, int64_t b, bool *waits)
 {
     const int64_t *v = prob->v;

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* How long an idle thread polls before it sleeps. Longer than the gap between the ops of one layer, shorter than what
- * would hurt whoever else wants the core. */
+/* How long an idle thread polls before it sleeps: longer than the gap between the operators of a layer, but short
+ * enough for other programs on the core. */
 #define SPIN_NS 30000
 
 /* The state word: a counter of regions, whether one is open, and how many workers have joined it. */
@@ -98,7 +98,7 @@ static void *worker_main(void *arg)
                 relax();
         if (!joined) {
             pthread_mutex_lock(&pool->lock);
-            /* Announced before the state is looked at again; the caller does the reverse: one of them
+            /* The worker announces its sleep, then reads the state again. The caller does the reverse, so one of them
              * sees the other. */
             atomic_fetch_add(&pool->sleepers, 1);
             while (!(joined = join(pool, &last)) && !atomic_load(&pool->quit))

@@ -10,7 +10,7 @@
 #include "ops/quant.h"
 #include "pool.h"
 
-/* Of variants in plain C: what compilers make of it for any x86-64. */
+/* For variants in plain C: the speed of compiled code on any x86-64. */
 static const struct rfg_cpu_rows plain = { .lanes = 4 };
 
 float rfg_cpu_scale(float largest, int dtype)
@@ -119,7 +119,8 @@ double rfg_cpu_predict(const struct rfg_device *dev, const struct rfg_problem *p
     prob->op->cost(prob, &bytes, &flops);
     double threads = dev->cu_count < 1 ? 1 : dev->cu_count;
     double memory = bytes / ((dev->mem_gbps > 1 ? dev->mem_gbps : 1) * 1e3);
-    /* Results that the cache holds are cheaper there; those that it can't hold needn't be read first. */
+    /* Results that fit the cache are cheaper there. Larger ones are stored past the cache, so that their lines needn't
+     * be read first. */
     bool fits = bytes < (double)dev->cache_bytes / 2;
     memory *= fits == stream ? 1.4 : 1;
     double compute = flops / (threads * isa->lanes * 1.5e3);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the cpu variants of row-wise operators are made of: whole rows, from memory to memory in as few passes as the
- * maths allows. One text (rows_micro.h) compiled for three instruction sets. */
+ * The functions of the cpu variants of row-wise operators. They take whole rows from memory to memory, in as few passes
+ * as the maths allows. One text (rows_micro.h) is compiled for three instruction sets. */
 #ifndef RFG_OPS_CPU_ROWS_H
 #define RFG_OPS_CPU_ROWS_H
 
@@ -27,7 +27,7 @@ struct rfg_cpu_out {
     bool stream; /* past the caches, where the instruction set and the alignment allow it */
 };
 
-/* What a norm is made of: x, or x + residual rounded to their dtype, which residual_out receives. row: scratch. */
+/* A norm's input: x, or x + residual rounded to their dtype, which goes to residual_out. row: scratch. */
 struct rfg_cpu_input {
     const char *x, *residual; /* residual NULL: none */
     char *residual_out;
@@ -84,7 +84,7 @@ float rfg_cpu_power_scale(float v, int rounding, int dtype);
 /* Stores a scale as e8m0 and returns what it is then: of an infinity NaN. */
 float rfg_cpu_store_e8m0(uint8_t *to, float scale);
 
-/* Does the cpu have what the table is compiled for? */
+/* Whether the cpu has the instructions that the table is compiled for. */
 bool rfg_cpu_supports(const struct rfg_device *dev, const struct rfg_cpu_rows *isa, struct rfg_reason *why);
 /* Microseconds. */
 double rfg_cpu_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const struct rfg_cpu_rows *isa,

@@ -88,8 +88,8 @@ INLINE vi columns(int k, const int dtype)
     return dtype == RFG_BF16 ? k / 2 * 2 * LANES + 2 * i + k % 2 : k * LANES + i;
 }
 
-/* What is a page ahead comes to the cache: chunks take so long that the few under way at once don't cover memory's
- * latency. Reaching beyond the tensor does no harm. */
+/* Prefetches a page ahead: chunks take so long that the few in flight don't cover memory's latency. Prefetching beyond
+ * the tensor is harmless. */
 INLINE void fetch(const char *p, int size)
 {
     for (int i = 0; i < CHUNK * size; i += 64)
@@ -468,7 +468,7 @@ INLINE void results(const struct rfg_cpu_out *o, const struct rfg_cpu_norm *norm
                 for (int k = 0; k < VECTORS; k++) /* NaNs don't count */
                     most.v[k] = larger(magnitude(y.v[k]), most.v[k]);
             }
-            /* The next row comes while this one goes: memory always has both to do. */
+            /* The next row is loaded while this one is stored, so that memory always does both. */
             if (norm && norm->next.x)
                 arrive(norm, &norm->next, col, n, dtype, &next);
         }

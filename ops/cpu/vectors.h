@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The compilers' vector types for the cpu variants, and what operators share of arithmetic on them. The includer
- * defines LANES (4, 8, 16). */
+ * The compilers' vector types for the cpu variants, and arithmetic on them that operators share. The includer defines
+ * LANES (4, 8, 16). */
 #ifndef RFG_CPU_VECTORS_H
 #define RFG_CPU_VECTORS_H
 

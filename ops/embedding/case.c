@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * embedding as the harness has it. The table begins at id FIRST; some ids are not in it. */
+ * The harness' case of embedding. The table begins at id FIRST; some ids are not in it. */
 #include <string.h>
 
 #include "base/util.h"

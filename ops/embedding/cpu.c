@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * embedding on the cpu: rows shared out among threads. */
+ * embedding on the cpu: rows are distributed among threads. */
 #include <string.h>
 
 #include "embedding.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the harness' case and oracle of embedding share. */
+ * Shared by the harness' case and oracle of embedding. */
 #define FIRST 1000   /* the table's first id */
 #define SCALE 1.375f /* of scaled problems */

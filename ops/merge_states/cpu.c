@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * merge_states on the cpu: rows shared out among threads. */
+ * merge_states on the cpu: rows are distributed among threads. */
 #include <math.h>
 
 #include "merge.h"

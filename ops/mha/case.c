@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * mha and mha_decode as the harness has them. */
+ * The harness' case of mha and mha_decode. */
 #include <string.h>
 
 #include "base/util.h"
@@ -90,7 +90,7 @@ static int mha_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec sp
     return MHA_T_COUNT;
 }
 
-/* Which block holds what is arbitrary, and none holds two things; entries past a sequence's end say some block. */
+/* Blocks are assigned in arbitrary order, each once. Table entries past a sequence's end name any block. */
 static void fill_table(const struct rfg_problem *prob, uint64_t seed, int32_t *table)
 {
     int64_t blocks = blocks_of_cache(prob), columns = mha_table_columns(prob), left = blocks;

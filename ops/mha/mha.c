@@ -69,8 +69,7 @@ bool mha_head_dims_allowed(int64_t d, int64_t dv)
 
 /* ---- what a problem may say ------------------------------------------------------------------------------------- */
 
-/* Each way to say a thing has one spelling, so that a call and its problem string find the same tuned
- * row. */
+/* Normalises the problem, so that a call and its problem string find the same tuned row. */
 static bool masks_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 {
     const int64_t *v = prob->v;

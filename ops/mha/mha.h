@@ -81,7 +81,7 @@ static inline void mha_sink_macro(const struct rfg_problem *prob, struct rfg_ker
         rfg_kernel_macro(k, "SINK_DTYPE", mha_sink_dtype(prob));
 }
 
-/* Where sequence b is in packed tensors, and how long: what its lengths say, but never past the tensors. */
+/* The place and length of sequence b in tensors of cu_seqlens, clamped to the tensors. */
 struct mha_sequence {
     int q_first, sq, kv_first, skv;
 };

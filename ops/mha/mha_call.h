@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the operators' tables and public functions share: a call as the public functions are given it. */
+ * Shared by the operators' tables and public functions: a call with its arguments. */
 #ifndef RFG_MHA_CALL_H
 #define RFG_MHA_CALL_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the case and the oracle of attention share. */
+ * Shared by the case and the oracle of attention. */
 #ifndef RFG_MHA_CASE_H
 #define RFG_MHA_CASE_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * moe_align as the harness has it. What ids hold is chosen by the seed: experts at random, few of them, one that takes
- * all, none that is here, some out of range. */
+ * The harness' case of moe_align. The seed chooses the ids: random experts, a few of them, one for all, none of this
+ * rank, some out of range. */
 #include "align.h"
 #include "align_case.h"
 #include "base/util.h"

@@ -31,7 +31,8 @@ static void pad(const struct moe_align_args *a, int64_t format, int64_t from, in
     }
 }
 
-/* What is said of the segment of an expert that has n rows from `begin` on, before they are filled in. */
+/* Writes what the format has of offsets, count, padding and block_experts, for an expert with n rows from `begin` on. Its
+ * rows are filled in later. */
 static void begin_segment(const struct moe_align_args *a, int64_t format, int e, int64_t begin, int64_t n, int64_t end)
 {
     if (format == ALIGN_PLAIN)

@@ -8,7 +8,7 @@
 #include "align_case.h"
 #include "ops/oracle.h"
 
-/* What is in the place of a row, and of a pair. */
+/* The content of a row, and of a pair's place. */
 struct row {
     int64_t expert, token, slot; /* token -1: padding; expert -1: behind all segments */
 };

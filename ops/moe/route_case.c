@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * moe_route as the harness has it. What lies between rows of x is above all that is in them. */
+ * The harness' case of moe_route. Gaps between rows of x hold larger values than the rows. */
 #include <math.h>
 
 #include "base/util.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * moe_route on the cpu: rows shared out among threads, each in plain C. */
+ * moe_route on the cpu: rows are distributed among threads, each in plain C. */
 #include <math.h>
 
 #include "ops/cpu/pool.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What moe_route may answer, by rfg/moe.h's formulas in double. Ids of logits alone, or of one sum of a logit and its
- * bias, are what they are; scores with a bias are rounded on the way, and experts, or groups, that are nearer to one
- * another than that may change places. Weights are those of the ids that the kernel chose. */
+ * The valid answers of moe_route, by rfg/moe.h's formulas in double. Ids of logits alone, or of one sum of a logit and
+ * its bias, are what they are; scores with a bias are rounded on the way, and experts, or groups, that are nearer to
+ * one another than that may change places. Weights are those of the ids that the kernel chose. */
 #include <inttypes.h>
 #include <math.h>
 
@@ -89,7 +89,8 @@ static void find_truth(struct truth *t, const struct rfg_problem *prob, const rf
 
 /* ---- ids -------------------------------------------------------------------------------------------------------- */
 
-/* Does e come before o, where both may be chosen: surely, or by index where they are as alike as can be? */
+/* Whether e must come before o if both may be chosen: by a difference above the tolerance, or by index if they are
+ * exactly equal. */
 static bool surely_before(const struct truth *t, int64_t e, int64_t o)
 {
     if (t->c[e] - t->off[e] > t->c[o] + t->off[o])

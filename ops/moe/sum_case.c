@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * moe_sum as the harness has it. Places are anywhere in x, one in six beside it. */
+ * The harness' case of moe_sum. Places are anywhere in x; one in six is out of range. */
 #include "base/util.h"
 #include "ops/oracle.h"
 #include "sum.h"

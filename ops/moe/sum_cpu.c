@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * moe_sum on the cpu: rows shared out among threads. */
+ * moe_sum on the cpu: rows are distributed among threads. */
 #include "ops/cpu/pool.h"
 #include "ops/cpu/rows.h"
 #include "ops/cpu/slots.h"

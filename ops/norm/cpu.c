@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The cpu variants of the norms: rows shared out among threads. */
+ * The cpu variants of the norms: rows are distributed among threads. */
 #include "ops/cpu/rows_variants.h"
 #include "norm.h"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Checks how the source tree hangs together, by its #include lines:
+"""Checks the structure of the source tree by its #include lines:
 
   * arrows between rooms point one way (docs/architecture.md);
   * folders include each other in no circle, files of a folder in at most MOST_FILE_CYCLES;

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Ten minutes on a GPU that nobody of rfg has had: ./dev check-gpu [DEVICE] writes a report to send to the authors.
-
-What the machine is, what rfg sees of it, whether operators compute what the double-precision oracle says, whether a captured
-graph replays, how fast the tuner's winners are beside the vendor's library. The report is Markdown, without the user's and the
+"""A ten-minute check of a GPU that rfg's authors don't have: ./dev check-gpu [DEVICE] writes a report to send to the authors. It has the machine,
+rfg's view of it, the operators' results beside the double-precision oracle, the replay of a captured graph, and the speed of the tuner's winners
+beside the vendor's library. The report is Markdown, without the user's and the
 host's name; this program sends nothing. Nothing outside the report and a temporary folder is written.
 Exit: 0 all passed; 1 something failed (the report says what); 2 bad usage."""
 

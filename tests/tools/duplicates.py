@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Finds passages of LEAST lines or more that stand twice, the same to the letter but for white space. Blank lines, comments, lone punctuation and
+"""Finds passages of LEAST lines or more that occur twice, identical except for white space. Blank lines, comments, lone punctuation and
 includes don't count. docs/architecture.md lists those that stay, each with its reason; any other is a finding, and so is one listed that is gone.
 
   tests/tools/duplicates.py [ROOT]        says each finding; exit 1 if there is one

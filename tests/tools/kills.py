@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Kills rfg's programs at random instants and looks at what they leave.
+"""Kills rfg's programs at random instants and checks what remains.
 
     tests/tools/kills.py BINDIR KILL_ENGINE [--kills N] [--seed S] [--kinds tune,engine,...]
 

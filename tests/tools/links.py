@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Checks how the library's source files hang together at link level, by the names that nm finds in their objects:
+"""Checks the structure of the library at link level, by the names that nm finds in its objects:
 
   * a room takes names of those below it only (docs/architecture.md);
   * no files take each other's names in a circle;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What `rfg-tune --dry-run -v` says of imagined devices, problem by problem: which parameter sets would be tried, what the model expects of
-each, which are refused, why and how often. model.tsv has a checksum of each; no kernel runs, so nothing else sees most of these numbers.
+"""The output of `rfg-tune --dry-run -v` for devices that aren't there, problem by problem: the parameter sets that would be tried, the model's time
+for each, the refused ones, with reasons and counts. model.tsv has a checksum of each; no kernel runs, so nothing else sees most of these numbers.
 
   model.py RFG-TUNE            compares
   model.py RFG-TUNE --record   writes model.tsv anew: for changes of a model or a rule that are meant

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""README.md's matrix of operators and devices, and the tables of docs/verified.md, from what the tests wrote.
+"""Makes README.md's matrix of operators and devices, and the tables of docs/verified.md, from the tests' records.
 
   tests/tools/verified.py [SUPPORTS]          writes them
   tests/tools/verified.py [SUPPORTS] --check  fails if the files say something else

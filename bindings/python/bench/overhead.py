@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What a call from Python takes over the C call: gemm f32 M=1 N=16 K=16 on cpu, one thread. Beside rfg's module the same call through
+"""The cost of a call from Python over the C call: gemm f32 M=1 N=16 K=16 on cpu, one thread. Beside rfg's module the same call through
 cffi (ABI mode) and ctypes, with views made of the tensors in each call, as those would have to.
 
   RFG_LIBRARY=build/librfg.so.0.2 PYTHONPATH=build/bindings/python python3 bindings/python/bench/overhead.py

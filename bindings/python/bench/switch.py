@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What rfg.torch.enable() brings to a model of transformers: time per output token (TPOT) of greedy decoding with a static cache, by
+"""The gain of rfg.torch.enable() in a model of transformers: time per output token (TPOT) of greedy decoding with a static cache, by
 several ways of running the same model, random weights. On a GPU, Llama-3-8B's sizes:
 
   PYTHONPATH=build/bindings/python RFG_LIBRARY=$PWD/build/librfg.so python3 bindings/python/bench/switch.py --batch 1 8

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""rfg: GPU operators for LLM inference, an autotuner and a dispatcher that remembers. On PyTorch's and NumPy's tensors.
+"""rfg: GPU operators for LLM inference on PyTorch's and NumPy's tensors, with an autotuner.
 
     y = rfg.gemm(x, w)                          # x [M,K], w [N,K]
     print(rfg.explain(rfg.describe(rfg.gemm, x, w)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Graphs that PyTorch captures: on a stream of its choice, which needs its workspace before (rfg_prepare_stream())."""
+"""Graphs captured by PyTorch: they run on a stream of its choice, whose workspace must be allocated before (rfg_prepare_stream())."""
 
 import functools
 from typing import Any
@@ -17,7 +17,7 @@ def prepare(index: int, stream: int) -> None:
 
 
 def install(torch: Any) -> None:
-    """From now on torch.cuda.CUDAGraph.capture_begin(), by which all of PyTorch's captures begin, prepares its stream."""
+    """Makes torch.cuda.CUDAGraph.capture_begin(), by which all of PyTorch's captures begin, prepare its stream."""
     graph = torch.cuda.CUDAGraph
     begin = graph.capture_begin
     if hasattr(begin, "_rfg"):

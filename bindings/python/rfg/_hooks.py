@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the extension module asks Python for, seldom: the library, default contexts, what objects of frameworks stand for."""
+"""Functions that the extension module rarely calls: the library, default contexts, the meaning of frameworks' objects."""
 
 import atexit
 import os
@@ -72,7 +72,7 @@ def device(of: Any) -> Tuple[int, int]:
 
 
 def context_name(of: Any) -> str:
-    """The rfg device that a device's tensors are on; "cpu" for those that rfg hasn't."""
+    """The rfg device of a device's tensors; "cpu" for devices that rfg doesn't have."""
     kind, index = device(of)
     return ("cpu", "amd:%d" % index, "nvidia:%d" % index, "cpu")[kind]
 

@@ -8,7 +8,7 @@ from . import _rfg
 
 
 class Stats(NamedTuple):
-    """rfg_stats: what a context did so far."""
+    """rfg_stats: a context's counters."""
 
     calls: int  #: op calls that were launched
     misses: int  #: of them, not answered by an exact tuned row
@@ -19,8 +19,8 @@ class Stats(NamedTuple):
 
 
 class Context(_rfg.Context):
-    """rfg_context, with the members of rfg_context_params as arguments. Operators make one for each device by themselves:
-    this is for one with other settings, which is then given to them as ctx=.
+    """rfg_context, with the members of rfg_context_params as arguments. Operators create a default context for each device; a context with other
+    settings is passed to them as ctx=.
 
     device: "cpu", "amd:0", "nvidia:0", "emu:gfx942:304"; None: $RFG_DEVICE, else the first GPU, else "cpu"."""
 
@@ -29,7 +29,7 @@ class Context(_rfg.Context):
         contexts.add(self)
 
     def close(self) -> None:
-        """rfg_context_destroy(), when the calls that are being made with it have ended. Operators refuse it from now on."""
+        """rfg_context_destroy(), after running calls have ended. Operators then refuse the context."""
         contexts.discard(self)
         super().close()
 
@@ -54,7 +54,7 @@ contexts: "WeakSet[Context]" = WeakSet()  # those that aren't closed
 
 
 def context(device: Union[str, Context] = "cpu") -> Context:
-    """The context that operators use for tensors on a device, if they aren't given one: "cpu", "nvidia:0", "amd:1"."""
+    """The default context of a device: "cpu", "nvidia:0", "amd:1"."""
     return device if isinstance(device, Context) else _rfg.context(device)
 
 
@@ -75,8 +75,8 @@ def stats(ctx: Union[str, Context] = "cpu") -> Stats:
 
 
 def describe(function: Callable[..., Any], *args: Any, ctx: Union[str, Context, None] = None, **kwargs: Any) -> str:
-    """The problem string of a call, without making it (rfg_describe_begin()): describe(rfg.gemm, x, w). What prepare(),
-    explain() and tune() take. "" if the call has nothing to do. ctx: as above; None: that of the first tensor's device."""
+    """The problem string of a call, without running it (rfg_describe_begin()): describe(rfg.gemm, x, w). prepare(), explain() and tune() take
+    it. "" if the call has nothing to do. ctx: as above; None: that of the first tensor's device."""
     if ctx is None:
         tensors = [a for a in args if hasattr(a, "shape")]
         device = getattr(tensors[0], "device", "cpu") if tensors else "cpu"

@@ -33,7 +33,7 @@ class Quant(NamedTuple):
 
 
 def _shape(op: str, name: str, tensor: Any, least: int = 1) -> Tuple[int, ...]:
-    """A tensor's shape, for an output that is made like it; what is no tensor, or has too few dimensions, is said by name."""
+    """A tensor's shape, for an output like it. An argument that is no tensor, or has too few dimensions, is an error that names it."""
     shape = getattr(tensor, "shape", None)
     if shape is None:
         raise _rfg.Error("%s: %s is %s: must be a tensor" % (op, name, "None" if tensor is None else "a " + type(tensor).__name__))
@@ -421,7 +421,7 @@ MOE_FORMATS = ("plain", "vllm", "aiter", "contiguous", "masked")  #: rfg_moe_for
 
 
 class MoeRows(NamedTuple):
-    """What moe_align() made; None: the format has none, or nobody asked."""
+    """The results of moe_align(). None: the format has none, or it wasn't asked for."""
 
     rows: Tensor
     offsets: Optional[Tensor]

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the vectorised cpu variants of attention are made of: a block of keys and values for a few rows (queries of
- * heads of a group) at a time. One text (cpu_micro.h) compiled for each instruction set.
+ * The kernels of the vectorised cpu variants of attention: a block of keys and values for a few rows (queries of heads
+ * of a group) at a time. One text (cpu_micro.h) compiled for each instruction set.
  *
  * Q and O are fp32 here, in the order that the dtype of k and v is unpacked in: bf16's even elements of each 2 * lanes,
  * then the odd ones; the others' as they are. */
@@ -44,7 +44,7 @@ struct mha_cpu_isa {
     /* o times factor, rounded. */
     void (*store)(uint16_t *row, const float *o, float factor, int dv, int q_dtype, int kv_dtype);
 };
-/* What the kernels' k and v are short of, exactly: their scales take it. */
+/* The exact factor that the kernels' k and v lack; their scales include it. */
 static inline float mha_cpu_code_scale(int kv_dtype)
 {
     return kv_dtype == RFG_E4M3 ? 256.0f : kv_dtype == RFG_E4M3FNUZ ? 128.0f : 1.0f;

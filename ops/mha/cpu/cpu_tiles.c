@@ -34,7 +34,7 @@ struct job {
     bool invariant;
 };
 
-/* How a problem is divided into items and their parts. */
+/* The division of a problem into work items and their parts. */
 static void divide(const struct rfg_problem *prob, struct job *j)
 {
     const int64_t *v = prob->v;

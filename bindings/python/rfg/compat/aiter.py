@@ -43,7 +43,7 @@ def _out(function: str, name: str, t: Tensor) -> Tensor:
 
 
 def _only(function: str, **given: Any) -> None:
-    """Arguments that must be as they are if they aren't given."""
+    """Arguments that must have their defaults."""
     for name, (value, usual) in given.items():
         same = value is usual if usual is None or isinstance(value, Tensor) else value == usual
         if not same:
@@ -488,8 +488,8 @@ def _before(name: str, ours: Callable[..., Any], theirs: Callable[..., Any]) -> 
 
 
 def install() -> List[str]:
-    """Has `import aiter` find these functions: in AITER's modules where it is installed, else in its place. To be called before the
-    engine is imported. Returns the names that are rfg's now; uninstall() undoes it."""
+    """Makes `import aiter` find these functions: in AITER's modules if it is installed, else in its place. Call it before the engine is imported.
+    Returns the names that are rfg's now; uninstall() undoes it."""
     uninstall()
     if "aiter" not in sys.modules and importlib.util.find_spec("aiter") is None:
         sys.modules["aiter"] = sys.modules[__name__]

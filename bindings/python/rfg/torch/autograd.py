@@ -125,7 +125,7 @@ def gated_linear(ctx: Any, g: Tensor) -> Grads:
 
 
 def rope(ctx: Any, gq: Optional[Tensor], gk: Optional[Tensor]) -> Grads:
-    """Turned back by the same angles."""
+    """Rotated back by the same angles."""
     q, k, cos_sin, positions = ctx.saved_tensors[:4]
     gptj, last, backward, interleaved, sections = ctx.rest[4:9]
     gq, gk = (torch.zeros_like(x) if g is None else g.to(x.dtype).contiguous() for g, x in ((gq, q), (gk, k)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Custom operators torch.ops.rfg.*: what rfg's functions are to PyTorch's compiler. Each row of OPS is a schema, what computes it
+"""Custom operators torch.ops.rfg.*: rfg's functions for PyTorch's compiler. Each row of OPS is a schema, what computes it
 and what its results look like (the meta function); autograd.py has the backwards.
 
 Tensors may have any leading dimensions where rows are meant: they are folded, with a copy if their strides can't be."""

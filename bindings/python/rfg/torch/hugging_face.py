@@ -93,7 +93,7 @@ def _static_layer(m: Any, cache: Any, places: Optional[Tensor], like: Tensor, ba
 
 
 def _known(cache: Any) -> bool:
-    """Is a cache, if there is one, of transformers' own classes, which want keys, values and the layer's number?"""
+    """Whether a cache, if there is one, is of transformers' own classes, which take keys, values and the layer's number."""
     return cache is None or type(cache).__module__ == "transformers.cache_utils"
 
 
@@ -206,7 +206,7 @@ def _takes(config: Any, dtype: Optional[torch.dtype], device: Any) -> bool:
 
 
 def _window(mask_function: Any) -> Optional[int]:
-    """Of a mask that is causal with a sliding window, and nothing else; 0: all keys; None: it is another mask."""
+    """The window of a mask that is causal with a sliding window and nothing else; 0: all keys; None: another mask."""
     from transformers.masking_utils import causal_mask_function
 
     if mask_function is causal_mask_function:
@@ -222,7 +222,7 @@ def _window(mask_function: Any) -> Optional[int]:
 
 
 def _has_holes(padding: Optional[Tensor], q_offset: Any, q_length: int) -> bool:
-    """Are there keys that a mask [B,seen] leaves out? Where its values can't be looked at there may be."""
+    """Whether a mask [B,seen] leaves keys out. If its values can't be read, it may."""
     if padding is None:
         return False
     if torch.compiler.is_compiling() or (padding.is_cuda and torch.cuda.is_current_stream_capturing()):
@@ -360,7 +360,7 @@ def _attention(model: nn.Module, found: List[proof.Rehearsal], wanted: bool, rep
 
 
 def _keep(model: nn.Module, wrong: nn.Module, why: str, report: Report, attention: bool = False) -> None:
-    """Has a module, or a model's attention, as it was."""
+    """Restores a module, or a model's attention."""
     if attention:
         rows = vars(model)[OLD]
         for row in [row for row in rows if row[0] is wrong]:
@@ -387,7 +387,7 @@ def _wrong(model: nn.Module, around: List[nn.Module]) -> List[Tuple[nn.Module, b
 
 
 def finish(model: nn.Module, found: List[proof.Rehearsal], attention: bool, report: Report) -> None:
-    """After the modules: links between layers, attention. Then what differs is given up, until nothing does."""
+    """After the modules: links between layers, attention. Then modules that differ are restored, until none does."""
     _link(model)
     _attention(model, found, attention, report)
     for rehearsal in found:
@@ -414,7 +414,7 @@ def replaced_attention(model: nn.Module) -> int:
 
 
 def undo(model: nn.Module, keep: int = 0) -> None:
-    """Attention as it was, but of the first models."""
+    """Restores attention, except in the first models."""
     for _, config, name in vars(model).get(OLD, [])[keep:]:
         config._attn_implementation_internal = name
     if OLD in vars(model):

@@ -86,7 +86,7 @@ def mask_of(given: Tensor, batch: int, queries: int, keys: int) -> Tensor:
 
 
 def can_append(cache: Tensor) -> bool:
-    """Can a cache [B,Hkv,N,D] be written to as one of pages, whose sizes are powers of two?"""
+    """Whether a cache [B,Hkv,N,D] can be written as pages, whose sizes are powers of two."""
     b, _, n, _ = cache.shape
     return cache.is_contiguous() and (b == 1 or n & (n - 1) == 0)
 

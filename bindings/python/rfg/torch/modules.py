@@ -24,7 +24,7 @@ CALLS = "_rfg_enabled"  # attribute of a model: the arguments of enable()'s call
 
 
 class Report(NamedTuple):
-    """What enable() did: names of modules with their class, and the operator or the reason."""
+    """enable()'s report: names of modules with their class, and the operator or the reason."""
 
     replaced: List[Tuple[str, str, str]]
     kept: List[Tuple[str, str, str]]
@@ -42,13 +42,13 @@ class Report(NamedTuple):
 
 
 def plain(x: Tensor, weight: Optional[Tensor]) -> bool:
-    """Does rfg compute what the module would? Not under autocast, which chooses dtypes by PyTorch's operators."""
+    """Whether rfg computes the same as the module. Not under autocast, which chooses dtypes by PyTorch's operators."""
     kind = x.device.type
     return (weight is None or x.dtype == weight.dtype) and x.dtype in DTYPES and not torch.is_autocast_enabled(kind)
 
 
 def direct(x: Tensor) -> bool:
-    """May an operator be called without PyTorch's dispatcher, which takes more than a short kernel does?"""
+    """Whether an operator may be called without PyTorch's dispatcher, which takes longer than a short kernel."""
     compiling = torch.compiler.is_compiling() or torch.is_grad_enabled() or type(x) is not Tensor
     return not (compiling or torch._C._len_torch_dispatch_stack())
 
@@ -58,12 +58,12 @@ def ops_for(x: Tensor) -> Any:
 
 
 def old(m: Any, *args: Any, **kwargs: Any) -> Any:
-    """What the module computes without rfg."""
+    """The module's result without rfg."""
     return type(m).forward(m, *args, **kwargs)
 
 
 def one_input(forward: Callable[..., Tensor]) -> Callable[..., Any]:
-    """Calls in any other form than with one tensor are the module's own."""
+    """Calls in any form other than one tensor go to the module's own forward."""
 
     @wraps(forward)
     def call(m: Any, *args: Any, **kwargs: Any) -> Any:
@@ -203,7 +203,7 @@ def _for_act(m: Any) -> Settings:
 
 
 def untouched(m: Any) -> bool:
-    """May its forward be left out, and what it computes be computed elsewhere?"""
+    """Whether its forward may be skipped and its result computed elsewhere."""
     return not m._forward_hooks and not m._forward_pre_hooks and ("forward" not in vars(m) or SETTINGS in vars(m))
 
 
