@@ -169,8 +169,7 @@ rfg_status rfg_describe_call(const struct rfg_problem *prob);
 
 /* Adds the keys that the context adds to all problems. */
 struct rfg_problem rfg_problem_of_call(const rfg_context *ctx, const struct rfg_problem *prob);
-/* Checks the operator's rules, if calls leave that to the dispatcher (judged_once). The message is worded as a
- * call's. */
+/* Checks the operator's rules. The message is worded as a call's. */
 rfg_status rfg_problem_judge(const struct rfg_problem *prob);
 /* The problems of a string of lines, each with a range or none; at most RFG_PREPARE_MAX. */
 rfg_status rfg_problems_parse(const char *text, struct rfg_problem **probs, size_t *n, struct rfg_reason *why);

@@ -6,8 +6,8 @@
 
 #include "ops/op.h"
 
-/* Runs a problem: finds or makes its plan, completes the head of kargs and launches. If the operator has judged_once, a
- * problem without a plan is first checked by the operator's rules: INVALID_ARGUMENT, "rfg_op_<name>: ..." */
+/* Runs a problem: finds or makes its plan, completes the head of kargs and launches. A problem without a plan is first
+ * checked by its operator's rules: INVALID_ARGUMENT, "rfg_op_<name>: ..." */
 rfg_status rfg_dispatch(rfg_context *ctx, const struct rfg_problem *prob, void *kargs, rfg_stream stream);
 
 /* Whether a call of the problem may get this variant: it is allowed in the context and takes the problem, in the

@@ -266,7 +266,8 @@ struct rfg_op {
     bool (*is_recorded)(const struct rfg_problem *prob);
 #define RFG_RECORDING_NAME 17 /* for a recording's name: 16 hexadecimal digits, a hash of what was recorded */
 
-    /* Whether the operator's contract allows this combination of dtypes and values. */
+    /* Whether the operator's contract allows this combination of dtypes and values. For calls the dispatcher asks only
+     * if a problem is new. A message also names the tensors that a value comes from. */
     bool (*valid)(const struct rfg_problem *prob, struct rfg_reason *why);
     /* Bytes that must move (each tensor once) and floating-point operations. */
     void (*cost)(const struct rfg_problem *prob, double *bytes, double *flops);
