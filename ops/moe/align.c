@@ -24,12 +24,9 @@ static const struct rfg_key align_keys[ALIGN_NKEYS] = {
     [ALIGN_BLOCK] = { "block", RFG_KEY_ATTR, 1, 1, ALIGN_MAX_BLOCK, NULL, "rows that segments are multiples of" },
     [ALIGN_ROWS] = { "rows", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_SIZE, NULL,
                      "size of rows (masked: of an expert's); 0: the least that is enough (masked: T)" },
-    [ALIGN_LDI] = { "ldi", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,
-                    "row stride of ids in elements; 0: packed" },
-    [ALIGN_LDW] = { "ldw", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,
-                    "row stride of weights in elements; 0: packed" },
-    [ALIGN_LDP] = { "ldp", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,
-                    "row stride of places in elements; 0: packed" },
+    [ALIGN_LDI] = { "ldi", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL, "row stride of ids in elements; 0: packed" },
+    [ALIGN_LDW] = { "ldw", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL, "row stride of weights in elements; 0: packed" },
+    [ALIGN_LDP] = { "ldp", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL, "row stride of places in elements; 0: packed" },
     [ALIGN_OVERLAP] = RFG_KEY_OVERLAP,
 };
 

@@ -10,8 +10,7 @@
 static const struct rfg_key argmax_keys[ARGMAX_NKEYS] = {
     [ARGMAX_M] = { "M", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE, NULL, "rows of x" },
     [ARGMAX_V] = { "V", RFG_KEY_SIZE, 0, 1, RFG_MAX_SIZE, NULL, "columns of x" },
-    [ARGMAX_LDX] = { "ldx", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,
-                     "row stride of x in elements; 0: packed" },
+    [ARGMAX_LDX] = { "ldx", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL, "row stride of x in elements; 0: packed" },
     [ARGMAX_ALIGN] = { "align", RFG_KEY_LAYOUT, 16, 1, 16, NULL,
                        "bytes, up to 16, of which x's pointer and row stride are multiples" },
     [ARGMAX_OVERLAP] = RFG_KEY_OVERLAP,

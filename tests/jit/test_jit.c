@@ -70,8 +70,9 @@ END_TEST
 
 START_TEST(every_embedded_kernel_expands)
 {
-    static const char *const kernels[] = { "gemm/gpu/any/portable.hip", "gemm/gpu/any/skinny.hip", "gemm/gpu/any/splitk_mma.hip",
-                                           "asm/gfx90a/gemm_skinny.s", "asm/gfx942/gemm_skinny.s" };
+    static const char *const kernels[] = { "gemm/gpu/any/portable.hip", "gemm/gpu/any/skinny.hip",
+                                           "gemm/gpu/any/splitk_mma.hip", "asm/gfx90a/gemm_skinny.s",
+                                           "asm/gfx942/gemm_skinny.s" };
     for (int i = 0; i < 5; i++) {
         struct rfg_kernel k = { .source = kernels[i] };
         char *text = rfg_jit_expand(&k), hex[65];
@@ -204,14 +205,14 @@ static const struct {
     const char *macro;                   /* the one to be wrong; NULL: none */
     int good, bad;
 } formats[] = {
-    { "gemm/gpu/any/portable.hip", "gemm_portable", GEMM "OUT_DTYPE=3 W_DTYPE=3 TILE_M=16 PREPACKED=0", NULL, "IN_DTYPE", 3,
-      9 },
-    { "gemm/gpu/any/portable.hip", "gemm_portable", GEMM "IN_DTYPE=3 W_DTYPE=3 TILE_M=16 PREPACKED=0", NULL, "OUT_DTYPE", 3,
-      8 },
-    { "gemm/gpu/any/portable.hip", "gemm_portable", GEMM "IN_DTYPE=3 OUT_DTYPE=3 TILE_M=16 PREPACKED=0", NULL, "W_DTYPE", 3,
-      9 },
-    { "gemm/gpu/any/portable.hip", "gemm_portable", GEMM "IN_DTYPE=3 OUT_DTYPE=3 TILE_M=16 PREPACKED=0", NULL, "W_DTYPE", 3,
-      2 },
+    { "gemm/gpu/any/portable.hip", "gemm_portable", GEMM "OUT_DTYPE=3 W_DTYPE=3 TILE_M=16 PREPACKED=0", NULL,
+      "IN_DTYPE", 3, 9 },
+    { "gemm/gpu/any/portable.hip", "gemm_portable", GEMM "IN_DTYPE=3 W_DTYPE=3 TILE_M=16 PREPACKED=0", NULL,
+      "OUT_DTYPE", 3, 8 },
+    { "gemm/gpu/any/portable.hip", "gemm_portable", GEMM "IN_DTYPE=3 OUT_DTYPE=3 TILE_M=16 PREPACKED=0", NULL,
+      "W_DTYPE", 3, 9 },
+    { "gemm/gpu/any/portable.hip", "gemm_portable", GEMM "IN_DTYPE=3 OUT_DTYPE=3 TILE_M=16 PREPACKED=0", NULL,
+      "W_DTYPE", 3, 2 },
     { "gemm/gpu/any/portable.hip", "gemm_portable",
       ENDS "W_SCALE_DTYPE=0 PACKED=0 IN_DTYPE=3 W_DTYPE=3 OUT_DTYPE=3 TILE_M=16 PREPACKED=0", NULL, "BIAS_DTYPE", 1,
       9 },

@@ -53,8 +53,7 @@ static const struct rfg_option run_options[] = {
     { "lds", "BYTES", "dynamic LDS", RFG_WHOLE(lds, 0, 1 << 20), .must = "a number of bytes" },
     { "device", "ARCH[:CUS]", "default: the code object's architecture", RFG_TEXT(device) },
     { "repeat", "N", "launch it N times", RFG_WHOLE(repeat, 1, 1000000), .must = "a number from 1 to 1000000" },
-    { "counters", NULL, "counters of all launches together: docs/emulator.md defines them",
-      RFG_FLAG(counters) },
+    { "counters", NULL, "counters of all launches together: docs/emulator.md defines them", RFG_FLAG(counters) },
     { "json", NULL, "the run (and the counters) as one JSON object", RFG_FLAG(json) },
     { 0 },
 };
