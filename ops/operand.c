@@ -2,8 +2,6 @@
 #include "operand.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, __VA_ARGS__)
 
@@ -105,17 +103,6 @@ rfg_status rfg_check_operand(struct rfg_operand *o, const char *fn, const char *
     return RFG_OK;
 }
 
-rfg_status rfg_check_float_operand(struct rfg_operand *o, const char *fn, const char *name, const rfg_tensor *t,
-                                   int min_dims, int max_dims)
-{
-    const struct rfg_format *f = t ? rfg_format((int)t->dtype) : NULL;
-    if (f && !rfg_dtype_is_float((int)t->dtype))
-        return BAD("%s: %s is %s: must be bf16, f16 or f32", fn, name, f->name);
-    if (t && !f)
-        return BAD("%s: %s has dtype %d: must be bf16, f16 or f32", fn, name, (int)t->dtype);
-    return rfg_check_operand(o, fn, name, t, min_dims, max_dims);
-}
-
 bool rfg_operand_same(const struct rfg_operand *a, const struct rfg_operand *b)
 {
     return a->begin == b->begin && a->t->dtype == b->t->dtype && a->rows == b->rows && a->cols == b->cols &&
@@ -143,15 +130,6 @@ rfg_status rfg_check_problem(const char *fn, const struct rfg_problem *prob)
 {
     struct rfg_reason why;
     return prob->op->valid(prob, &why) ? RFG_OK : BAD("%s: %s", fn, why.text);
-}
-
-void rfg_say_size(struct rfg_sizes_said *said, const char *name, const struct rfg_operand *o, const char *rule)
-{
-    size_t at = strlen(said->sizes), rule_at = strlen(said->rules);
-    if (!o)
-        return;
-    snprintf(said->sizes + at, sizeof(said->sizes) - at, ", %s %" PRId64, name, o->cols);
-    snprintf(said->rules + rule_at, sizeof(said->rules) - rule_at, ", %s", rule);
 }
 
 bool rfg_turn_columns(rfg_tensor *turned, const rfg_tensor *t)

@@ -26,10 +26,6 @@ struct rfg_operand {
 rfg_status rfg_check_operand(struct rfg_operand *o, const char *fn, const char *name, const rfg_tensor *t, int min_dims,
                              int max_dims);
 
-/* The same for an operand that must be f32, f16 or bf16. */
-rfg_status rfg_check_float_operand(struct rfg_operand *o, const char *fn, const char *name, const rfg_tensor *t,
-                                   int min_dims, int max_dims);
-
 /* Of a checked operand; rule: what stands before the dtype. */
 rfg_status rfg_check_operand_dtype(const struct rfg_operand *o, const char *fn, rfg_dtype dtype, const char *rule);
 
@@ -41,13 +37,6 @@ bool rfg_operand_same(const struct rfg_operand *a, const struct rfg_operand *b);
 
 /* RFG_OK, or a refusal in the words of the operator's rules (struct rfg_op, valid). */
 rfg_status rfg_check_problem(const char *fn, const struct rfg_problem *prob);
-
-/* For a message about sizes that don't fit: those of lists which were given (o NULL: it wasn't), and what
- * they must be. */
-struct rfg_sizes_said {
-    char sizes[120], rules[60];
-};
-void rfg_say_size(struct rfg_sizes_said *said, const char *name, const struct rfg_operand *o, const char *rule);
 
 /* A matrix of more than one row and column that lies by columns (strides 1 and more): *turned is the same by rows, and
  * true is returned. Of others it is a copy. */

@@ -173,9 +173,9 @@ static inline rfg_status check_axis(struct rfg_tensors *c, const struct rfg_tens
 {
     int how = r->axis[dim], axis = how & (RFG_IF_KNOWN - 1);
     int64_t size = n - (how & RFG_PLUS_ONE ? 1 : 0);
-    const struct rfg_axis *a = &c->axes[axis];
     if (!axis)
         return RFG_OK;
+    const struct rfg_axis *a = &c->axes[axis];
     if (c->known >> axis & 1)
         return size == c->sizes[axis] || (how & RFG_OR_ONE && n == 1) ? RFG_OK : refuse_size(c, r, dim, axis, n);
     if (how & RFG_IF_KNOWN)

@@ -51,7 +51,7 @@ struct rfg_tensor_rule {
 
 struct rfg_tensors {
     const char *fn;
-    const struct rfg_axis *axes; /* from 1 on */
+    const struct rfg_axis *axes; /* from 1 on; or NULL */
     unsigned facts;
     bool interleaved;                /* tensors may lie in one buffer, in turns, by strides that they share */
     unsigned known;                  /* 1 << axis of those that have a size */
@@ -92,12 +92,16 @@ void rfg_tensors_add(struct rfg_tensors *c, const struct rfg_tensor_rule *r);
 /* Outputs against all others. (Some that are apart by strides that they don't share are refused.) */
 rfg_status rfg_check_overlaps(const struct rfg_tensors *c);
 
-/* The call itself says how large an axis is. */
-static inline void rfg_set_axis(struct rfg_tensors *c, int axis, int64_t size)
+/* The call itself says how large an axis is: "whose's name", or "name" alone. */
+static inline void rfg_set_axis_of(struct rfg_tensors *c, int axis, const char *whose, int64_t size)
 {
     c->known |= 1u << axis;
-    c->whose[axis] = "";
+    c->whose[axis] = whose;
     c->sizes[axis] = size;
+}
+static inline void rfg_set_axis(struct rfg_tensors *c, int axis, int64_t size)
+{
+    rfg_set_axis_of(c, axis, "", size);
 }
 /* 0: no tensor that is there has it. */
 static inline int64_t rfg_size(const struct rfg_tensors *c, int axis)

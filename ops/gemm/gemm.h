@@ -307,8 +307,8 @@ static inline int prepack_cols(int dtype)
 bool prepack_valid(int64_t n, int64_t k, int dtype, struct rfg_reason *why);
 /* The same of scales and zero points. */
 bool prepack_groups_valid(int64_t n, int64_t k, int dtype, struct rfg_reason *why);
-/* A prepacked view of rows and columns as an operand; refuses what is not laid out as one. */
-rfg_status prepack_operand(struct rfg_operand *o, const char *fn, const char *name, const rfg_tensor *t);
+/* The rows that a prepacked view is of; refuses what is not laid out as one. */
+rfg_status prepack_rows(rfg_tensor *rows, const char *fn, const char *name, const rfg_tensor *t);
 
 void prepack_cost(const struct rfg_problem *prob, double *bytes, double *flops);
 

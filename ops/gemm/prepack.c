@@ -37,7 +37,7 @@ bool prepack_valid(int64_t n, int64_t k, int dtype, struct rfg_reason *why)
     return true;
 }
 
-rfg_status prepack_operand(struct rfg_operand *o, const char *fn, const char *name, const rfg_tensor *t)
+rfg_status prepack_rows(rfg_tensor *rows, const char *fn, const char *name, const rfg_tensor *t)
 {
     if (!t)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: %s is NULL: must be a tensor", fn, name);
@@ -62,15 +62,12 @@ rfg_status prepack_operand(struct rfg_operand *o, const char *fn, const char *na
             return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
                             "%s: %s has stride %" PRId64 " in dimension %d: prepacked, it must be %" PRId64, fn, name,
                             t->strides[i], i, packed);
-    /* The same bytes as a plain [N,K]: the common checks of pointer and extent. */
     int64_t n = s[0] * PREPACK_ROWS, k = s[1] * cols;
-    rfg_tensor plain = rfg_tensor_2d(t->data, t->dtype, n, k, k);
     struct rfg_reason why;
-    if (!prepack_valid(n, k, (int)t->dtype, &why))
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: %s: %s", fn, name, why.text);
-    rfg_status st = rfg_check_operand(o, fn, name, &plain, 2, 2);
-    o->t = t;
-    return st;
+    *rows = rfg_tensor_2d(t->data, t->dtype, n, k, k);
+    return prepack_valid(n, k, (int)t->dtype, &why)
+               ? RFG_OK
+               : rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: %s: %s", fn, name, why.text);
 }
 
 bool prepack_groups_valid(int64_t n, int64_t k, int dtype, struct rfg_reason *why)

@@ -4,67 +4,88 @@
 #include <inttypes.h>
 
 #include "dispatch/dispatch.h"
+#include "ops/tensors.h"
 #include "gemm.h"
 #include "prepack_args.h"
 
 #define FN       "rfg_gemm_prepack"
 #define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": " __VA_ARGS__)
 
-/* A view as rfg_tensor_prepacked_groups() makes it, as rows and columns. */
-static rfg_status groups_operand(struct rfg_operand *o, const rfg_tensor *t)
+enum { SRC, DST, TENSORS };
+enum { N = 1, COLS };
+static const struct rfg_axis axes[] = {
+    [N] = { "rows", 0, 0 },
+    [COLS] = { "src's columns, of 4 bits padded to a multiple of 128", 0, 0 },
+};
+#define ANY ((1u << RFG_DTYPE_COUNT) - 2)
+static const struct rfg_tensor_rule of_src[] = { { "src", SRC, 0, 2, { N }, ANY } },
+                                    of_dst[] = { { "dst", DST, RFG_OUT, 2, { N, COLS }, 0, SRC + 1 } };
+
+/* A view as rfg_tensor_prepacked_groups() makes it, as rows. */
+static rfg_status groups_as_rows(rfg_tensor *rows, const rfg_tensor *t)
 {
     const int64_t *s = t->shape;
-    rfg_status st = rfg_check_operand(o, FN, "dst", t, 3, 3);
+    struct rfg_operand o;
+    rfg_status st = rfg_check_operand(&o, FN, "dst", t, 3, 3);
     if (st)
         return st;
-    if (s[0] > RFG_MAX_SIZE / PREPACK_ROWS || s[2] != PREPACK_ROWS || (o->rows && (o->ld != o->cols || o->inner != 1)))
+    if (s[0] > RFG_MAX_SIZE / PREPACK_ROWS || s[2] != PREPACK_ROWS || (o.rows && (o.ld != o.cols || o.inner != 1)))
         return BAD("dst is %" PRId64 " x %" PRId64 " x %" PRId64
                    ": with 3 dimensions it must be [N/16, K/group, 16], packed (rfg_tensor_prepacked_groups())",
                    s[0], s[1], s[2]);
-    o->rows = s[0] * PREPACK_ROWS;
-    o->cols = s[1];
+    *rows = rfg_tensor_2d(t->data, t->dtype, s[0] * PREPACK_ROWS, s[1], s[1]);
     return RFG_OK;
+}
+
+/* Says in *prob how many columns dst has, of groups padded or not. */
+static rfg_status check(struct rfg_tensors *t, rfg_tensor *rows, const rfg_tensor *dst, struct rfg_problem *prob)
+{
+    bool groups = dst && dst->ndim == 3;
+    struct rfg_reason why;
+    rfg_status st;
+    if ((st = rfg_check_tensors(t, of_src, RFG_RULES(of_src))) ||
+        (st = groups ? groups_as_rows(rows, dst) : prepack_rows(rows, FN, "dst", dst)))
+        return st;
+    t->o[DST].t = rows;
+    const struct rfg_operand *src = &t->o[SRC];
+    int64_t pad = ceil_div(src->cols, PREPACK_PAD_TO) * PREPACK_PAD_TO - src->cols;
+    prob->dtype[0] = prob->dtype[1] = (uint8_t)src->t->dtype;
+    prob->v[PREPACK_N] = src->rows;
+    prob->v[PREPACK_K] = src->cols;
+    prob->v[PREPACK_GROUPS] = groups;
+    prob->v[PREPACK_PAD] = groups && rows->shape[1] == src->cols + pad ? pad : 0;
+    if (!prob->op->valid(prob, &why))
+        return BAD("src: %s", why.text);
+    prob->v[PREPACK_LD] = rfg_ld_key(src);
+    rfg_set_axis(t, COLS, prepack_dst_cols(prob));
+    return rfg_check_tensors(t, of_dst, RFG_RULES(of_dst));
 }
 
 rfg_status rfg_gemm_prepack(rfg_context *ctx, const rfg_tensor *dst, const rfg_tensor *src, rfg_stream stream)
 {
-    struct rfg_operand od, os;
-    struct rfg_reason why;
+    struct rfg_problem prob = { .op = &rfg_op_gemm_prepack_desc };
+    const rfg_tensor *const all[] = { src, dst };
+    struct rfg_tensors t;
+    rfg_tensor rows;
     rfg_status st;
     if (!ctx)
         return BAD("ctx is NULL: must be a context");
-    if ((st = rfg_check_operand(&os, FN, "src", src, 2, 2)))
+    rfg_tensors_begin(&t, FN, axes, all, TENSORS);
+    if ((st = check(&t, &rows, dst, &prob)))
         return st;
-    bool groups = dst && dst->ndim == 3;
-    if ((st = groups ? groups_operand(&od, dst) : prepack_operand(&od, FN, "dst", dst)))
-        return st;
-    if (groups ? !prepack_groups_valid(os.rows, os.cols, (int)src->dtype, &why)
-               : !prepack_valid(os.rows, os.cols, (int)src->dtype, &why))
-        return BAD("src: %s", why.text);
-    if (dst->dtype != src->dtype)
-        return BAD("dst is %s, src %s: must be of one dtype", rfg_dtype_name(dst->dtype), rfg_dtype_name(src->dtype));
-    struct rfg_problem prob = { .op = &rfg_op_gemm_prepack_desc,
-                                .dtype = { (uint8_t)src->dtype, (uint8_t)dst->dtype } };
-    prob.v[PREPACK_N] = os.rows;
-    prob.v[PREPACK_K] = os.cols;
-    prob.v[PREPACK_GROUPS] = groups;
-    int64_t pad = ceil_div(os.cols, PREPACK_PAD_TO) * PREPACK_PAD_TO - os.cols;
-    prob.v[PREPACK_PAD] = groups && od.cols == os.cols + pad ? pad : 0;
-    if (od.rows != os.rows || od.cols != prepack_dst_cols(&prob))
-        return BAD("dst is of %" PRId64 " x %" PRId64 ", src %" PRId64 " x %" PRId64 ": must be of one size, %s",
-                   od.rows, od.cols, os.rows, os.cols,
-                   groups ? "or dst padded to a multiple of 4 groups" : "K of 4 bits padded to a multiple of 128");
-    if (os.rows == 0 || os.cols == 0)
+    const struct rfg_operand *from = &t.o[SRC], *to = &t.o[DST];
+    bool groups = prob.v[PREPACK_GROUPS];
+    if (from->rows == 0 || from->cols == 0)
         return RFG_OK;
-    if (od.begin % 16 || (os.begin % 16 && !groups))
-        return BAD("%s is at %p: must be a multiple of 16", od.begin % 16 ? "dst" : "src",
-                   od.begin % 16 ? dst->data : src->data);
-    if (os.bits % 16 && !groups)
-        return BAD("src's rows are %zu bytes apart: must be a multiple of 16", rfg_dtype_bytes(src->dtype, os.ld));
-    if ((st = rfg_check_overlap(FN, &od, &os, false)))
+    if (to->begin % 16 || (from->begin % 16 && !groups))
+        return BAD("%s is at %p: must be a multiple of 16", to->begin % 16 ? "dst" : "src",
+                   to->begin % 16 ? dst->data : src->data);
+    if (from->bits % 16 && !groups)
+        return BAD("src's rows are %zu bytes apart: must be a multiple of 16", rfg_dtype_bytes(src->dtype, from->ld));
+    if ((st = rfg_check_overlaps(&t)))
         return st;
-
-    prob.v[PREPACK_LD] = os.ld == os.cols ? 0 : os.ld;
-    struct prepack_args a = { .dst = dst->data, .src = src->data, .n = (int)os.rows, .k = (int)os.cols, .ld = os.ld };
+    struct prepack_args a = {
+        .dst = dst->data, .src = src->data, .n = (int)from->rows, .k = (int)from->cols, .ld = from->ld
+    };
     return rfg_dispatch(ctx, &prob, &a, stream);
 }

@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "ops/operand.h"
 #include "ops/params.h"
+#include "ops/tensors.h"
 #include "rope.h"
 
 #define FN       "rfg_rope_table"
@@ -116,25 +116,29 @@ static double frequency(const rfg_rope_table_params *p, int64_t r, int64_t i)
     }
 }
 
+static const struct rfg_tensor_rule rules[] = { { "table", 0, 0, 2, { 0 }, RFG_FLOAT_FORMATS } };
+
 rfg_status rfg_rope_table(const rfg_tensor *table, const rfg_rope_table_params *params)
 {
     rfg_rope_table_params p = { 0 };
-    struct rfg_operand o;
+    struct rfg_tensors t;
+    const struct rfg_operand *o = t.o;
     rfg_status st;
+    rfg_tensors_begin(&t, FN, NULL, &table, 1);
     if ((st = RFG_TAKE_PARAMS(FN, rfg_rope_table_params, &p, params)) || (st = check_params(&p)) ||
-        (st = rfg_check_float_operand(&o, FN, "table", table, 2, 2)))
+        (st = rfg_check_tensors(&t, rules, RFG_RULES(rules))))
         return st;
-    if (o.cols % 2 || o.cols < 2)
-        return BAD("table has %" PRId64 " columns: must be even, at least 2", o.cols);
+    if (o->cols % 2 || o->cols < 2)
+        return BAD("table has %" PRId64 " columns: must be even, at least 2", o->cols);
     double m = attention_factor(&p);
-    for (int64_t i = 0; i < o.cols / 2; i++) {
-        double f = frequency(&p, o.cols, i);
-        for (int64_t r = 0; r < o.rows; r++) {
+    for (int64_t i = 0; i < o->cols / 2; i++) {
+        double f = frequency(&p, o->cols, i);
+        for (int64_t r = 0; r < o->rows; r++) {
             double angle = (double)(p.first + r) * f, v[] = { m * cos(angle), m * sin(angle) };
             const struct rfg_format *format = rfg_format((int)table->dtype);
-            char *row = (char *)table->data + r * o.ld * format->bytes;
+            char *row = (char *)table->data + r * o->ld * format->bytes;
             format->encode(format, row + i * format->bytes, &v[0]);
-            format->encode(format, row + (o.cols / 2 + i) * format->bytes, &v[1]);
+            format->encode(format, row + (o->cols / 2 + i) * format->bytes, &v[1]);
         }
     }
     return RFG_OK;

@@ -235,11 +235,11 @@ START_TEST(refusals)
     p = good;
     t = rfg_tensor_2d(x_scale, RFG_E8M0, M, G - 1, G);
     p.x_scale = &t;
-    refused(ctx, &p, &tx, &tw, "x_scale has 2 dimensions, 4 x 7: must be 4 x 8, of two dimensions (per group)");
+    refused(ctx, &p, &tx, &tw, "x_scale is 4 x 7: must be 4 x 8 (per group)");
     p = good;
     t = rfg_tensor_2d(w_scale, RFG_E8M0, N / 2, G, G);
     p.w_scale = &t;
-    refused(ctx, &p, &tx, &tw, "w_scale has 2 dimensions, 16 x 8: must be 32 x 8, of two dimensions (per group)");
+    refused(ctx, &p, &tx, &tw, "w_scale is 16 x 8: must be 32 x 8 (per group)");
     p = good;
     p.w_per = RFG_GEMM_SCALE_BLOCK;
     refused(ctx, &p, &tx, &tw, "x_per=group, w_per=block: must both be group");

@@ -49,7 +49,7 @@ START_TEST(refusals)
     g.tx.data = NULL;
     refused(bad, NULL, WORDS("x's data is NULL", "4 x 32"));
     g.tx.dtype = (rfg_dtype)77;
-    refused(bad, NULL, WORDS("x has dtype 77", "must be one of f32, f16, bf16, e4m3"));
+    refused(bad, NULL, WORDS("x has dtype 77", "must be bf16, f16, f32, e4m3"));
     g.tw.dtype = RFG_F16;
     refused(bad, NULL, WORDS("dtype of w is f16: must be x's, bf16"));
     g.tw.dtype = RFG_E4M3;
@@ -66,11 +66,11 @@ START_TEST(refusals)
     g.tb.ndim = 2;
     refused(bad, &g.tb, WORDS("bias has 2 dimensions", "must have 1"));
     g.tw.shape[1] = 31;
-    refused(bad, NULL, WORDS("w 8 x 31", "[N,K]"));
+    refused(bad, NULL, WORDS("w has 31 columns", "must be x's columns, 32"));
     g.tw.shape[0] = 9;
-    refused(bad, NULL, WORDS("w 9 x 32", "[N,K]"));
+    refused(bad, NULL, WORDS("w has 9 rows", "must be y's columns, 8"));
     g.tb.shape[0] = 7;
-    refused(bad, &g.tb, WORDS("bias 7", "[N]"));
+    refused(bad, &g.tb, WORDS("bias has 7 elements", "must be y's columns, 8"));
     g.ty.shape[0] = -1;
     refused(bad, NULL, WORDS("y is -1 x 8", "0 to 2147483647"));
     g.tx.shape[0] = g.ty.shape[0] = INT64_C(1) << 31;
@@ -100,8 +100,8 @@ START_TEST(refusals)
     rfg_tensor other = g.ty, half = rfg_tensor_2d(g.y, g.ty.dtype, g.ty.shape[0], 4, 4);
     other.dtype = RFG_F32;
     other.data = g.bias;
-    static const char *const ends[] = { "residual is f32, 4 x 8: must be as y, bf16, 4 x 8",
-                                        "w 8 x 32: must be [M,N/2] (gated), [M,K], [N,K]",
+    static const char *const ends[] = { "residual is f32: must be y's dtype, bf16",
+                                        "w has 8 rows: must be twice y's columns, 16",
                                         "act is 6: must be silu, gelu, gelu_tanh, relu, relu2 or swigluoai",
                                         "act=silu: has no residual" };
     for (int i = 0; i < 4; i++) {
@@ -138,9 +138,8 @@ START_TEST(refusals_4_bits)
         { "e8m0 with i4", "w_scale=e8m0: must be f32, f16 or bf16", RFG_F16, RFG_I4, RFG_E8M0, 0, 8, 2, 0, 2 },
         { "x of fp32", "dtype of w is i4: must be bf16, f16 or f32", RFG_F32, RFG_I4, RFG_F16, 0, 8, 2, 0, 2 },
         { "a small group", "w_group=16: must be a multiple of 32", RFG_BF16, RFG_I4, RFG_F16, 0, 8, 4, 0, 4 },
-        { "too few rows", "w_scale is 7 x 2, rows 2 apart: must be [N,K/group]", RFG_BF16, RFG_I4, RFG_F16, 0, 7, 2, 0,
-          2 },
-        { "rows apart", "w_scale is 8 x 2, rows 3 apart", RFG_BF16, RFG_I4, RFG_F16, 0, 8, 2, 0, 3 },
+        { "too few rows", "w_scale is 7 x 2: must be [N,K/group]", RFG_BF16, RFG_I4, RFG_F16, 0, 7, 2, 0, 2 },
+        { "rows apart", "w_scale has row stride 3: must be its columns, 2", RFG_BF16, RFG_I4, RFG_F16, 0, 8, 2, 0, 3 },
         { "another group's zeros", "w_zero is 8 x 1", RFG_BF16, RFG_I4, RFG_F16, RFG_I8, 8, 2, 1, 2 },
         { "zeros of i4", "w_zero is i4: must be i8", RFG_BF16, RFG_I4, RFG_F16, RFG_I4, 8, 2, 2, 2 },
         { "zeros of mxfp4", "w_zero=i8: must be none, w is e2m1", RFG_BF16, RFG_E2M1, RFG_E8M0, RFG_I8, 8, 2, 2, 2 },

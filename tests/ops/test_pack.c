@@ -124,16 +124,18 @@ START_TEST(refused)
     REFUSED(rfg_pack_qkv(ctx, &dst, &a, &b, NULL, NULL), "v is NULL");
     REFUSED(rfg_pack_gate_up(ctx, &two, NULL, &b, RFG_GATES_HALVES, NULL), "rfg_pack_gate_up: gate is NULL");
     REFUSED(rfg_pack_gate_up(ctx, &two, &a, NULL, RFG_GATES_HALVES, NULL), "up is NULL");
-    REFUSED(rfg_pack_gate_up(ctx, &dst, &a, &b, RFG_GATES_HALVES, NULL), "dst has 48 rows: must have 32");
+    REFUSED(rfg_pack_gate_up(ctx, &dst, &a, &b, RFG_GATES_HALVES, NULL),
+            "dst has 48 rows: must be the rows of its parts, 32");
     REFUSED(rfg_pack_qkv(ctx, &dst, &a, &b, &c, ctx), "stream");
     wrong = b;
     wrong.dtype = RFG_F16;
-    REFUSED(rfg_pack_qkv(ctx, &dst, &a, &wrong, &c, NULL), "k f16: must be of one dtype");
+    REFUSED(rfg_pack_qkv(ctx, &dst, &a, &wrong, &c, NULL), "k is f16: must be q's dtype, bf16");
     wrong.dtype = RFG_E4M3;
     REFUSED(rfg_pack_qkv(ctx, &dst, &a, &wrong, &c, NULL), "k");
     wrong = b;
     wrong.shape[1] = K - 1;
-    REFUSED(rfg_pack_gate_up(ctx, &two, &a, &wrong, RFG_GATES_HALVES, NULL), "up has 63 columns: must have dst's 64");
+    REFUSED(rfg_pack_gate_up(ctx, &two, &a, &wrong, RFG_GATES_HALVES, NULL),
+            "up has 63 columns: must be gate's columns, 64");
     wrong = b;
     wrong.data = device + 32 * K - 1;
     REFUSED(rfg_pack_qkv(ctx, &dst, &a, &b, &wrong, NULL), "overlap");

@@ -484,7 +484,7 @@ static void refused_products(void)
     g.tp.dtype = RFG_F32;
     REFUSED_GEMM("w is prepacked f32");
     g.tp.shape[0] = 1;
-    REFUSED_GEMM("w 16 x 64", "[N,K]");
+    REFUSED_GEMM("w has 16 rows", "must be y's columns, 32");
     g.tp.shape[0] = -1;
     REFUSED_GEMM("w is -1 x 2");
     g.tp.ndim = 4;
@@ -508,7 +508,7 @@ START_TEST(refusals)
     g.ts.dtype = RFG_F32;
     REFUSED("src: w is f32", "bf16, f16, i4 or e2m1");
     g.ts.dtype = RFG_F16;
-    REFUSED("dst is bf16, src f16", "one dtype");
+    REFUSED("dst is bf16: must be src's dtype, f16");
     g.td.dtype = RFG_F32;
     REFUSED("dst is prepacked f32", "bf16 or f16");
     g.ts.ndim = 1;
@@ -521,7 +521,7 @@ START_TEST(refusals)
     g.td.strides[1] = 520;
     REFUSED("dst has stride 520 in dimension 1", "must be 512");
     g.td = rfg_tensor_prepacked(g.dst, RFG_BF16, 48, 64);
-    REFUSED("dst is of 48 x 64, src 32 x 64", "one size");
+    REFUSED("dst has 48 rows: must be src's rows, 32");
     g.td.data = g.dst + 4;
     REFUSED("dst is at", "must be a multiple of 16");
     g.ts.data = g.src + 1;
@@ -543,7 +543,7 @@ START_TEST(refusals)
     REFUSED("src: K=48", "multiple of 32");
     g.ts = rfg_tensor_2d(g.src, RFG_I4, 32, 96, 96);
     g.td = rfg_tensor_prepacked(g.dst, RFG_I4, 32, 256);
-    REFUSED("dst is of 32 x 256, src 32 x 96", "K of 4 bits padded to a multiple of 128");
+    REFUSED("dst has 256 columns", "of 4 bits padded to a multiple of 128, 128");
     g.ts = rfg_tensor_2d(g.src, RFG_F16, 32, 5, 5);
     g.td = rfg_tensor_prepacked_groups(g.dst, RFG_F16, 32, 7);
     REFUSED("dst is of 32 x 7, src 32 x 5", "padded to a multiple of 4 groups");
