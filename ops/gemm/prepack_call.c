@@ -12,14 +12,19 @@
 #define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": " __VA_ARGS__)
 
 enum { SRC, DST, TENSORS };
-enum { N = 1, COLS };
+enum { N = 1, COLS, GROUPS };
 static const struct rfg_axis axes[] = {
     [N] = { "rows", 0, 0 },
     [COLS] = { "src's columns, of 4 bits padded to a multiple of 128", 0, 0 },
+    [GROUPS] = { "src's columns, or padded to a multiple of 4 groups", 0, 0 },
 };
 #define ANY ((1u << RFG_DTYPE_COUNT) - 2)
+enum { OF_GROUPS = 1 };
 static const struct rfg_tensor_rule of_src[] = { { "src", SRC, 0, 2, { N }, ANY } },
-                                    of_dst[] = { { "dst", DST, RFG_OUT, 2, { N, COLS }, 0, SRC + 1 } };
+                                    of_dst[] = {
+                                        { "dst", DST, RFG_OUT, 2, { N, COLS }, 0, SRC + 1, .if_clear = OF_GROUPS },
+                                        { "dst", DST, RFG_OUT, 2, { N, GROUPS }, 0, SRC + 1, .if_set = OF_GROUPS },
+                                    };
 
 /* A view as rfg_tensor_prepacked_groups() makes it, as rows. */
 static rfg_status groups_as_rows(rfg_tensor *rows, const rfg_tensor *t)
@@ -57,7 +62,8 @@ static rfg_status check(struct rfg_tensors *t, rfg_tensor *rows, const rfg_tenso
     if (!prob->op->valid(prob, &why))
         return BAD("src: %s", why.text);
     prob->v[PREPACK_LD] = rfg_ld_key(src);
-    rfg_set_axis(t, COLS, prepack_dst_cols(prob));
+    t->facts = groups ? OF_GROUPS : 0;
+    rfg_set_axis(t, groups ? GROUPS : COLS, prepack_dst_cols(prob));
     return rfg_check_tensors(t, of_dst, RFG_RULES(of_dst));
 }
 
