@@ -200,7 +200,7 @@ static rfg_status check_rows(struct rfg_tensors *c, const struct rfg_tensor_rule
     rfg_status st = rfg_check_operand(o, c->fn, r->name, o->t, r->flags & RFG_FOLDED ? 1 : r->dims, r->dims);
     if (st || (r->flags & RFG_FOLDED && o->t->ndim == 3 && (st = check_axis(c, r, 2, o->t->shape[1]))))
         return st;
-    if (r->flags & RFG_PACKED && o->ld != o->cols)
+    if (r->flags & RFG_PACKED && o->rows && o->ld != o->cols)
         return BAD("%s: %s has row stride %" PRId64 ": must be its columns, %" PRId64, c->fn, r->name, o->ld, o->cols);
     if (r->dims == 1)
         return check_axis(c, r, 0, o->cols);
