@@ -28,6 +28,9 @@
 #include "gemm/gpu/any/epilogue.h"
 #include "gemm/gpu/any/experts.h"
 #include "gemm/gpu/nvidia/thin_layout.h"
+#if SPLIT > 1
+#include "gemm/gpu/nvidia/cluster_sums.h"
+#endif
 
 #define THREADS    (K_WAVES * RFG_WAVE)
 #define TILE_N     (FRAGS_N * 8)
@@ -334,37 +337,27 @@ RFG_DEVICE void store_lane(const struct gemm_args *a, int m0, int n0, int block,
 }
 
 #if SPLIT > 1
-/* rfg_cluster_send16() for 8 bytes. */
-RFG_DEVICE void send8(void *p, rfg_u64 *arrival, int rank, rfg_u32x2 v)
-{
-    rfg_u32 at, count;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(at) : "r"((rfg_u32)__cvta_generic_to_shared(p)), "r"(rank));
-    asm("mapa.shared::cluster.u32 %0, %1, %2;"
-        : "=r"(count)
-        : "r"((rfg_u32)__cvta_generic_to_shared(arrival)), "r"(rank));
-    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%0], {%1, %2}, [%3];" ::"r"(at),
-                 "r"(v.x), "r"(v.y), "r"(count)
-                 : "memory");
-}
-
 /* Sends this lane's sums of a block to the block's owner, as number `from` of those that it is sent. */
 RFG_DEVICE void send(char *lds, int block, int from, const float *v)
 {
     char *to = lds + THIN_SENT_AT + ((block % OWN * SENT + from) * LANES + rfg_lane() % LANES) * (FLOATS * 4);
     int rank = block / OWN * SHARES + rfg_lane() / LANES;
-    if (FLOATS == 4) {
-        rfg_u32x4 u;
-        u.x = rfg_as_u32(v[0]);
-        u.y = rfg_as_u32(v[1]);
-        u.z = rfg_as_u32(v[2]);
-        u.w = rfg_as_u32(v[3]);
-        rfg_cluster_send16(to, (rfg_u64 *)lds, rank, u);
-    } else {
-        rfg_u32x2 u;
-        u.x = rfg_as_u32(v[0]);
-        u.y = rfg_as_u32(v[1]);
-        send8(to, (rfg_u64 *)lds, rank, u);
-    }
+    if (FLOATS == 4)
+        send_4(to, (rfg_u64 *)lds, rank, v[0], v[1], v[2], v[3]);
+    else
+        send_2(to, (rfg_u64 *)lds, rank, v[0], v[1]);
+}
+
+/* Expects what this workgroup will be sent; the number of its blocks. (The wait for others that do so comes when all is
+ * multiplied: earlier, it would wait for the loads.) */
+RFG_DEVICE int expect_sums(char *lds, int split)
+{
+    int owned = BLOCKS - split / SHARES * OWN; /* some of the last workgroups may have none */
+    owned = owned > OWN ? OWN : owned;
+    if (rfg_thread() == 0)
+        expect_blocks((rfg_u64 *)lds, owned, SENT * LANES * FLOATS * 4);
+    rfg_cluster_arrive_first();
+    return owned;
 }
 
 /* Adds the partial sums that this workgroup was sent, and stores the results. If workgroups own lanes of a block,
@@ -393,6 +386,98 @@ RFG_DEVICE void reduce_sent(const struct gemm_args *a, const char *lds, int m0, 
 }
 #endif
 
+/* A wave's steps of all. */
+struct range {
+    int first, steps;
+};
+RFG_DEVICE struct range wave_range(int all, int split, int wave)
+{
+    struct range r;
+    if (EXACT) {
+        r.steps = all / (SPLIT * K_WAVES);
+        r.first = (split * K_WAVES + wave) * r.steps;
+    } else {
+        int begin = rfg_share_begin(all, split, SPLIT), mine = rfg_share_begin(all, split + 1, SPLIT) - begin;
+        r.first = begin + rfg_share_begin(mine, wave, K_WAVES);
+        r.steps = begin + rfg_share_begin(mine, wave + 1, K_WAVES) - r.first;
+    }
+    return r;
+}
+
+/* Where the wave begins. Rows beyond the matrices repeat the last one: harmless, and their sums are not stored. */
+RFG_DEVICE void place_wave(struct place *p, const struct gemm_args *a, int m0, int n0, int first)
+{
+    int lane = rfg_lane();
+    p->left = a->k / X_VEC - first * (4 * W_STEPS) - lane % 4;
+#if W_IS_4_BITS
+    p->first = first;
+#endif
+#pragma unroll
+    for (int j = 0; j < FRAGS_N; j++) {
+        int n = n0 + j * 8 + lane / 4;
+        p->w[j] = W_FRAG_AT(a, n < a->n ? n : a->n - 1, lane % 4) + (long long)first * W_FRAG_STEP;
+#if W_IS_4_BITS
+        int groups = W_COLS(a) / W_GROUP, column = n0 + j * 8 + lane % 4 * 2;
+        p->scale[j] = (const char *)a->w_scale +
+                      PREPACKED4_GROUP_AT(column < a->n ? column : a->n - 2, 0, (long long)groups) * W_SCALE_BYTES;
+        p->zero[j] = (const char *)W_ZEROS(a) + PREPACKED4_GROUP_AT(n < a->n ? n : a->n - 1, 0, (long long)groups);
+#endif
+    }
+#pragma unroll
+    for (int i = 0; i < PIECES_X; i++) {
+        int m = m0 + i * 8 + lane / 4;
+#if GATHER
+        m = (int)x_row_at(a, m < a->m ? m : a->m - 1);
+        p->x[i] = (const char *)a->x + X_BYTES_OF(m * GEMM_LDX(a) + first * STEP_K + lane % 4 * CHUNK_K);
+#else
+        p->x[i] = (const char *)a->x +
+                  X_BYTES_OF((m < a->m ? m : a->m - 1) * GEMM_LDX(a) + first * STEP_K + lane % 4 * CHUNK_K);
+#endif
+#if MX
+        p->x_scale[i] = (const char *)a->x_scale + (GATHER || m < a->m ? m : a->m - 1) * (long long)a->x_scale_row +
+                        first * W_STEPS;
+#endif
+#if SCALES == GEMM_SCALES_BLOCKS
+        p->m[i] = GATHER || m < a->m ? m : a->m - 1;
+#endif
+    }
+#if SCALES == GEMM_SCALES_BLOCKS
+    p->a = a;
+    p->n = n0;
+    p->first = first;
+#endif
+}
+
+/* Asks for X of the first steps. */
+RFG_DEVICE void begin_x(struct step *ring, const struct place *p, int steps)
+{
+#pragma unroll
+    for (int u = 0; u < UNROLL; u++)
+        if (EXACT || u < steps)
+            load_x(&ring[u], p, u);
+}
+
+/* The wave's sums. A step of the ring is asked for again as soon as it is used. */
+RFG_DEVICE void multiply_all(float (*d)[4], struct step *ring, const struct place *p, int steps)
+{
+#pragma unroll
+    for (int i = 0; i < BLOCKS; i++)
+        d[i][0] = d[i][1] = d[i][2] = d[i][3] = 0.0f;
+#pragma unroll 1
+    for (int step = 0; step < steps; step += UNROLL) {
+        bool more = step + UNROLL < steps;
+#pragma unroll
+        for (int u = 0; u < UNROLL; u++) {
+            if (EXACT || step + u < steps)
+                multiply(d, &ring[u]);
+            if (EXACT ? more : step + UNROLL + u < steps) {
+                load_w(&ring[u], p, step + UNROLL + u);
+                load_x(&ring[u], p, step + UNROLL + u);
+            }
+        }
+    }
+}
+
 #if SPLIT > 1
 RFG_KERNEL_CLUSTER(THREADS, SPLIT)
 #else
@@ -413,84 +498,26 @@ gemm_thin_mma(struct gemm_args a)
     int tiles_m = a.m <= TILE_M ? 1 : (a.m - 1) / TILE_M + 1;
     int m0 = tiles_m == 1 ? 0 : tile % tiles_m * TILE_M, n0 = (tiles_m == 1 ? tile : tile / tiles_m) * TILE_N;
 #endif
-    int all = (a.k - 1) / STEP_K + 1, first, steps;
-    if (EXACT) {
-        steps = all / (SPLIT * K_WAVES);
-        first = (split * K_WAVES + wave) * steps;
-    } else {
-        int begin = rfg_share_begin(all, split, SPLIT), mine = rfg_share_begin(all, split + 1, SPLIT) - begin;
-        first = begin + rfg_share_begin(mine, wave, K_WAVES);
-        steps = begin + rfg_share_begin(mine, wave + 1, K_WAVES) - first;
-    }
+    struct range k = wave_range((a.k - 1) / STEP_K + 1, split, wave);
+    int steps = k.steps;
 
-    /* Rows beyond the matrices repeat the last one: harmless, and their sums are not stored. */
     struct place p;
-    p.left = a.k / X_VEC - first * (4 * W_STEPS) - lane % 4;
-#if W_IS_4_BITS
-    p.first = first;
-#endif
-#pragma unroll
-    for (int j = 0; j < FRAGS_N; j++) {
-        int n = n0 + j * 8 + lane / 4;
-        p.w[j] = W_FRAG_AT(&a, n < a.n ? n : a.n - 1, lane % 4) + (long long)first * W_FRAG_STEP;
-#if W_IS_4_BITS
-        int groups = W_COLS(&a) / W_GROUP, column = n0 + j * 8 + lane % 4 * 2;
-        p.scale[j] = (const char *)a.w_scale +
-                     PREPACKED4_GROUP_AT(column < a.n ? column : a.n - 2, 0, (long long)groups) * W_SCALE_BYTES;
-        p.zero[j] = (const char *)W_ZEROS(&a) + PREPACKED4_GROUP_AT(n < a.n ? n : a.n - 1, 0, (long long)groups);
-#endif
-    }
-#pragma unroll
-    for (int i = 0; i < PIECES_X; i++) {
-        int m = m0 + i * 8 + lane / 4;
-#if GATHER
-        m = (int)x_row_at(&a, m < a.m ? m : a.m - 1);
-        p.x[i] = (const char *)a.x + X_BYTES_OF(m * GEMM_LDX(&a) + first * STEP_K + lane % 4 * CHUNK_K);
-#else
-        p.x[i] = (const char *)a.x +
-                 X_BYTES_OF((m < a.m ? m : a.m - 1) * GEMM_LDX(&a) + first * STEP_K + lane % 4 * CHUNK_K);
-#endif
-#if MX
-        p.x_scale[i] =
-            (const char *)a.x_scale + (GATHER || m < a.m ? m : a.m - 1) * (long long)a.x_scale_row + first * W_STEPS;
-#endif
-#if SCALES == GEMM_SCALES_BLOCKS
-        p.m[i] = GATHER || m < a.m ? m : a.m - 1;
-#endif
-    }
-#if SCALES == GEMM_SCALES_BLOCKS
-    p.a = &a;
-    p.n = n0;
-    p.first = first;
-#endif
-
+    place_wave(&p, &a, m0, n0, k.first);
     struct step ring[UNROLL];
     if (X_FIRST) {
         rfg_await_previous();
-#pragma unroll
-        for (int u = 0; u < UNROLL; u++)
-            if (EXACT || u < steps)
-                load_x(&ring[u], &p, u);
+        begin_x(ring, &p, steps);
     }
 #pragma unroll
     for (int u = 0; u < UNROLL; u++)
         if (EXACT || u < steps)
             load_w(&ring[u], &p, u);
 #if SPLIT > 1
-    int owned = BLOCKS - split / SHARES * OWN; /* blocks; some of the last workgroups may have none */
-    owned = owned > OWN ? OWN : owned;
-    if (rfg_thread() == 0) {
-        rfg_arrival_init((rfg_u64 *)lds, 1);
-        rfg_arrive_expect((rfg_u64 *)lds, owned > 0 ? (rfg_u32)owned * (SENT * LANES * FLOATS * 4) : 0);
-    }
-    rfg_cluster_arrive_first(); /* the wait comes when all is multiplied: earlier, it would wait for the loads */
+    int owned = expect_sums(lds, split);
 #endif
     if (!X_FIRST) {
         rfg_await_previous();
-#pragma unroll
-        for (int u = 0; u < UNROLL; u++)
-            if (EXACT || u < steps)
-                load_x(&ring[u], &p, u);
+        begin_x(ring, &p, steps);
     }
 #if SCALES == GEMM_SCALES_ROWS
     if (rfg_thread() < TILE_N)
@@ -499,23 +526,7 @@ gemm_thin_mma(struct gemm_args a)
         expect_x_scale(&a, m0 + (long long)rfg_thread());
 #endif
     float d[BLOCKS][4];
-#pragma unroll
-    for (int i = 0; i < BLOCKS; i++)
-        d[i][0] = d[i][1] = d[i][2] = d[i][3] = 0.0f;
-#pragma unroll 1
-    for (int step = 0; step < steps; step += UNROLL) {
-        bool more = step + UNROLL < steps;
-#pragma unroll
-        for (int u = 0; u < UNROLL; u++) {
-            if (EXACT || step + u < steps)
-                multiply(d, &ring[u]);
-            if (EXACT ? more : step + UNROLL + u < steps) {
-                load_w(&ring[u], &p, step + UNROLL + u);
-                load_x(&ring[u], &p, step + UNROLL + u);
-            }
-        }
-    }
-
+    multiply_all(d, ring, &p, steps);
 #if COMBINE
     float *sums = (float *)(lds + COMBINE_AT);
 #pragma unroll
@@ -542,6 +553,7 @@ gemm_thin_mma(struct gemm_args a)
 #endif
     }
 #else
+    (void)lane;
     rfg_cluster_wait();
     send(lds, 0, split * K_WAVES + wave, d[0]);
 #endif

@@ -410,6 +410,67 @@ RFG_DEVICE void multiply_tile(float *d, matrix_sum (*part)[PIECE_SUMS], struct t
 
 #include "gemm/gpu/nvidia/tile_wgmma_store.h"
 
+/* One thread prepares all arrivals; meet() shows them to the others, of the whole cluster. */
+RFG_DEVICE void init_arrivals(rfg_u64 *full, rfg_u64 *empty, rfg_u64 *ending_full, rfg_u64 *ending_empty)
+{
+    for (int i = 0; i < STAGES; i++) {
+        rfg_arrival_init(full + i, FULL_ARRIVALS);
+        rfg_arrival_init(empty + i, CLUSTER * TILE_WAVES);
+    }
+    rfg_arrival_init(ending_full, 3);
+    rfg_arrival_init(ending_empty, TILE_WAVES);
+}
+
+RFG_DEVICE void meet(void)
+{
+    if (CLUSTER > 1) {
+        rfg_cluster_arrive_first();
+        rfg_cluster_wait();
+    } else {
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        rfg_barrier_lds();
+    }
+}
+
+#if !EXPERTS && !W4
+/* One thread asks for all tiles of the workgroup. W isn't what the previous launch writes: of the first steps it is
+ * asked for ahead. */
+RFG_DEVICE void copy_tiles(const struct gemm_args *a, int rank, int tiles, int stride, int steps, rfg_u32 ring,
+                           struct rfg_stage *s, int *round, rfg_u64 *full, rfg_u64 *empty, const rfg_tile_map *x,
+                           const rfg_tile_map *w)
+{
+    int tile = rfg_group_x() / CLUSTER, ahead = tile >= tiles ? 0 : steps < STAGES ? steps : STAGES;
+    struct place p = place_of(a, tile, rank);
+    for (int i = 0; i < ahead; i++)
+        copy_w(p, rank, i, ring + (rfg_u32)(i * STEP_BYTES), w, full + i);
+    rfg_await_previous();
+    for (int i = 0; i < ahead; i++)
+        copy_x(p, i, ring + (rfg_u32)(i * STEP_BYTES), x, full + i);
+    s->at = ahead % STAGES;
+    s->odd = *round = ahead == STAGES;
+#pragma unroll 1
+    for (; tile < tiles; tile += stride, ahead = 0)
+        copy_tile(place_of(a, tile, rank), rank, ahead, steps, ring, s, round, full, empty, x, w);
+}
+
+/* The three waves beside it copy scales of blocks, or what sums end with. */
+RFG_DEVICE void copy_factors(const struct gemm_args *a, int rank, int tiles, int stride, int steps, float *behind,
+                             float *few, struct rfg_stage *s, int *round, rfg_u64 *full, rfg_u64 *empty,
+                             rfg_u64 *ending_full, rfg_u64 *ending_empty)
+{
+    int turn = 0;
+#pragma unroll 1
+    for (int tile = rfg_group_x() / CLUSTER; tile < tiles; tile += stride, turn++) {
+#if BLOCKS
+        copy_scales(a, place_of(a, tile, rank), steps, behind, few, s, round, full, empty);
+#else
+        if (has_ending(a))
+            copy_ending(a, place_of(a, tile, rank), behind, few, turn, ending_full, ending_empty);
+#endif
+    }
+}
+#endif
+
 #if CLUSTER > 1
 RFG_KERNEL_CLUSTER(TILE_THREADS(W4), CLUSTER)
 #else
@@ -457,20 +518,9 @@ gemm_tile_wgmma(struct gemm_args a
 #endif
         if (!W4)
             rfg_tile_expect(w_map);
-        for (int i = 0; i < STAGES; i++) {
-            rfg_arrival_init(full + i, FULL_ARRIVALS);
-            rfg_arrival_init(empty + i, CLUSTER * TILE_WAVES);
-        }
-        rfg_arrival_init(ending_full, 3);
-        rfg_arrival_init(ending_empty, TILE_WAVES);
+        init_arrivals(full, empty, ending_full, ending_empty);
     }
-    if (CLUSTER > 1) {
-        rfg_cluster_arrive_first();
-        rfg_cluster_wait();
-    } else {
-        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-        rfg_barrier_lds();
-    }
+    meet();
 #if EXPERTS
     struct tile_list *list = (struct tile_list *)(lds + TILE_LIST_AT);
     rfg_await_previous();
@@ -496,35 +546,12 @@ gemm_tile_wgmma(struct gemm_args a
         for (int tile = rfg_group_x(); tile < tiles; tile += stride)
             w4_copy_tile(&a, place_of(&a, tile, rank), steps, ring, (char *)behind, &s, &round, full, empty, &x);
 #else
-        if (rfg_thread() == TILE_WAVES * RFG_WAVE) {
-            /* W isn't what the previous launch writes: of the first steps it is asked for ahead. */
-            int tile = rfg_group_x() / CLUSTER, ahead = tile >= tiles ? 0 : steps < STAGES ? steps : STAGES;
-            struct place p = place_of(&a, tile, rank);
-            rfg_u32 to = rfg_lds_address(ring);
-            for (int i = 0; i < ahead; i++)
-                copy_w(p, rank, i, to + (rfg_u32)(i * STEP_BYTES), w_map, full + i);
-            rfg_await_previous();
-            for (int i = 0; i < ahead; i++)
-                copy_x(p, i, to + (rfg_u32)(i * STEP_BYTES), &x, full + i);
-            s.at = ahead % STAGES;
-            s.odd = round = ahead == STAGES;
-#pragma unroll 1
-            for (; tile < tiles; tile += stride, ahead = 0)
-                copy_tile(place_of(&a, tile, rank), rank, ahead, steps, to, &s, &round, full, empty, &x, w_map);
-        }
+        if (rfg_thread() == TILE_WAVES * RFG_WAVE)
+            copy_tiles(&a, rank, tiles, stride, steps, rfg_lds_address(ring), &s, &round, full, empty, &x, w_map);
         rfg_await_previous();
-        if (rfg_wave() > TILE_WAVES) {
-            int turn = 0;
-#pragma unroll 1
-            for (int tile = rfg_group_x() / CLUSTER; tile < tiles; tile += stride, turn++) {
-#if BLOCKS
-                copy_scales(&a, place_of(&a, tile, rank), steps, behind, few, &s, &round, full, empty);
-#else
-                if (has_ending(&a))
-                    copy_ending(&a, place_of(&a, tile, rank), behind, few, turn, ending_full, ending_empty);
-#endif
-            }
-        }
+        if (rfg_wave() > TILE_WAVES)
+            copy_factors(&a, rank, tiles, stride, steps, behind, few, &s, &round, full, empty, ending_full,
+                         ending_empty);
 #endif
         __syncwarp();
     } else {

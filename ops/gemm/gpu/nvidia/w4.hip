@@ -33,6 +33,7 @@
 #include "gemm/gpu/any/load.h"
 #include "gemm/gpu/any/epilogue.h"
 #include "gemm/gpu/any/experts.h"
+#include "gemm/gpu/nvidia/cluster_sums.h"
 #include "gemm/gpu/nvidia/w4_layout.h"
 
 #define N_WAVES   W4_N_WAVES(TILE_N, FRAGS_N)
@@ -428,10 +429,8 @@ gemm_w4_mma(struct gemm_args a)
             rfg_arrival_init(full + i, RFG_WAVE + (WGMMA ? X_THREADS : RFG_WAVE));
             rfg_arrival_init(empty + i, N_WAVES);
         }
-        if (SPLIT > 1) {
-            rfg_arrival_init(arrival, 1);
-            rfg_arrive_expect(arrival, owned > 0 ? (rfg_u32)owned * (PARTS * W4_BLOCK_BYTES) : 0);
-        }
+        if (SPLIT > 1)
+            expect_blocks(arrival, owned, PARTS * W4_BLOCK_BYTES);
     }
     if (SPLIT > 1)
         rfg_cluster_arrive_first();
@@ -493,18 +492,12 @@ gemm_w4_mma(struct gemm_args a)
             v.z = d[j][i][2];
             v.w = d[j][i][3];
             char *to = lds + W4_PARTIALS_AT + (block % OWN * PARTS + part) * W4_BLOCK_BYTES + rfg_lane() * 16;
-            if (SPLIT > 1) {
-                rfg_u32x4 u;
-                u.x = rfg_as_u32(v.x);
-                u.y = rfg_as_u32(v.y);
-                u.z = rfg_as_u32(v.z);
-                u.w = rfg_as_u32(v.w);
-                rfg_cluster_send16(to, arrival, block / OWN, u);
-            } else if (PARTS > 1) {
+            if (SPLIT > 1)
+                send_4(to, arrival, block / OWN, v.x, v.y, v.z, v.w);
+            else if (PARTS > 1)
                 *(rfg_f32x4 *)to = v;
-            } else {
+            else
                 store_block(&a, m0, n0, block, v);
-            }
         }
 #if PARTS > 1
     if (SPLIT == 1)

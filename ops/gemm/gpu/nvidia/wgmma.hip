@@ -26,6 +26,7 @@
 #include "rfg_device.h"
 #include "gemm/gpu/any/load.h"
 #include "gemm/gpu/any/epilogue.h"
+#include "gemm/gpu/nvidia/cluster_sums.h"
 #include "gemm/gpu/nvidia/wgmma_layout.h"
 
 #if SWAP
@@ -312,10 +313,8 @@ gemm_wgmma(struct gemm_args a)
             rfg_arrival_init(full + i, W_THREADS + X_THREADS);
             rfg_arrival_init(empty + i, MMA_THREADS / RFG_WAVE);
         }
-        if (SPLIT > 1) {
-            rfg_arrival_init(arrival, 1);
-            rfg_arrive_expect(arrival, owned > 0 ? (rfg_u32)owned * (SPLIT * BLOCK_BYTES) : 0);
-        }
+        if (SPLIT > 1)
+            expect_blocks(arrival, owned, SPLIT * BLOCK_BYTES);
     }
     if (SPLIT > 1)
         rfg_cluster_arrive_first();
@@ -400,14 +399,8 @@ gemm_wgmma(struct gemm_args a)
             if (ROWS_A % 64 && rfg_wave() >= A_WAVES) {
                 /* nothing of the tile */
             } else if (SPLIT > 1) {
-                rfg_u32x4 u;
-                u.x = rfg_as_u32(v.x);
-                u.y = rfg_as_u32(v.y);
-                u.z = rfg_as_u32(v.z);
-                u.w = rfg_as_u32(v.w);
-                rfg_cluster_send16(lds + WGMMA_PARTIALS_AT + (block % OWN * SPLIT + rank) * BLOCK_BYTES +
-                                       rfg_lane() * 16,
-                                   arrival, block / OWN, u);
+                char *to = lds + WGMMA_PARTIALS_AT + (block % OWN * SPLIT + rank) * BLOCK_BYTES + rfg_lane() * 16;
+                send_4(to, arrival, block / OWN, v.x, v.y, v.z, v.w);
             } else {
                 store_block(&a, m0, n0, block, v);
             }

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Adds a tile's partial sums across a cluster that shares out k. Each workgroup owns some blocks of the tile. All send
+ * their sums of a block from registers to the owner's LDS, and the owner adds them in a fixed order. An arrival counts
+ * the bytes. There is no traffic through global memory and no counter, and the order of arrival doesn't matter.
+ *
+ * The order of calls: one thread calls expect_blocks(), all rfg_cluster_arrive_first(); later all rfg_cluster_wait(),
+ * then send_sums(); an owner of blocks waits for its arrival, then adds. */
+
+/* bytes: of a block, that all send together. */
+RFG_DEVICE void expect_blocks(rfg_u64 *arrival, int owned, int bytes)
+{
+    rfg_arrival_init(arrival, 1);
+    rfg_arrive_expect(arrival, owned > 0 ? (rfg_u32)owned * (rfg_u32)bytes : 0);
+}
+
+/* The lane's sums of a block, to *to of workgroup `rank`. */
+RFG_DEVICE void send_4(void *to, rfg_u64 *arrival, int rank, float v0, float v1, float v2, float v3)
+{
+    rfg_u32x4 u;
+    u.x = rfg_as_u32(v0);
+    u.y = rfg_as_u32(v1);
+    u.z = rfg_as_u32(v2);
+    u.w = rfg_as_u32(v3);
+    rfg_cluster_send16(to, arrival, rank, u);
+}
+RFG_DEVICE void send_2(void *to, rfg_u64 *arrival, int rank, float v0, float v1)
+{
+    rfg_u32 at, count;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(at) : "r"(rfg_lds_address(to)), "r"(rank));
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(count) : "r"(rfg_lds_address(arrival)), "r"(rank));
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%0], {%1, %2}, [%3];" ::"r"(at),
+                 "r"(rfg_as_u32(v0)), "r"(rfg_as_u32(v1)), "r"(count)
+                 : "memory");
+}
