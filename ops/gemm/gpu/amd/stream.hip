@@ -25,6 +25,10 @@
  * sums of a group are multiplied by both scales. By rows mx formats, and fp8, are multiplied by gfx950's instructions
  * as they are: stream_wide.h.
  *
+ * Budget of a wave's step of 32 columns of 16 bits on CDNA: FRAGS_N loads of W and TILE_M / 16 of X, 1024 bytes each; a
+ * product of 16x16x32 for each of FRAGS_N * FRAGS_M fragments. W is read once for each tile along m. What binds is
+ * memory.
+ *
  * Macros: those of load.h and epilogue.h (X fp16 or bf16 and W the same or of 4 bits; or both codes), TILE_M (16, 32,
  * 64), FRAGS_N, K_WAVES, UNROLL (in steps), SPLIT, EXACT (all parts have the same number of steps, a multiple of
  * UNROLL), ONCE (no part has more than UNROLL steps), TAIL (K % 32 != 0; of codes % 64, of W of 4 bits % 128),
@@ -283,80 +287,9 @@ RFG_DEVICE void settle_sums(rfg_frag_wx (*acc)[FRAGS_M])
 }
 
 #if MX
-RFG_DEVICE void multiply(rfg_frag_wx (*acc)[FRAGS_M], const struct step *s, int u)
-{
-    (void)u;
-    float scale[SCALE_LOADS][SCALE_VALUES];
-    scales_of(scale, s->scale);
-#pragma unroll
-    for (int g = 0; g < W_GROUPS; g++) {
-        rfg_frag_x x[FRAGS_M];
-        float x_scale[FRAGS_M];
-        rfg_keep_order(); /* or all is decoded first, into registers that there aren't */
-#pragma unroll
-        for (int i = 0; i < FRAGS_M; i++) {
-            x_scale[i] = w_power_of_two(s->x_scale[i] >> 8 * g & 255u);
-#pragma unroll
-            for (int piece = 0; piece < RFG_FRAG_X; piece++)
-                x[i].v[piece] = x_decode(s->x[g][i][piece]);
-        }
-#pragma unroll
-        for (int j = 0; j < FRAGS_N; j++) {
-            rfg_frag_ab w;
-#pragma unroll
-            for (int piece = 0; piece < RFG_FRAG_AB; piece++)
-                w.v[piece] = w_decode(w_word(s->w[j].v[piece], g), W_OFFSET_OF(0));
-#pragma unroll
-            for (int i = 0; i < FRAGS_M; i++) {
-                rfg_frag_wx sum;
-                rfg_frag_zero(&sum);
-                rfg_stream_mma(&sum, &w, &x[i], X_AS);
-#pragma unroll
-                for (int e = 0; e < RFG_FRAG_WX; e++)
-                    acc[j][i].v[e] = rfg_fma(sum.v[e], scale_of(scale, j, g, e) * x_scale[i], acc[j][i].v[e]);
-            }
-        }
-    }
-    settle_sums(acc);
-}
+#include "gemm/gpu/amd/stream_mx.h"
 #elif W_IS_4_BITS
-RFG_DEVICE void multiply(rfg_frag_wx (*acc)[FRAGS_M], const struct step *s, int u)
-{
-    (void)u;
-    float scale[SCALE_LOADS][SCALE_VALUES];
-    scales_of(scale, s->scale);
-#pragma unroll
-    for (int j = 0; j < FRAGS_N; j++) {
-        rfg_keep_order(); /* or all of W is decoded first, into registers that there aren't */
-#pragma unroll
-        for (int g = 0; g < W_GROUPS; g++) {
-            rfg_frag_wx sum[FRAGS_M];
-            w_offset offset = W_OFFSET_OF(s->zero[j][g]);
-#pragma unroll
-            for (int h = 0; h < W_GROUP_STEPS; h++) {
-                rfg_frag_ab w;
-#pragma unroll
-                for (int i = 0; i < RFG_FRAG_AB; i++)
-                    w.v[i] = w_decode(w_word(s->w[j].v[i], g * W_GROUP_STEPS + h), offset);
-#pragma unroll
-                for (int i = 0; i < FRAGS_M; i++) {
-#pragma unroll
-                    for (int e = 0; e < RFG_FRAG_WX && h == 0; e++)
-                        sum[i].v[e] = 0.0f;
-                    rfg_stream_mma(&sum[i], &w, &s->x[g * W_GROUP_STEPS + h][i], IN_DTYPE);
-                }
-            }
-#pragma unroll
-            for (int e = 0; e < RFG_FRAG_WX; e++) {
-                float f = scale_of(scale, j, g, e);
-#pragma unroll
-                for (int i = 0; i < FRAGS_M; i++)
-                    acc[j][i].v[e] = rfg_fma(sum[i].v[e], f, acc[j][i].v[e]);
-            }
-        }
-    }
-    settle_sums(acc);
-}
+#include "gemm/gpu/amd/stream_w4.h"
 #else
 RFG_DEVICE void multiply(rfg_frag_wx (*acc)[FRAGS_M], const struct step *s, int u)
 {
@@ -486,6 +419,60 @@ RFG_DEVICE void store_quads(const struct gemm_args *a, rfg_f32x4 *own, int wave,
     }
 }
 
+RFG_DEVICE void begin(struct step *ring, const struct place *p, int step, int end)
+{
+#pragma unroll
+    for (int u = 0; u < UNROLL; u++)
+        if (EXACT || step + u < end)
+            load_step(&ring[u], p, step, u);
+}
+
+/* Adds the waves' quads, in their order. */
+RFG_DEVICE void add_waves(rfg_f32x4 *own, const rfg_f32x4 *sums, int wave)
+{
+#pragma unroll
+    for (int i = 0; i < OWN_QUADS; i++) {
+        const rfg_f32x4 *s = sums + (i * FINISHERS + wave) * RFG_WAVE;
+        own[i] = s[0];
+#pragma unroll
+        for (int w = 1; w < K_WAVES; w++)
+            own[i] = rfg_add_f32x4(own[i], s[w * QUADS * RFG_WAVE]);
+    }
+}
+
+RFG_DEVICE void place_rows(struct place *p, const struct gemm_args *a, int n0, int rows_m, int rows_n, int ldx, int ldw)
+{
+#pragma unroll
+    for (int j = 0; j < FRAGS_N; j++)
+#pragma unroll
+        for (int i = 0; i < RFG_FRAG_AB; i++)
+            p->w_at[j][i] = PREPACKED ? (rfg_u32)(j * 16 * ldw + rfg_frag_chunk(i) * 256 + rfg_frag_row(i) * 16)
+                                      : row_offset(HALVES, w_row_at(a, n0 + j * 16 + rfg_frag_row(i)),
+                                                   j * 16 + rfg_frag_row(i), rows_n, ldw, rfg_frag_chunk(i));
+#pragma unroll
+    for (int j = 0; j < FRAGS_M; j++)
+#pragma unroll
+        for (int i = 0; i < RFG_FRAG_X; i++) {
+            int row = j * RFG_FRAG_X_ROWS + rfg_frag_row(i);
+            p->x_at[j][i] =
+                row_offset(GATHER, GATHER && row < rows_m ? x_row_at(a, row) : 0, row, rows_m, ldx, rfg_frag_chunk(i));
+#if MX && !WIDE /* a chunk has eight codes */
+            p->x_at[j][i] -= (rfg_u32)(rfg_frag_chunk(i) * (16 - X_BYTES_OF(8)));
+#endif
+        }
+}
+
+RFG_DEVICE void zero_sums(rfg_frag_wx (*acc)[FRAGS_M])
+{
+#pragma unroll
+    for (int j = 0; j < FRAGS_N; j++)
+#pragma unroll
+        for (int i = 0; i < FRAGS_M; i++)
+#pragma unroll
+            for (int e = 0; e < RFG_FRAG_WX; e++)
+                acc[j][i].v[e] = 0.0f;
+}
+
 /* The workgroup's tile. True in the waves that have stored it, of one that no expert has in as many. */
 RFG_DEVICE bool make_tile(struct gemm_args a)
 {
@@ -514,24 +501,7 @@ RFG_DEVICE bool make_tile(struct gemm_args a)
 #if W_IS_4_BITS && !WIDE
     place_groups(&p, &a, n0, rows_n);
 #endif
-#pragma unroll
-    for (int j = 0; j < FRAGS_N; j++)
-#pragma unroll
-        for (int i = 0; i < RFG_FRAG_AB; i++)
-            p.w_at[j][i] = PREPACKED ? (rfg_u32)(j * 16 * ldw + rfg_frag_chunk(i) * 256 + rfg_frag_row(i) * 16)
-                                     : row_offset(HALVES, w_row_at(&a, n0 + j * 16 + rfg_frag_row(i)),
-                                                  j * 16 + rfg_frag_row(i), rows_n, ldw, rfg_frag_chunk(i));
-#pragma unroll
-    for (int j = 0; j < FRAGS_M; j++)
-#pragma unroll
-        for (int i = 0; i < RFG_FRAG_X; i++) {
-            int row = j * RFG_FRAG_X_ROWS + rfg_frag_row(i);
-            p.x_at[j][i] =
-                row_offset(GATHER, GATHER && row < rows_m ? x_row_at(&a, row) : 0, row, rows_m, ldx, rfg_frag_chunk(i));
-#if MX && !WIDE /* a chunk has eight codes */
-            p.x_at[j][i] -= (rfg_u32)(rfg_frag_chunk(i) * (16 - X_BYTES_OF(8)));
-#endif
-        }
+    place_rows(&p, &a, n0, rows_m, rows_n, ldx, ldw);
 #if MX
     place_scales(&p, &a, m0, n0);
 #endif
@@ -548,18 +518,9 @@ RFG_DEVICE bool make_tile(struct gemm_args a)
 
     struct step ring[UNROLL];
     rfg_frag_wx acc[FRAGS_N * (SCALES == GEMM_SCALES_BLOCKS ? 2 : 1)][FRAGS_M]; /* the second half: of a block */
-#pragma unroll
-    for (int u = 0; u < UNROLL; u++)
-        if (EXACT || step + u < end)
-            load_step(&ring[u], &p, step, u);
+    begin(ring, &p, step, end);
     rfg_keep_order();
-#pragma unroll
-    for (int j = 0; j < FRAGS_N; j++)
-#pragma unroll
-        for (int i = 0; i < FRAGS_M; i++)
-#pragma unroll
-            for (int e = 0; e < RFG_FRAG_WX; e++)
-                acc[j][i].v[e] = 0.0f;
+    zero_sums(acc);
 #if EXACT || ONCE
 #pragma unroll 1
     for (; !ONCE && step + UNROLL < end; step += UNROLL)
@@ -606,14 +567,7 @@ RFG_DEVICE bool make_tile(struct gemm_args a)
         rfg_barrier_lds();
         if (wave >= FINISHERS)
             return false;
-#pragma unroll
-        for (int i = 0; i < OWN_QUADS; i++) {
-            const rfg_f32x4 *s = sums + (i * FINISHERS + wave) * RFG_WAVE;
-            own[i] = s[0];
-#pragma unroll
-            for (int w = 1; w < K_WAVES; w++)
-                own[i] = rfg_add_f32x4(own[i], s[w * QUADS * RFG_WAVE]);
-        }
+        add_waves(own, sums, wave);
     }
 #if SPLIT > 1
 #if EXPERTS

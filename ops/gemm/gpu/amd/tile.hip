@@ -22,6 +22,10 @@
  * scales go along as fp32. As in stream.hip they multiply the sums of a group (or of a step, if that is less), since
  * the codes times their scales have more bits than X's format. Of mx formats codes stay as they are: tile_mx.h.
  *
+ * Budget of a step: (TILE_M + TILE_N) * WIDTH bytes from memory to LDS (a W of 4 bits that is decoded has a quarter of
+ * its bytes in memory). Of each 64 bytes of a row a wave loads FRAGS_M + FRAGS_N fragments of 1024 bytes from LDS on CDNA,
+ * for FRAGS_M * FRAGS_N products. What binds is arithmetic.
+ *
  * Macros: those of load.h and epilogue.h (X and W fp16, bf16 or codes; W of 4 bits with X fp16 or bf16; on gfx950 mx
  * formats, W by rows), TILE_M, TILE_N, WAVES_M, WAVES_N (waves along the tile's rows and columns, each of whose parts
  * is a multiple of 16), WIDTH (64, 128; of X), BUFFERS (1, 2), TAIL (rows aren't whole steps), PREPACKED. Grid: (tiles,
@@ -444,6 +448,107 @@ RFG_DEVICE bool whole_quads(const struct gemm_args *a)
     return a->n % 4 == 0 && bits % (4 * Y_BYTES) == 0;
 }
 
+/* Where the thread's rows of X are. */
+RFG_DEVICE void place_x(struct copier *c, const struct gemm_args *a, int row, int rows_m, int ldx)
+{
+#pragma unroll
+    for (int i = 0; i < X_COPIES; i++) {
+        int r = row + i * ROWS_A_PASS;
+#if FAR
+        c->x_at[i] = x_row(a, r < rows_m ? r : rows_m - 1) + c->chunk * 16;
+#else
+        c->x_at[i] = row_offset(GATHER, GATHER && r < rows_m ? x_row_at(a, r) : 0, r, rows_m, ldx, c->chunk);
+#endif
+    }
+}
+
+/* Where the thread's rows of W are, and their zero points. */
+RFG_DEVICE void place_w(struct copier *c, const struct gemm_args *a, int row_w, int n0, int rows_n, int ldw)
+{
+#pragma unroll
+    for (int i = 0; i < W_COPIES; i++) {
+        int r = row_w + i * W_ROWS_A_PASS;
+#if DECODES
+        int chunk = c->chunk % RFG_FRAG_CHUNKS, word = c->chunk / RFG_FRAG_CHUNKS * 4;
+        c->w_at[i] = PREPACKED ? (rfg_u32)(r / PREPACK_ROWS * PREPACK_ROWS * ldw + r % PREPACK_ROWS * 16) +
+                                     (rfg_u32)(chunk * (PREPACK_ROWS * 16) + word)
+                               : row_offset(HALVES, w_row_at(a, n0 + r), r, rows_n, ldw, 0) + (rfg_u32)(c->chunk * 4);
+        c->zero_at[i] = group_at(a, n0, rows_n, r, c->chunk / (CHUNKS / GROUPS), 1);
+#else
+        c->w_at[i] =
+            PREPACKED
+                ? (rfg_u32)(r / PREPACK_ROWS * PREPACK_ROWS * ldw + (c->w_chunk * PREPACK_ROWS + r % PREPACK_ROWS) * 16)
+                : row_offset(HALVES, w_row_at(a, n0 + r), r, rows_n, ldw, c->w_chunk);
+#endif
+    }
+}
+
+#if DECODES
+/* Where the thread's scales are. */
+RFG_DEVICE void place_groups(struct copier *c, const struct gemm_args *a, int n0, int rows_n)
+{
+    c->groups = W_COLS(a) / W_GROUP;
+    c->scale = groups_of(a, a->w_scale, n0, rows_n, W_SCALE_BYTES);
+    c->zero = groups_of(a, W_ZEROS(a), n0, rows_n, 1);
+#pragma unroll
+    for (int i = 0; i < SCALE_COPIES; i++)
+        c->scale_at[i] = group_at(a, n0, rows_n, scale_row(i) % TILE_N, scale_row(i) / TILE_N, W_SCALE_BYTES);
+}
+#endif
+
+/* Where the lane's pieces of the wave's first fragments are in LDS. */
+RFG_DEVICE void place_frags(struct place *p)
+{
+#pragma unroll
+    for (int k = 0; k < (FRAGS_K > W_FRAGS_K ? FRAGS_K : W_FRAGS_K); k++)
+#pragma unroll
+        for (int i = 0; i < RFG_FRAG_AB; i++) {
+            int r = rfg_frag_row(i), chunk = k * RFG_FRAG_CHUNKS + rfg_frag_chunk(i);
+            /* Not for the compiler to see how it is made: it would make each fragment's anew. */
+            if (k < FRAGS_K)
+                p->x_at[k][i] = rfg_anew((rfg_u32)((p->row_m + r) * CHUNKS + (chunk ^ swizzle(r, CHUNKS))));
+            if (k < W_FRAGS_K)
+                p->w_at[k][i] =
+                    rfg_anew((rfg_u32)(W_IN_LDS + (p->row_n + r) * W_CHUNKS + (chunk ^ swizzle(r, W_CHUNKS))));
+        }
+}
+
+#if SCALES == GEMM_SCALES_BLOCKS
+/* Whose scales of blocks the wave needs. */
+RFG_DEVICE void place_blocks(struct place *p, const struct gemm_args *a, int m0, int n0)
+{
+    p->a = a;
+    p->n = n0 + p->row_n < a->n ? n0 + p->row_n : a->n - 1;
+    p->blocks = (a->k - 1) / GEMM_SCALE_BLOCK + 1;
+#pragma unroll
+    for (int i = 0; i < FRAGS_M; i++) {
+        int m = m0 + p->row_m + i * 16 + rfg_frag_c_col(0);
+        p->m[i] = (int)x_row_at(a, m < a->m ? m : a->m - 1);
+    }
+}
+#endif
+
+RFG_DEVICE void zero_sums(rfg_frag_wx (*acc)[FRAGS_N])
+{
+#pragma unroll
+    for (int i = 0; i < FRAGS_M; i++)
+#pragma unroll
+        for (int j = 0; j < FRAGS_N; j++)
+            rfg_frag_zero(&acc[i][j]);
+}
+
+/* The sums of the wave's i-th 16 rows, to LDS. Registers have no index. */
+RFG_DEVICE void put_row(float *sums, rfg_frag_wx (*acc)[FRAGS_N], int i)
+{
+#pragma unroll
+    for (int at = 0; at < FRAGS_M; at++)
+        if (i == at) {
+#pragma unroll
+            for (int j = 0; j < FRAGS_N; j++)
+                put_sums(sums, &acc[at][j], j);
+        }
+}
+
 #define WAVES_A_SIMD (WAVES > 4 || FRAGS_M * FRAGS_N <= 32 ? 2 : 1)
 extern "C" __attribute__((global)) RFG_WAVES_A_SIMD(WAVES_A_SIMD, WAVES_A_SIMD) void gemm_tile(struct gemm_args a);
 
@@ -484,71 +589,25 @@ RFG_KERNEL(THREADS) gemm_tile(struct gemm_args a)
 #endif
     c.w = HALVES ? rfg_buffer_of(a.w, (a.n - 1) * ldw + W_BYTES_OF(W_COLS(&a)))
                  : rfg_buffer_of(W_ROW_AT(&a, n0), (rows_n - 1) * ldw + W_BYTES_OF(W_COLS(&a)));
-#pragma unroll
-    for (int i = 0; i < X_COPIES; i++) {
-        int r = row + i * ROWS_A_PASS;
-#if FAR
-        c.x_at[i] = x_row(&a, r < rows_m ? r : rows_m - 1) + c.chunk * 16;
-#else
-        c.x_at[i] = row_offset(GATHER, GATHER && r < rows_m ? x_row_at(&a, r) : 0, r, rows_m, ldx, c.chunk);
-#endif
-    }
-#pragma unroll
-    for (int i = 0; i < W_COPIES; i++) {
-        int r = row_w + i * W_ROWS_A_PASS;
-#if DECODES
-        int chunk = c.chunk % RFG_FRAG_CHUNKS, word = c.chunk / RFG_FRAG_CHUNKS * 4;
-        c.w_at[i] = PREPACKED ? (rfg_u32)(r / PREPACK_ROWS * PREPACK_ROWS * ldw + r % PREPACK_ROWS * 16) +
-                                    (rfg_u32)(chunk * (PREPACK_ROWS * 16) + word)
-                              : row_offset(HALVES, w_row_at(&a, n0 + r), r, rows_n, ldw, 0) + (rfg_u32)(c.chunk * 4);
-        c.zero_at[i] = group_at(&a, n0, rows_n, r, c.chunk / (CHUNKS / GROUPS), 1);
-#else
-        c.w_at[i] =
-            PREPACKED
-                ? (rfg_u32)(r / PREPACK_ROWS * PREPACK_ROWS * ldw + (c.w_chunk * PREPACK_ROWS + r % PREPACK_ROWS) * 16)
-                : row_offset(HALVES, w_row_at(&a, n0 + r), r, rows_n, ldw, c.w_chunk);
-#endif
-    }
+    place_x(&c, &a, row, rows_m, ldx);
+    place_w(&c, &a, row_w, n0, rows_n, ldw);
 #if MX
     c.mx = mx_copier_of(&a, m0, n0, rows_m, rows_n);
 #endif
 #if DECODES
-    c.groups = W_COLS(&a) / W_GROUP;
-    c.scale = groups_of(&a, a.w_scale, n0, rows_n, W_SCALE_BYTES);
-    c.zero = groups_of(&a, W_ZEROS(&a), n0, rows_n, 1);
-#pragma unroll
-    for (int i = 0; i < SCALE_COPIES; i++)
-        c.scale_at[i] = group_at(&a, n0, rows_n, scale_row(i) % TILE_N, scale_row(i) / TILE_N, W_SCALE_BYTES);
+    place_groups(&c, &a, n0, rows_n);
 #endif
 
     struct place p;
     p.row_m = wave % WAVES_M * WAVE_M;
     p.row_n = wave / WAVES_M * WAVE_N;
-#pragma unroll
-    for (int k = 0; k < (FRAGS_K > W_FRAGS_K ? FRAGS_K : W_FRAGS_K); k++)
-#pragma unroll
-        for (int i = 0; i < RFG_FRAG_AB; i++) {
-            int r = rfg_frag_row(i), chunk = k * RFG_FRAG_CHUNKS + rfg_frag_chunk(i);
-            /* Not for the compiler to see how it is made: it would make each fragment's anew. */
-            if (k < FRAGS_K)
-                p.x_at[k][i] = rfg_anew((rfg_u32)((p.row_m + r) * CHUNKS + (chunk ^ swizzle(r, CHUNKS))));
-            if (k < W_FRAGS_K)
-                p.w_at[k][i] =
-                    rfg_anew((rfg_u32)(W_IN_LDS + (p.row_n + r) * W_CHUNKS + (chunk ^ swizzle(r, W_CHUNKS))));
-        }
+    place_frags(&p);
 #if DECODES
     p.scale_at = p.row_n + (RFG_FRAG_C_ACROSS ? rfg_lane() / 16 * 8 : rfg_frag_c_row(0));
 #endif
     float scale[FRAGS_M * W_SCALES], next_scale[FRAGS_M * W_SCALES];
 #if SCALES == GEMM_SCALES_BLOCKS
-    p.a = &a;
-    p.n = n0 + p.row_n < a.n ? n0 + p.row_n : a.n - 1;
-    p.blocks = (a.k - 1) / GEMM_SCALE_BLOCK + 1;
-#pragma unroll
-    for (int i = 0; i < FRAGS_M; i++) {
-        int m = m0 + p.row_m + i * 16 + rfg_frag_c_col(0);
-        p.m[i] = (int)x_row_at(&a, m < a.m ? m : a.m - 1);
-    }
+    place_blocks(&p, &a, m0, n0);
     load_scales(next_scale, &p, step);
 #endif
 
@@ -556,11 +615,7 @@ RFG_KERNEL(THREADS) gemm_tile(struct gemm_args a)
     rfg_u32x4 *lds = rfg_lds;
     rfg_frag_wx acc[FRAGS_M][FRAGS_N];
     load_step(&s, &c, step);
-#pragma unroll
-    for (int i = 0; i < FRAGS_M; i++)
-#pragma unroll
-        for (int j = 0; j < FRAGS_N; j++)
-            rfg_frag_zero(&acc[i][j]);
+    zero_sums(acc);
     put_step(&s, &c, lds);
     load_step(&s, &c, step + 1);
     rfg_barrier_lds();
@@ -602,13 +657,7 @@ RFG_KERNEL(THREADS) gemm_tile(struct gemm_args a)
 #pragma unroll 1
     for (int i = 0; i < FRAGS_M; i++) {
         rfg_keep_order();
-#pragma unroll
-        for (int at = 0; at < FRAGS_M; at++)
-            if (i == at) {
-#pragma unroll
-                for (int j = 0; j < FRAGS_N; j++)
-                    put_sums(sums, &acc[at][j], j);
-            }
+        put_row(sums, acc, i);
         rfg_keep_order();
         if (n >= rows_n)
             continue;

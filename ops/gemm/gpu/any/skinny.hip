@@ -7,6 +7,9 @@
  *
  * A grouped product's tiles of M_TILE rows are each such a product; the grid has those along n of one after the other.
  *
+ * Budget of a lane's chunk: 16 bytes of each of ROWS rows of W, M_TILE chunks of X from the caches, W_VEC * ROWS * M_TILE
+ * fma and the conversions. What binds is memory while M_TILE is small.
+ *
  * Macros: those of load.h and epilogue.h, M_TILE (1, 2, 4, 8, 16), ROWS (1, 2, 4), WAVES, UNROLL. ROWS * M_TILE <= 32.
  * Needs rows of X and W aligned to 16 bytes and K a multiple of W_VEC. */
 #include "rfg_device.h"

@@ -10,6 +10,9 @@
  *
  * Without asynchronous copies (AMD) the ring is in registers, STAGES - 1 steps deep, and LDS holds two steps.
  *
+ * Budget of a step: (TILE_M + TILE_N) * TILE_K * 2 bytes to LDS; of a wave STEPS * (FRAGS_M + FRAGS_N) fragments from
+ * LDS for STEPS * FRAGS_M * FRAGS_N products, and a barrier. What binds for few rows is memory.
+ *
  * Macros: those of load.h and epilogue.h (X and W fp16 or bf16), TILE_M, TILE_N (16, 32, 64, 128), TILE_K (64, 128,
  * 256), K_WAVES (K_WAVES * RFG_FRAG_K <= TILE_K), STAGES >= 2. Grid: (tiles along m, fastest, times tiles along n;
  * split), in rfg_xcd_tile()'s order on several dies. Needs rows of X and W aligned to 16 bytes and K % 8 = 0. */

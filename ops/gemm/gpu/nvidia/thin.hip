@@ -18,6 +18,10 @@
  * W of 4 bits, prepacked, is loaded in the same pieces, each of four steps of 32 columns, and decoded and scaled as
  * gemm_stream_mma does it, with X of mx formats, too: see there.
  *
+ * Budget of a wave's step of 32 columns of 16 bits: FRAGS_N loads of W and TILE_M / 8 of X, 512 bytes each; two mma of
+ * 16x8x16 for each of the BLOCKS blocks. W is read once for each tile along m. What binds is memory: its latency if k
+ * is short, its bandwidth otherwise. Under way are at most UNROLL * K_WAVES * FRAGS_N * 512 bytes of W a workgroup.
+ *
  * Macros: those of load.h and epilogue.h (X fp16 or bf16 and W the same or of 4 bits; or both codes), TILE_M (8, 16,
  * 32), FRAGS_N (1, 2, 4), K_WAVES, UNROLL (in steps), SPLIT (1 to 16), X_FIRST, EXACT (all waves have the same number
  * of steps, a multiple of UNROLL), TAIL (K % 32 != 0; of codes % 64, of W of 4 bits % 128), PREPACKED (W is). Grid:
@@ -202,53 +206,7 @@ RFG_DEVICE void load_x(struct step *s, const struct place *p, int step)
 }
 
 #if RFG_IS_CODE(IN_DTYPE) && !MX
-/* A block's sums of a step. */
-RFG_DEVICE void multiply_block(float *d, const rfg_u32x4 (*x)[2], const rfg_u32x4 *w)
-{
-#pragma unroll
-    for (int part = 0; part < 2; part++) {
-        rfg_u32x4 a[2];
-        a[0] = x[0][part];
-        a[1] = TILE_M == 8 ? zero16() : x[TILE_M == 8 ? 0 : 1][part];
-        rfg_mma_16x8(d, a, w[part], RFG_F16);
-    }
-}
-
-RFG_DEVICE void multiply(float (*d)[4], const struct step *s)
-{
-#if IN_DTYPE != RFG_I8
-    rfg_u32x4 w[FRAGS_N][2], x[PIECES_X][2];
-#pragma unroll
-    for (int j = 0; j < FRAGS_N; j++)
-        rfg_frag_parts(w[j], s->w[j], IN_DTYPE);
-#pragma unroll
-    for (int i = 0; i < PIECES_X; i++)
-        rfg_frag_parts(x[i], s->x[0][i], IN_DTYPE);
-#endif
-#pragma unroll
-    for (int i = 0; i < FRAGS_M; i++) {
-#pragma unroll
-        for (int j = 0; j < FRAGS_N; j++) {
-            float *sums = d[j * FRAGS_M + i], part[4] = { 0, 0, 0, 0 };
-            float *to = SCALES == GEMM_SCALES_BLOCKS ? part : sums;
-#if IN_DTYPE == RFG_I8
-            rfg_u32x4 x[2];
-            x[0] = s->x[0][2 * i];
-            x[1] = TILE_M == 8 ? zero16() : s->x[0][TILE_M == 8 ? 0 : 2 * i + 1];
-            rfg_mma_16x8_i8(to, x, s->w[j]);
-#else
-            multiply_block(to, &x[2 * i], w[j]);
-#endif
-#if SCALES == GEMM_SCALES_BLOCKS
-#pragma unroll
-            for (int e = 0; e < 4; e++)
-                if (e / 2 < PIECES_X)
-                    sums[e] = rfg_fma(part[e], s->w_scale[HALVES ? e % 2 : 0] * s->x_scale[2 * i + e / 2 % PIECES_X],
-                                      sums[e]);
-#endif
-        }
-    }
-}
+#include "gemm/gpu/nvidia/thin_codes.h"
 #else
 /* d += the product of 16 rows of X, the i-th of a tile, and a fragment of W. */
 RFG_DEVICE void multiply_16x8(float *d, const rfg_u32x4 *pieces, int i, rfg_u32x4 w)
@@ -260,61 +218,9 @@ RFG_DEVICE void multiply_16x8(float *d, const rfg_u32x4 *pieces, int i, rfg_u32x
 }
 
 #if MX
-RFG_DEVICE void multiply(float (*d)[4], const struct step *s)
-{
-#pragma unroll
-    for (int g = 0; g < W_GROUPS; g++) {
-        rfg_u32x4 x[PIECES_X];
-        float x_scale[PIECES_X];
-#pragma unroll
-        for (int i = 0; i < PIECES_X; i++) {
-            x[i] = x_decode(s->x[g][i]);
-            x_scale[i] = w_power_of_two(s->x_scale[i] >> 8 * g & 255u);
-        }
-#pragma unroll
-        for (int j = 0; j < FRAGS_N; j++) {
-            rfg_u32x4 w = w_decode(w_word(s->w[j], g), W_OFFSET_OF(0));
-            float scale[2] = { w_group_scale(s->g[j].scale[g], 0), w_group_scale(s->g[j].scale[g], 1) };
-#pragma unroll
-            for (int i = 0; i < FRAGS_M; i++) {
-                float sum[4] = { 0, 0, 0, 0 };
-                multiply_16x8(sum, x, i, w);
-#pragma unroll
-                for (int e = 0; e < FLOATS; e++)
-                    d[j * FRAGS_M + i][e] =
-                        rfg_fma(sum[e], scale[e % 2] * x_scale[2 * i + e / 2 % PIECES_X], d[j * FRAGS_M + i][e]);
-            }
-        }
-    }
-}
+#include "gemm/gpu/nvidia/thin_mx.h"
 #elif W_IS_4_BITS
-RFG_DEVICE void multiply(float (*d)[4], const struct step *s)
-{
-#pragma unroll
-    for (int j = 0; j < FRAGS_N; j++)
-#pragma unroll
-        for (int g = 0; g < W_GROUPS; g++) {
-            float sum[FRAGS_M][4];
-            w_offset offset = W_OFFSET_OF(s->g[j].zero[g]);
-#pragma unroll
-            for (int h = 0; h < W_GROUP_STEPS; h++) {
-                int step = g * W_GROUP_STEPS + h;
-                rfg_u32x4 w = w_decode(w_word(s->w[j], step), offset);
-#pragma unroll
-                for (int i = 0; i < FRAGS_M; i++) {
-                    if (h == 0)
-                        sum[i][0] = sum[i][1] = sum[i][2] = sum[i][3] = 0.0f;
-                    multiply_16x8(sum[i], s->x[step], i, w);
-                }
-            }
-            float scale[2] = { w_group_scale(s->g[j].scale[g], 0), w_group_scale(s->g[j].scale[g], 1) };
-#pragma unroll
-            for (int i = 0; i < FRAGS_M; i++)
-#pragma unroll
-                for (int e = 0; e < FLOATS; e++)
-                    d[j * FRAGS_M + i][e] = rfg_fma(sum[i][e], scale[e % 2], d[j * FRAGS_M + i][e]);
-        }
-}
+#include "gemm/gpu/nvidia/thin_w4.h"
 #else
 RFG_DEVICE void multiply(float (*d)[4], const struct step *s)
 {

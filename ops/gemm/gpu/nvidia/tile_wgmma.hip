@@ -17,6 +17,9 @@
  * With EXPERTS a tile's rows are one expert's, and X's are copied by all waves that copy (tile_wgmma_experts.h). A
  * prepacked W of mxfp4 is decoded on its way to LDS, by twice as many (tile_wgmma_w4.h).
  *
+ * Budget of a step: (TILE_M + TILE_N) * 128 bytes to LDS, W's fetched once a cluster; for a warpgroup 4 * PIECES
+ * instructions of 64 x PIECE_N, and with PARTS an addition or fma for each of its sums. What binds is arithmetic.
+ *
  * Macros: those of load.h and epilogue.h (X and W fp16, bf16, e4m3, e5m2 or i8; or bf16 and e2m1, PREPACKED), TILE_M
  * (64, 128), TILE_N (a multiple of 16 up to 256), PIECE_N (columns of an instruction: a warpgroup's, or with PARTS a
  * share of them), SETS (1, with PARTS also 2), CLUSTER (1, 2), STAGES, Y_TILES (1: rows of Y are whole pieces of 16

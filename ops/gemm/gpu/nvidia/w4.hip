@@ -23,6 +23,10 @@
  * In LDS chunk c (of 8 columns in each 32) of row r of 16 is at c * 256 + (r * 16 ^ c * 32), chunk c of row m of X at m
  * * 256 + (c ^ m % 2 * 4) * 16: eight lanes that read at one time have other banks each.
  *
+ * Budget of a step of 128 columns: 64 bytes for each row of W, 256 for each of X, and the scales. A wave decodes 8
+ * words of W a lane for each of its FRAGS_N, for 8 FRAGS_N FRAGS_M mma of 16x8x16 (with WGMMA for 8 FRAGS_N
+ * instructions of 64 x TILE_M x 16 a warpgroup). What binds is memory for few rows, instructions for many.
+ *
  * Macros: those of load.h and epilogue.h (X fp16 or bf16, W prepacked i4 or e2m1), WGMMA, TILE_M (8, 16, 32, 64; with
  * WGMMA 16 to 128), TILE_N (a multiple of 32; with WGMMA of 64 FRAGS_N), FRAGS_N, K_WAVES, SPLIT (1 to 16). Grid:
  * SPLIT neighbours for each tile, tiles along m first; of grouped products, along n first. LDS: RING_AT and the stages,

@@ -18,6 +18,9 @@
  * The matrix unit's sums of fp8 have about 14 bits, so of codes it sums GEMM_SCALE_BLOCK columns, which are multiplied
  * by their scales, if these are of blocks, and added in fp32. A step's scales are copied to LDS with it.
  *
+ * Budget of a step: (TILE_M + TILE_N) * WIDTH bytes to LDS, 16 a thread and copy; WIDTH / 32 instructions for each
+ * warpgroup that multiplies. W is read once for each tile along m. What binds is memory.
+ *
  * Macros: those of load.h and epilogue.h (X and W fp16, bf16, e4m3, e5m2 or i8; scales of blocks fp32), SWAP, TILE_M,
  * TILE_N (A's: 64 or 128, B's: 8 to 128; A's TILE_M may be 8, 16, 32 if M isn't more), TILE_K (128 or 256 bytes), SPLIT
  * (1 to 16). Grid: tiles along m, fastest, times tiles along n, times SPLIT, neighbours. LDS: RING_AT, 2 to MAX_STAGES
