@@ -419,6 +419,7 @@ RFG_DEVICE void store_quads(const struct gemm_args *a, rfg_f32x4 *own, int wave,
     }
 }
 
+/* Asks for the wave's first steps, all at once. */
 RFG_DEVICE void begin(struct step *ring, const struct place *p, int step, int end)
 {
 #pragma unroll
@@ -440,6 +441,7 @@ RFG_DEVICE void add_waves(rfg_f32x4 *own, const rfg_f32x4 *sums, int wave)
     }
 }
 
+/* Where the lane's pieces of the rows are, at k = 0. */
 RFG_DEVICE void place_rows(struct place *p, const struct gemm_args *a, int n0, int rows_m, int rows_n, int ldx, int ldw)
 {
 #pragma unroll
