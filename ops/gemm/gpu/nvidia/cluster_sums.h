@@ -4,10 +4,10 @@
  * their sums of a block from registers to the owner's LDS, and the owner adds them in a fixed order. An arrival counts
  * the bytes. There is no traffic through global memory and no counter, and the order of arrival doesn't matter.
  *
- * The order of calls: one thread calls expect_blocks(), all rfg_cluster_arrive_first(); later all rfg_cluster_wait(),
- * then send_sums(); an owner of blocks waits for its arrival, then adds. */
+ * One thread calls expect_blocks(), then all rfg_cluster_arrive_first(). After rfg_cluster_wait() they send. An owner of
+ * blocks waits for its arrival and adds. */
 
-/* bytes: of a block, that all send together. */
+/* Expects `owned` blocks, 0 or less for none, of each of which all send `bytes` together. */
 RFG_DEVICE void expect_blocks(rfg_u64 *arrival, int owned, int bytes)
 {
     rfg_arrival_init(arrival, 1);
