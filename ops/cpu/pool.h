@@ -18,7 +18,7 @@ int rfg_cpu_pool_threads(const struct rfg_cpu_pool *pool);
 
 /* A worker's own memory for the length of a task: RFG_CPU_SCRATCH bytes, 64 bytes aligned. What is large goes there,
  * since the caller's thread is a worker, and its stack may be small. */
-#define RFG_CPU_SCRATCH ((size_t)256 << 10)
+#define RFG_CPU_SCRATCH ((size_t)512 << 10)
 void *rfg_cpu_pool_scratch(const struct rfg_cpu_pool *pool, int worker);
 
 /* Calls fn(ctx, task, worker) for task 0..n-1, spread over the threads; returns when all are done. worker is in

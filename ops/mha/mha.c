@@ -21,10 +21,10 @@ static const char *const lens_names[] = { "all", "log", "any" };
     [MHA_B] = { "B", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE - 1, NULL, "sequences" },                                       \
     [MHA_HQ] = { "Hq", RFG_KEY_SIZE, 0, 1, RFG_MAX_SIZE, NULL, "heads of queries" },                                  \
     [MHA_HKV] = { "Hkv", RFG_KEY_SIZE, 0, 1, RFG_MAX_SIZE, NULL, "heads of keys and values" },                        \
-    [MHA_D] = { "D", RFG_KEY_SIZE, 0, 64, 256, NULL, "elements of a head of q and k" },                               \
+    [MHA_D] = { "D", RFG_KEY_SIZE, 0, 8, MHA_MAX_D, NULL, "elements of a head of q and k" },                               \
     [MHA_S] = { "S", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE, NULL,                                                          \
         "keys that a sequence may have: what the tensors hold, or max_seqlen_k rounded up to a power of two" },       \
-    [MHA_DV] = { "Dv", RFG_KEY_ATTR, 0, 0, 256, NULL, "elements of a head of v, if not D" },                          \
+    [MHA_DV] = { "Dv", RFG_KEY_ATTR, 0, 0, MHA_MAX_D, NULL, "elements of a head of v, if not D" },                          \
     [MHA_CAUSAL] = { "causal", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: causal" },                                            \
     [MHA_WINDOW] = { "window", RFG_KEY_ATTR, 0, 0, RFG_MAX_SIZE, NULL,                                                \
         "keys that a query sees, its own included (with causal=1, or one query); 0: all" },                           \
@@ -62,11 +62,6 @@ static const struct rfg_key decode_keys[MHA_NKEYS] = {
                    "all: mean_seqlen_k is 3/4 of S or more, B=1, or no kv_lens; log: any lengths (any: tests')" },
 };
 
-bool mha_head_dims_allowed(int64_t d, int64_t dv)
-{
-    return d == 192 ? dv == 192 || dv == 128 : dv == d && (d == 64 || d == 96 || d == 128 || d == 256);
-}
-
 /* ---- what a problem may say ------------------------------------------------------------------------------------- */
 
 /* Normalises the problem, so that a call and its problem string find the same tuned row. */
@@ -93,8 +88,6 @@ static bool masks_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 static bool cache_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 {
     const int64_t *v = prob->v;
-    if (v[MHA_PAGE] & (v[MHA_PAGE] - 1))
-        return rfg_refuse(why, "page=%" PRId64 ", of k and v: must be a power of two, or 0 for no table", v[MHA_PAGE]);
     if (v[MHA_SCALES] && !v[MHA_KV])
         return rfg_refuse(why, "scales=%s (k_scale, v_scale): must be with k and v of 8 bits",
                           scales_names[v[MHA_SCALES]]);
@@ -104,6 +97,9 @@ static bool cache_valid(const struct rfg_problem *prob, struct rfg_reason *why)
         return rfg_refuse(why, "varlen=1: %s has no cu_seqlens", prob->op->name);
     if (v[MHA_FORM] == MHA_FORM_VLLM && (!mha_is_decode(prob) || !v[MHA_PAGE]))
         return rfg_refuse(why, "form=vllm: only mha_decode with a page");
+    int64_t x = rfg_format_elements(mha_kv_dtype(prob), 16);
+    if (v[MHA_FORM] == MHA_FORM_VLLM && v[MHA_D] % x)
+        return rfg_refuse(why, "form=vllm: D=%" PRId64 ", of q and k: must be a multiple of %" PRId64, v[MHA_D], x);
     if (v[MHA_LENS] && !v[MHA_VARLEN] && !v[MHA_PAGE] && !mha_is_decode(prob))
         return rfg_refuse(why, "lens=%s: mha has lengths only with varlen=1 or a page", lens_names[v[MHA_LENS]]);
     return true;
@@ -138,11 +134,9 @@ static bool mha_valid(const struct rfg_problem *prob, struct rfg_reason *why)
                           rfg_dtype_name((rfg_dtype)prob->dtype[0]));
     if (v[MHA_DV] == v[MHA_D])
         return rfg_refuse(why, "Dv=%" PRId64 ": is D: leave it out", v[MHA_DV]);
-    if (!mha_head_dims_allowed(v[MHA_D], dv))
-        return rfg_refuse(why,
-                          "D=%" PRId64 " Dv=%" PRId64 ", of q and out: must be one of 64, 96, 128, 192, 256 and Dv the "
-                          "same, or D=192 Dv=128",
-                          v[MHA_D], dv);
+    if (v[MHA_D] % 8 || dv % 8 || dv < 8)
+        return rfg_refuse(why, "D=%" PRId64 " Dv=%" PRId64 ", of q and out: must be multiples of 8, from 8 to %d",
+                          v[MHA_D], dv, MHA_MAX_D);
     if (v[MHA_HKV] < 1 || v[MHA_HQ] % v[MHA_HKV])
         return rfg_refuse(why, "Hkv=%" PRId64 ", k's heads: must divide Hq=%" PRId64, v[MHA_HKV], v[MHA_HQ]);
     if (mha_is_decode(prob) && v[MHA_SQ] > 8)
@@ -300,7 +294,7 @@ void mha_fill_args(const struct mha_call *c, struct mha_args *a)
     if (c->p.block_table) {
         a->block_table = c->p.block_table->data;
         a->table_stride = stride(c->p.block_table, 0);
-        a->page_shift = __builtin_ctzll((unsigned long long)page);
+        a->page_shift = __builtin_ctzll((unsigned long long)page); /* of others kernels have the macro PAGE_KEYS */
     }
     a->kv_lens = c->p.kv_lens ? c->p.kv_lens->data : NULL;
     a->q_begin = packed ? p->cu_seqlens_q->data : NULL;

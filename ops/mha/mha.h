@@ -44,6 +44,8 @@ enum mha_lens { MHA_LENS_ALL, MHA_LENS_LOG, MHA_LENS_ANY };
 
 /* dtype[0] = q, dtype[1] = out: the same, bf16 or fp16. */
 
+#define MHA_MAX_D 512 /* elements of a head; any multiple of 8 */
+
 extern const struct rfg_op rfg_op_mha_desc, rfg_op_mha_decode_desc;
 
 static inline bool mha_is_decode(const struct rfg_problem *prob)
@@ -79,6 +81,28 @@ static inline void mha_sink_macro(const struct rfg_problem *prob, struct rfg_ker
 {
     if (prob->v[MHA_STYPE])
         rfg_kernel_macro(k, "SINK_DTYPE", mha_sink_dtype(prob));
+}
+
+/* Elements of a head as a kernel pads them: a multiple of `unit`. Kernels have them as macros D and DV, and D_REAL and
+ * DV_REAL where those differ. */
+static inline int mha_padded(int64_t d, int unit)
+{
+    return (int)((d + unit - 1) / unit * unit);
+}
+static inline void mha_head_macros(const struct rfg_problem *prob, struct rfg_kernel *k, int d, int dv)
+{
+    rfg_kernel_macro(k, "D", d);
+    rfg_kernel_macro(k, "DV", dv);
+    if (d != prob->v[MHA_D])
+        rfg_kernel_macro(k, "D_REAL", (int)prob->v[MHA_D]);
+    if (dv != mha_dv(prob))
+        rfg_kernel_macro(k, "DV_REAL", mha_dv(prob));
+}
+/* Pages that are no power of two are a constant of the kernel: it divides by that. */
+static inline void mha_page_macro(const struct rfg_problem *prob, struct rfg_kernel *k)
+{
+    if (prob->v[MHA_PAGE] & (prob->v[MHA_PAGE] - 1))
+        rfg_kernel_macro(k, "PAGE_KEYS", (int)prob->v[MHA_PAGE]);
 }
 
 /* The place and length of sequence b in tensors of cu_seqlens, clamped to the tensors. */

@@ -13,7 +13,7 @@ struct mha_rows {
 };
 
 /* Key j of sequence b, head h: block n = block_table[b * table_stride + (j >> page_shift)], row t = j & ((1 <<
- * page_shift) - 1); without a table n is b, t is j; with kv_begin n is 0, t is kv_begin[b] + j. Its element d is
+ * page_shift) - 1), or j / page and j % page where page is no power of two; without a table n is b, t is j; with kv_begin n is 0, t is kv_begin[b] + j. Its element d is
  * n * block + t * token + h * head + d; in vLLM's older form d / x * chunk + d % x for k (x = 16 / size), d * chunk for
  * v.
  */

@@ -28,9 +28,6 @@ int64_t mha_called_keys(int64_t most, int64_t held, bool varlen);
 /* The kernel arguments of a call that was checked. */
 void mha_fill_args(const struct mha_call *c, struct mha_args *a);
 
-/* By the rules of rfg/mha.h: RFG_OK, or what is wrong. */
-bool mha_head_dims_allowed(int64_t d, int64_t dv);
-
 /* Queries (or keys) of sequence b in tests: what the problem's keys say, drawn from the problem alone, so that cost()
  * knows it. */
 int64_t mha_test_length(const struct rfg_problem *prob, bool of_queries, int64_t b);

@@ -12,6 +12,24 @@ RFG_DEVICE int within(int n, int least, int most)
     return n > least ? n : least;
 }
 
+/* Key j of a sequence is row PAGE_ROW() of the block that its table has for page PAGE_OF(). PAGE_KEYS is there where
+ * pages are no power of two. */
+#ifdef PAGE_KEYS
+#define PAGE_OF(j, shift)  ((int)((rfg_u32)(j) / (rfg_u32)PAGE_KEYS))
+#define PAGE_ROW(j, shift) ((int)((rfg_u32)(j) % (rfg_u32)PAGE_KEYS))
+#else
+#define PAGE_OF(j, shift)  ((j) >> (shift))
+#define PAGE_ROW(j, shift) ((j) & ((1 << (shift)) - 1))
+#endif
+
+/* Elements of a head that memory has; D and DV are what the kernel pads them to. */
+#ifndef D_REAL
+#define D_REAL D
+#endif
+#ifndef DV_REAL
+#define DV_REAL DV
+#endif
+
 /* A head's sink. SINK_DTYPE is there where sinks are not f32. */
 RFG_DEVICE float load_sink(const struct mha_args *a, int head)
 {

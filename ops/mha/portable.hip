@@ -2,7 +2,7 @@
  *
  * Attention for every GPU and every problem: any alignment, masks, caches, lengths; fp32 FMA. Simple and right.
  *
- * Macros: DTYPE (q, out), KV_DTYPE, D, DV, ROWS, WIDE (rows of k can be read 16 bytes at a time), VLLM (its older form
+ * Macros: DTYPE (q, out), KV_DTYPE, D, DV (multiples of 8), ROWS, WIDE (rows of k can be read 16 bytes at a time), VLLM (its older form
  * of the cache). A work item is a sequence, a kv head and ROWS rows, a row being a query and a q head of that kv head's
  * group; a workgroup takes one, items beyond the grid in strides of the grid. Its waves take chunks of a key a lane by
  * turns, each with an online softmax of its own: first a lane has a key and scores it, then it has elements of v and
@@ -15,7 +15,8 @@
 #define WAVES    4
 #define THREADS  (WAVES * RFG_WAVE)
 #define KV_BYTES RFG_DTYPE_BYTES(KV_DTYPE)
-#define PIECE    (16 / KV_BYTES) /* elements of k that are read together, and lie together whatever the form */
+/* Elements of k that are read together, and lie together whatever the form. */
+#define PIECE (D % (16 / KV_BYTES) ? 8 : 16 / KV_BYTES)
 #define MINE     ((DV + RFG_WAVE - 1) / RFG_WAVE) /* elements of v that a lane has */
 #define NOTHING  rfg_as_float(0xff800000u)        /* minus infinity */
 #define MASKED   (-1.0f) /* a masked key's weight: what v holds there must not count, not even NaN */
@@ -60,8 +61,8 @@ RFG_DEVICE void key_at(const struct work_item *u, const struct mha_args *a, int 
 {
     long long block = u->b, row = key;
     if (a->block_table) {
-        block = load_i32(a->block_table, u->b * a->table_stride + (key >> a->page_shift));
-        row = key & ((1 << a->page_shift) - 1);
+        block = load_i32(a->block_table, u->b * a->table_stride + PAGE_OF(key, a->page_shift));
+        row = PAGE_ROW(key, a->page_shift);
     } else if (a->kv_begin) {
         block = 0;
         row += u->kv_first;

@@ -135,6 +135,65 @@ static const struct op_case far[] = {
       "mha_prefill_mma{waves=4,frags_q=1,tile_kv=64,stages=1,q_lds=0,pack=0,parts=8}" },
 };
 
+/* Heads that kernels pad, each size and mixed: q and k or v alone. */
+static const struct op_case heads[] = {
+    { "mha bf16->bf16 B=2 Hq=4 Hkv=2 D=32 S=70 Sq=40 causal=1 lse=1" },
+    { "mha bf16->bf16 B=1 Hq=4 Hkv=2 D=72 S=90 Sq=33 lse=1" },
+    { "mha f16->f16 B=2 Hq=2 Hkv=1 D=80 S=70 Sq=20 causal=1 lse=1 page=16" },
+    { "mha bf16->bf16 B=3 Hq=2 Hkv=1 D=112 S=60 Sq=40 causal=1 lse=1 varlen=1" },
+    { "mha bf16->bf16 B=1 Hq=2 Hkv=1 D=120 S=66 Sq=35 causal=1 window=20 sink=1 lse=1" },
+    { "mha f16->f16 B=1 Hq=2 Hkv=1 D=160 S=70 Sq=40 causal=1 lse=1" },
+    { "mha bf16->bf16 B=1 Hq=2 Hkv=1 D=320 S=70 Sq=20 causal=1 lse=1" },
+    { "mha bf16->bf16 B=1 Hq=2 Hkv=1 D=512 S=70 Sq=20 causal=1 lse=1" },
+    { "mha bf16->bf16 B=1 Hq=2 Hkv=1 D=8 S=70 Sq=20 Dv=24 cap=3 lse=1" },
+    { "mha bf16->bf16 B=1 Hq=4 Hkv=2 D=128 S=70 Sq=33 Dv=72 causal=1 lse=1" },
+    { "mha f16->f16 B=1 Hq=4 Hkv=2 D=40 S=70 Sq=33 Dv=64 alibi=1 lse=1" },
+    { "mha bf16->bf16 B=1 Hq=4 Hkv=2 D=80 S=50 Sq=20 causal=1 form=hnd lse=1" },
+    { "mha bf16->bf16 B=2 Hq=4 Hkv=2 D=112 S=50 Sq=20 form=gaps" },
+    { "mha bf16->bf16 B=1 Hq=4 Hkv=2 D=80 S=60 Sq=12 lse=1 kv=e4m3 scales=head" },
+    { "mha f16->f16 B=1 Hq=2 Hkv=2 D=72 S=40 Sq=9", R, true },
+    { "mha bf16->bf16 B=5 Hq=2 Hkv=1 D=80 S=60 Sq=24 lse=1 varlen=1 lens=log", S },
+};
+static const struct op_case decode_heads[] = {
+    { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=2 D=32 S=200 lse=1 page=16 lens=any" },
+    { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=2 D=72 S=100 lse=1 page=16" },
+    { "mha_decode f16->f16 B=3 Hq=8 Hkv=2 D=80 S=150 lse=1 page=32 lens=any" },
+    { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=1 D=112 S=100 Sq=3 causal=1 lse=1 page=16" },
+    { "mha_decode f16->f16 B=2 Hq=4 Hkv=2 D=120 S=90 lse=1 page=1 lens=log" },
+    { "mha_decode bf16->bf16 B=2 Hq=4 Hkv=2 D=160 S=150 sink=1 lse=1 page=16" },
+    { "mha_decode bf16->bf16 B=1 Hq=4 Hkv=1 D=320 S=90 lse=1 page=16" },
+    { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=1 D=512 S=90 lse=1 page=16 lens=any" },
+    { "mha_decode f16->f16 B=2 Hq=24 Hkv=1 D=512 S=70 lse=1 page=16" },
+    { "mha_decode bf16->bf16 B=2 Hq=4 Hkv=2 D=24 S=70 Dv=8 lse=1" },
+    { "mha_decode bf16->bf16 B=2 Hq=4 Hkv=2 D=128 S=70 Dv=80 lse=1 page=16 form=hnd" },
+    { "mha_decode bf16->bf16 B=2 Hq=4 Hkv=2 D=72 S=70 Dv=128 lse=1 page=16 form=gaps" },
+    { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=2 D=80 S=100 lse=1 page=16 kv=e4m3 scales=tensor" },
+    { "mha_decode f16->f16 B=2 Hq=8 Hkv=2 D=112 S=100 lse=1 page=16 kv=e5m2 lens=any" },
+    { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=1 D=72 S=100 lse=1 page=16 kv=e4m3fnuz scales=tensor" },
+    { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=2 D=80 S=100 lse=1 page=16 form=vllm lens=any" },
+    { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=2 D=112 S=50 lse=1 page=16 kv=e4m3 scales=head form=vllm" },
+    { "mha_decode bf16->bf16 B=2 Hq=4 Hkv=2 D=80 S=70 lse=1 page=16", R, true },
+    { "mha_decode bf16->bf16 B=6 Hq=4 Hkv=2 D=112 S=100 lse=1 page=16", S },
+    /* Parts of the keys, shared out and not. */
+    { "mha_decode f16->f16 B=2 Hq=16 Hkv=2 D=80 S=230 Sq=4 lse=1 page=16", R, false,
+      "mha_decode_stream_mma{tiles=1,waves=2,unroll=1,cluster=1,parts=5,groups=1}" },
+    { "mha_decode f16->f16 B=1 Hq=36 Hkv=1 D=112 S=520 Dv=72 Sq=2 lse=1 page=16", R, false,
+      "mha_decode_stream_mma{tiles=1,waves=2,unroll=1,cluster=0,parts=1,groups=4}" },
+    { "mha bf16->bf16 B=2 Hq=4 Hkv=1 D=80 S=200 Dv=112 Sq=20 causal=1 lse=1 page=16", R, false,
+      "mha_prefill_mma{waves=4,frags_q=1,tile_kv=64,stages=1,q_lds=0,pack=1,parts=3}" },
+};
+
+/* Pages that are no power of two: of whole steps, and of others. */
+static const struct op_case pages[] = {
+    { "mha bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=200 Sq=40 causal=1 lse=1 page=48" },
+    { "mha f16->f16 B=3 Hq=2 Hkv=1 D=128 S=75 Sq=16 causal=1 lse=1 page=7 lens=any" },
+    { "mha_decode bf16->bf16 B=3 Hq=8 Hkv=2 D=64 S=300 lse=1 page=48 lens=any" },
+    { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=2 D=128 S=1000 page=784" },
+    { "mha_decode f16->f16 B=2 Hq=4 Hkv=2 D=64 S=100 Sq=3 causal=1 lse=1 page=24 lens=log" },
+    { "mha_decode bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=60 lse=1 page=48 kv=e4m3 scales=head form=hnd" },
+    { "mha_decode bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=60 lse=1 page=5 form=vllm" },
+};
+
 static const struct op_case exact[] = {
     { "mha bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=64 Sq=20", I },
     { "mha f16->f16 B=1 Hq=2 Hkv=1 D=128 S=256 Sq=33", I },
@@ -195,6 +254,9 @@ OP_CASES(right_decode, decode, "decode")
 OP_CASES(right_speculative, speculative, "decode of several queries, masks")
 OP_CASES(right_caches, caches, "8-bit caches, forms of the cache")
 OP_CASES(right_parts, parts, "parts of the keys")
+OP_CASES(right_heads, heads, "heads of any size")
+OP_CASES(right_decode_heads, decode_heads, "decode, heads of any size")
+OP_CASES(right_pages, pages, "pages that are no power of two")
 
 START_TEST(right_clusters)
 {
@@ -215,6 +277,7 @@ int main(void)
 {
     return op_main_gpus("mha",
                         OP_TESTS(right_prefill, right_masks, right_ragged, right_decode, right_speculative,
-                                 right_caches, right_parts, right_far, right_exact, right_special),
+                                 right_caches, right_parts, right_far, right_exact, right_special, right_heads,
+                                 right_decode_heads, right_pages),
                         OP_TESTS(NULL), OP_TESTS(right_clusters, units_by_turns));
 }

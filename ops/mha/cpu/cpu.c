@@ -11,11 +11,11 @@
 #include "ops/mha/mha.h"
 
 #define BLOCK 64 /* keys between two looks at the maximum */
-#define MAX_D 256
 
 struct job {
     const struct mha_args *a;
     int q_dtype, kv_dtype, sink_dtype, d, dv;
+    int page;
     bool older_vllm;
     int64_t queries, each; /* queries of heads in all, and of a task */
     float code[256];       /* what an 8-bit element stands for */
@@ -33,8 +33,8 @@ static void load_row(const struct job *j, const struct mha_cache *c, int b, int 
     const struct mha_args *a = j->a;
     long long block = b, t = key;
     if (a->block_table) {
-        block = a->block_table[b * a->table_stride + (key >> a->page_shift)];
-        t = key & ((1 << a->page_shift) - 1);
+        block = a->block_table[b * a->table_stride + key / j->page];
+        t = key % j->page;
     } else if (a->kv_begin) {
         block = 0;
         t = mha_sequence_of(a, b).kv_first + key;
@@ -46,14 +46,14 @@ static void load_row(const struct job *j, const struct mha_cache *c, int b, int 
 }
 
 struct state {
-    float max, sum, acc[MAX_D];
+    float max, sum, acc[MHA_MAX_D];
 };
 
 /* A softmax step: adds the keys from `first`, whose scores are s[0..n-1], to the state. */
 static void softmax_step(const struct job *j, struct state *st, const float *s, int n, int b, int kv_head,
                          long long first)
 {
-    float max = st->max, row[MAX_D];
+    float max = st->max, row[MHA_MAX_D];
     bool any = false;
     for (int i = 0; i < n; i++) {
         max = fmaxf(max, s[i]);
@@ -80,7 +80,7 @@ static void run_query(const struct job *j, int b, int head, int i)
     const struct mha_args *a = j->a;
     struct mha_sequence seq = mha_sequence_of(a, b);
     int kv_head = head / (a->hq / a->hkv);
-    float q[MAX_D], key[MAX_D], s[BLOCK];
+    float q[MHA_MAX_D], key[MHA_MAX_D], s[BLOCK];
     float k_scale = a->k_scale ? a->k_scale[kv_head * a->k_scale_stride] : 1;
     float v_scale = a->v_scale ? a->v_scale[kv_head * a->v_scale_stride] : 1;
     struct state st = { .max = a->sinks ? load(j, j->sink_dtype, a->sinks, head) : -INFINITY, .sum = a->sinks ? 1 : 0 };
@@ -139,6 +139,7 @@ static void run(const struct rfg_device *dev, const struct rfg_problem *prob, co
                      .sink_dtype = mha_sink_dtype(prob),
                      .d = (int)prob->v[MHA_D],
                      .dv = mha_dv(prob),
+                     .page = (int)prob->v[MHA_PAGE],
                      .older_vllm = prob->v[MHA_FORM] == MHA_FORM_VLLM };
     (void)dev, (void)p;
     if (j.kv_dtype != j.q_dtype)

@@ -14,7 +14,6 @@
 
 #define MHA_CPU_BLOCK 64  /* keys */
 #define MHA_CPU_ROWS  4   /* at most, of a call */
-#define MHA_CPU_MAX_D 256 /* of Q, K and of O, V */
 
 /* Rows of keys and values: at[i] + offset. */
 struct mha_cpu_rows {
@@ -38,7 +37,8 @@ struct mha_cpu_block {
 };
 
 struct mha_cpu_isa {
-    int rows; /* of a call of block() */
+    int rows;  /* of a call of block() */
+    int group; /* d and dv are multiples of it */
     void (*pack)(float *to, const uint16_t *row, int d, int q_dtype, int kv_dtype);
     void (*block)(const struct mha_cpu_block *b);
     /* o times factor, rounded. */

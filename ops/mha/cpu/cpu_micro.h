@@ -316,4 +316,4 @@ static void store(uint16_t *row, const float *o, float factor, int dv, int q_dty
     }
 }
 
-const struct mha_cpu_isa ISA_TABLE = { MAX_ROWS, pack, any_block, store };
+const struct mha_cpu_isa ISA_TABLE = { MAX_ROWS, GROUP, pack, any_block, store };

@@ -17,7 +17,8 @@
 
 #define BLOCK      MHA_CPU_BLOCK
 #define TILE       64 /* rows */
-#define MAX_D      MHA_CPU_MAX_D
+#define MAX_D      MHA_MAX_D
+#define WIDEST     32 /* of any isa's group */
 #define TASKS      128 /* enough to keep any number of threads busy */
 #define LEAST_KEYS 512 /* of a part */
 #define LOG2E      1.44269504f
@@ -28,7 +29,9 @@ struct job {
     struct rfg_cpu_pool *pool;
     const struct mha_cpu_isa *isa;
     int q_dtype, kv_dtype, sink_dtype, size, d, dv; /* size: bytes of an element of k and v */
-    bool older_vllm;
+    int d_pad, dv_pad;                              /* as the isa has them: multiples of its group */
+    int page;
+    bool older_vllm, gathers; /* gathers: keys and values go to memory of the worker's, padded by zeroes */
     int heads, tiles, parts; /* kv heads of a work item; tiles of a head; parts of its keys */
     int64_t items, each;     /* of an unsplit task */
     bool invariant;
@@ -54,7 +57,7 @@ static void divide(const struct rfg_problem *prob, struct job *j)
 /* A part's results, in floats: largest scores, sums of weights, O. */
 static size_t partial(int dv)
 {
-    return (size_t)TILE * (size_t)(dv + 2);
+    return (size_t)TILE * (size_t)(mha_padded(dv, WIDEST) + 2);
 }
 
 static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
@@ -136,7 +139,10 @@ static void finish(const struct job *j, const struct work_item *u, int h, int ro
         m = top;
     }
     factor = l == 0 ? 0 : factor / l;
-    j->isa->store((uint16_t *)a->out.data + row_at(j, u, &a->out, h, row), o, factor, j->dv, j->q_dtype, j->kv_dtype);
+    uint16_t *to = (uint16_t *)a->out.data + row_at(j, u, &a->out, h, row), padded[MAX_D];
+    j->isa->store(j->dv == j->dv_pad ? to : padded, o, factor, j->dv_pad, j->q_dtype, j->kv_dtype);
+    if (j->dv != j->dv_pad)
+        memcpy(to, padded, (size_t)j->dv * sizeof(*to));
     if (a->lse) {
         long long token = (long long)u->q_first + query;
         a->lse[(a->q_begin ? 0 : u->b * a->lse_batch) + head * a->lse_head + token * a->lse_token] =
@@ -151,8 +157,8 @@ static const char *key_row(const struct job *j, const struct work_item *u, const
     const struct mha_args *a = j->a;
     long long block = u->b, t = key;
     if (a->block_table) {
-        block = a->block_table[u->b * a->table_stride + (key >> a->page_shift)];
-        t = key & ((1 << a->page_shift) - 1);
+        block = a->block_table[u->b * a->table_stride + key / j->page];
+        t = key % j->page;
     } else if (a->kv_begin) {
         block = 0;
         t = u->kv_first + key;
@@ -174,7 +180,7 @@ static int find_rows(const struct job *j, const struct work_item *u, int64_t fir
     return n > 0 ? n : 0;
 }
 
-/* vLLM's older form: the rows' elements brought together. */
+/* The rows' elements brought together, and padded. */
 struct dense {
     const char *k_rows[BLOCK], *v_rows[BLOCK];
     char k[BLOCK][MAX_D * 2], v[BLOCK][MAX_D * 2];
@@ -183,11 +189,19 @@ static void gather(const struct job *j, int n, struct mha_cpu_rows *r, struct de
 {
     size_t piece = 16, size = (size_t)j->size;
     size_t chunk_k = (size_t)j->a->k.chunk * size, chunk_v = (size_t)j->a->v.chunk * size;
+    if (!j->older_vllm) {
+        piece = chunk_k = (size_t)j->d * size;
+        chunk_v = size;
+    }
     for (int i = 0; i < n; i++) {
         for (size_t p = 0; p < (size_t)j->d * size / piece; p++)
             memcpy(to->k[i] + p * piece, r->k[i] + r->k_offset + p * chunk_k, piece);
-        for (size_t d = 0; d < (size_t)j->dv; d++)
+        if (chunk_v == size)
+            memcpy(to->v[i], r->v[i] + r->v_offset, (size_t)j->dv * size);
+        for (size_t d = 0; d < (size_t)j->dv && chunk_v != size; d++)
             memcpy(to->v[i] + d * size, r->v[i] + r->v_offset + d * chunk_v, size);
+        memset(to->k[i] + (size_t)j->d * size, 0, (size_t)(j->d_pad - j->d) * size);
+        memset(to->v[i] + (size_t)j->dv * size, 0, (size_t)(j->dv_pad - j->dv) * size);
         to->k_rows[i] = to->k[i];
         to->v_rows[i] = to->v[i];
     }
@@ -219,8 +233,8 @@ static void one_block(const struct job *j, const struct work_item *u, int h, int
         }
         if (!any)
             continue;
-        blk->q = q + row * j->d;
-        blk->o = o + row * j->dv;
+        blk->q = q + row * j->d_pad;
+        blk->o = o + row * j->dv_pad;
         blk->m = m + row;
         blk->l = l + row;
         j->isa->block(blk);
@@ -244,13 +258,19 @@ static void attend(const struct job *j, const struct work_item *u, int64_t first
     float *q = s->q;
     struct rows rows[2];
     int now = 0, n = find_rows(j, u, first, end, &rows[0]);
-    struct mha_cpu_block blk = { .kv_dtype = j->kv_dtype, .d = j->d, .dv = j->dv, .cap = a->soft_cap * LOG2E };
-    memset(o, 0, (size_t)(u->heads * u->rows * j->dv) * sizeof(*o));
+    struct mha_cpu_block blk = { .kv_dtype = j->kv_dtype, .d = j->d_pad, .dv = j->dv_pad, .cap = a->soft_cap * LOG2E };
+    memset(o, 0, (size_t)(u->heads * u->rows * j->dv_pad) * sizeof(*o));
     for (int row = 0; row < u->heads * u->rows; row++) {
         m[row] = -INFINITY;
         l[row] = 0;
-        j->isa->pack(q + row * j->d, (const uint16_t *)a->q.data + row_at(j, u, &a->q, row / u->rows, row % u->rows),
-                     j->d, j->q_dtype, j->kv_dtype);
+        const uint16_t *from = (const uint16_t *)a->q.data + row_at(j, u, &a->q, row / u->rows, row % u->rows);
+        uint16_t padded[MAX_D];
+        if (j->d != j->d_pad) {
+            memcpy(padded, from, (size_t)j->d * sizeof(*from));
+            memset(padded + j->d, 0, (size_t)(j->d_pad - j->d) * sizeof(*from));
+            from = padded;
+        }
+        j->isa->pack(q + row * j->d_pad, from, j->d_pad, j->q_dtype, j->kv_dtype);
     }
     for (; n; first += BLOCK) {
         struct rows *here = &rows[now], *next = &rows[now ^= 1];
@@ -260,10 +280,10 @@ static void attend(const struct job *j, const struct work_item *u, int64_t first
             int64_t k = a->k.head * j->size, v = a->v.head * j->size;
             blk.n = n;
             blk.at = (struct mha_cpu_rows){ here->k, here->v, h * k, h * v };
-            blk.n_ahead = j->older_vllm ? 0 : last ? n_next : n;
+            blk.n_ahead = j->gathers ? 0 : last ? n_next : n;
             blk.ahead = last ? (struct mha_cpu_rows){ next->k, next->v, 0, 0 }
                              : (struct mha_cpu_rows){ here->k, here->v, (h + 1) * k, (h + 1) * v };
-            if (j->older_vllm)
+            if (j->gathers)
                 gather(j, n, &blk.at, &s->dense);
             one_block(j, u, h, first, &blk, q, o, m, l);
         }
@@ -279,7 +299,7 @@ static void run_unit(const struct job *j, int64_t n, struct scratch *s)
         return;
     attend(j, &u, u.first, u.end, s, o, m, l);
     for (int row = 0; row < u.heads * u.rows; row++)
-        finish(j, &u, row / u.rows, row % u.rows, o + row * j->dv, m[row], l[row]);
+        finish(j, &u, row / u.rows, row % u.rows, o + row * j->dv_pad, m[row], l[row]);
 }
 
 static void item_task(void *ctx, int task, int worker)
@@ -317,10 +337,10 @@ static void combine_task(void *ctx, int task, int worker)
         for (int part = 0; part < j->parts; part++)
             top = fmaxf(top, from[(size_t)part * partial(j->dv) + (size_t)r]);
         for (int part = 0; part < j->parts; part++) {
-            const float *p = from + (size_t)part * partial(j->dv), *its = p + 2 * TILE + r * j->dv;
+            const float *p = from + (size_t)part * partial(j->dv), *its = p + 2 * TILE + r * j->dv_pad;
             float down = exp2f(p[r] - (top == -INFINITY ? 0 : top));
             l += p[TILE + r] * down;
-            for (int d = 0; d < j->dv; d++)
+            for (int d = 0; d < j->dv_pad; d++)
                 o[d] += its[d] * down;
         }
         finish(j, &u, r / u.rows, r % u.rows, o, top, l);
@@ -340,7 +360,11 @@ static void run(const struct mha_cpu_isa *isa, const struct rfg_problem *prob, c
                      .size = mha_kv_dtype(prob) == prob->dtype[0] ? 2 : 1,
                      .d = (int)prob->v[MHA_D],
                      .dv = mha_dv(prob),
+                     .d_pad = mha_padded(prob->v[MHA_D], isa->group),
+                     .dv_pad = mha_padded(mha_dv(prob), isa->group),
+                     .page = (int)prob->v[MHA_PAGE],
                      .older_vllm = prob->v[MHA_FORM] == MHA_FORM_VLLM };
+    j.gathers = j.older_vllm || j.d != j.d_pad || j.dv != j.dv_pad;
     divide(prob, &j);
     j.each = 1 + j.items / (1 << 20);
     if (j.parts == 1) {
