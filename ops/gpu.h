@@ -20,6 +20,13 @@ static inline void xcd_macro(const struct rfg_device *dev, struct rfg_kernel *k)
         rfg_kernel_macro(k, "XCDS", dev->xcds);
 }
 
+/* Pages that are no power of two are a constant of the kernel: rfg_pages.h. */
+static inline void page_macro(struct rfg_kernel *k, int64_t page)
+{
+    if (page & (page - 1))
+        rfg_kernel_macro(k, "PAGE_KEYS", (int)page);
+}
+
 /* Bytes of the widest access, up to `widest`, to rows of n elements of a format: rows are whole ones, and aligned. */
 static inline int access_width(int format, int64_t n, int64_t align, int widest)
 {

@@ -297,7 +297,7 @@ static bool supports_attention(const struct ggml_tensor *op)
         k->type != v->type || k->type == GGML_TYPE_F32 || !ggml_is_contiguous(op))
         return false;
     int64_t d = k->ne[0], dv = v->ne[0], heads = k->ne[2];
-    bool sizes = d == 192 ? dv == 128 || dv == 192 : dv == d && (d == 64 || d == 96 || d == 128 || d == 256);
+    bool sizes = d % 8 == 0 && dv % 8 == 0 && d <= 512 && dv <= 512;
     return sizes && q->ne[2] % heads == 0 && v->ne[2] == heads && v->ne[1] == k->ne[1] && k->ne[3] == q->ne[3] &&
            v->ne[3] == q->ne[3] && isfinite(scale) && scale > 0 && isfinite(soft_cap) && soft_cap >= 0 &&
            (!sinks || (sinks->type == GGML_TYPE_F32 && sinks->nb[0] == sizeof(float)));

@@ -258,8 +258,8 @@ void config_check(const struct config *c, const char *where)
     if (c->heads % c->kv_heads)
         die("%s: 'num_attention_heads' is %lld: must be a multiple of 'num_key_value_heads', %lld", where,
             (long long)c->heads, (long long)c->kv_heads);
-    if (c->head_dim != 64 && c->head_dim != 96 && c->head_dim != 128 && c->head_dim != 256)
-        die("%s: 'head_dim' is %lld: must be 64, 96, 128 or 256", where, (long long)c->head_dim);
+    if (c->head_dim % 8 || c->head_dim > 512)
+        die("%s: 'head_dim' is %lld: must be a multiple of 8 up to 512", where, (long long)c->head_dim);
     if (c->bytes && c->vocab < 256)
         die("%s: 'vocab_size' is %lld: must be 256 at least with \"tokenizer\": \"bytes\"", where, (long long)c->vocab);
     if (c->moe.experts)

@@ -14,7 +14,7 @@ typedef struct rfg_advance_params {
     size_t size;                   /* sizeof(rfg_advance_params): see rfg/core.h. All other members may be zero */
     const rfg_tensor *slots;       /* int64, shaped as positions: where the step's tokens go in the cache */
     const rfg_tensor *block_table; /* [B,n] int32, n >= 1, row stride >= n; with page */
-    int64_t page;                  /* keys of a block: a power of two up to 2^20 */
+    int64_t page;                  /* keys of a block: up to 2^20 */
     const rfg_tensor *accepted;    /* [B] int32: tokens of the last step that count, 0 to Sq; NULL: Sq */
     const rfg_tensor *active;      /* [B] int32: 0: the sequence stands still; NULL: none does for that */
     /* Blocks that nobody uses, the next one last: [F] int32, F >= 1, and [1] int32, how many of them there are. */

@@ -71,8 +71,9 @@ typedef struct rfg_mha_params {
  *
  * With cu_seqlens_q: out and q [T,Hq,D], lse [Hq,T]; with cu_seqlens_k (only together): k and v [Tk,Hkv,D]. With
  * block_table and kv_lens: k and v are a paged cache (chunked prefill: kv_lens[b] counts the chunk's own keys, too).
- * D = Dv in {64, 96, 128, 256}, or D = 192 with Dv = 128 (or 192). Unit stride in the last dimension, any others;
- * pointers and strides that are whole multiples of 16 bytes are fast.
+ * D and Dv are multiples of 8, from 8 to 512. Unit stride in the last dimension, any others; pointers and strides that
+ * are whole multiples of 16 bytes are fast. Kernels pad heads in registers and LDS: they read and write no more than D
+ * and Dv elements of a head. On AMD heads above 256 have the portable kernel alone.
  * The matrix instructions of MI100 and MI200 take subnormal fp16 for 0: there an fp16 weight below 2^-14 counts as 0.
  * Fast variants may take NaN codes of 8-bit k and v for numbers (480 in e4m3, 0 in e4m3fnuz).
  * Hq must be a multiple of Hkv. Sizes of 0 do nothing, Skv = 0 gives zeros.
@@ -127,7 +128,8 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_mha(rfg_context *ctx, const rfg_tensor *
  *
  * Rows of the cache past a sequence's length may hold anything, NaN included; entries of the table past its last block
  * must be numbers of blocks, no matter which.
- * page: a power of two. cu_seqlens of params are not looked at; causal matters with Sq > 1.
+ * page: any number of keys; each that is no power of two has kernels of its own. In vLLM's older form x divides D.
+ * cu_seqlens of params are not looked at; causal matters with Sq > 1.
  * It is legal in a captured graph whose lengths and tables change between replays: the host reads neither. It is one
  * launch. The device divides the work among workgroups by the lengths that it finds, and combines partial results in an
  * order that depends on the lengths alone, so results are bitwise reproducible.

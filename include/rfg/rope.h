@@ -106,7 +106,7 @@ typedef struct rfg_kv_append_params {
  *                                  host
  *   params   or NULL: scales of 1
  *
- * page: a power of two up to 2^20. Without a change of dtype bits are copied, NaN's too. 8-bit codes are x / scale
+ * page: up to 2^20. Without a change of dtype bits are copied, NaN's too. 8-bit codes are x / scale
  * (fp32, by the scale's reciprocal) to nearest even, saturating: infinities become the largest number, a NaN a NaN. Two
  * tokens with one slot: its row is then one's or the other's, or a mixture. Rows of no slot are not touched. T = 0 does
  * nothing. Aliasing: no element of a cache may lie anywhere else in another tensor of the call (refused); the two

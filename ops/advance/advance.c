@@ -50,8 +50,6 @@ static bool advance_valid(const struct rfg_problem *prob, struct rfg_reason *why
     const int64_t *v = prob->v;
     if (!dtypes_valid(prob->dtype, why))
         return false;
-    if (v[ADVANCE_PAGE] & (v[ADVANCE_PAGE] - 1))
-        return rfg_refuse(why, "page=%" PRId64 ": must be a power of two", v[ADVANCE_PAGE]);
     for (int i = ADVANCE_SLOTS; i <= ADVANCE_LDB; i++)
         if (i != ADVANCE_ACCEPTED && i != ADVANCE_ACTIVE && v[i] && !v[ADVANCE_PAGE])
             return rfg_refuse(why, "%s=%" PRId64 ": needs page=, there is no block table", advance_keys[i].name, v[i]);

@@ -9,6 +9,7 @@
  *
  * Macros: POSITION_DTYPE (i32 or i64), THREADS. */
 #include "rfg_device.h"
+#include "rfg_pages.h"
 #include "rfg_select.h"
 #include "advance/advance_args.h"
 
@@ -45,11 +46,11 @@ RFG_DEVICE struct next next_of(const struct advance_args *a, rfg_u32 b)
         return n;
     n.first = n.len - sq;
     if (a->table) {
-        rfg_u32 end = ((n.len - 1u) >> shift) + 1u; /* blocks of the next step */
+        rfg_u32 end = RFG_PAGE_OF(n.len - 1u, shift) + 1u; /* blocks of the next step */
         if (end > (rfg_u32)a->blocks)
             return n;
-        n.held = a->spare ? (old + (1u << shift) - 1u) >> shift : end;
-        for (rfg_u32 i = n.first >> shift; i < n.held; i++)
+        n.held = a->spare ? RFG_PAGE_OF(old + RFG_PAGE_SIZE(shift) - 1u, shift) : end;
+        for (rfg_u32 i = RFG_PAGE_OF(n.first, shift); i < n.held; i++)
             if (block_of(a, b, i) >= NEGATIVE)
                 return n;
         n.need = end - n.held;
@@ -76,7 +77,7 @@ RFG_DEVICE void write_next(const struct advance_args *a, rfg_u32 b, struct next 
             rfg_store4(a->table + (long long)b * a->ldb + n.held + i, rfg_load4(a->spare + (top - 1u - i)));
     }
     for (rfg_u32 j = 0; j < sq; j++) {
-        rfg_u32 p = n.goes ? n.first + j : 0u, i = p >> shift;
+        rfg_u32 p = n.goes ? n.first + j : 0u, i = RFG_PAGE_OF(p, shift);
         long long at = (long long)b * sq + j;
         if (POSITION_DTYPE == RFG_I32)
             rfg_store4((int *)a->positions + at, p);
@@ -87,7 +88,7 @@ RFG_DEVICE void write_next(const struct advance_args *a, rfg_u32 b, struct next 
         rfg_u64 slot = ~(rfg_u64)0;
         if (n.goes) {
             rfg_u32 block = i < n.held ? block_of(a, b, i) : rfg_load4(a->spare + (top - 1u - (i - n.held)));
-            slot = (rfg_u64)block << shift | (p & ((1u << shift) - 1u));
+            slot = RFG_PAGE_FIRST(block, shift) + RFG_PAGE_ROW(p, shift);
         }
         store_long(a->slots + at, slot);
     }

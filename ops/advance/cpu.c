@@ -6,7 +6,7 @@
 
 /* The step's first position, or -1: the sequence stands still. *need: blocks that it takes, the first of which is its
  * held-th. */
-static int64_t first_position(const struct advance_args *a, int64_t b, int64_t *held, int64_t *need)
+static int64_t first_position(const struct advance_args *a, int64_t page, int64_t b, int64_t *held, int64_t *need)
 {
     int64_t old = a->kv_lens[b], more = a->accepted ? a->accepted[b] : a->sq, len = old + more;
     *held = *need = 0;
@@ -14,7 +14,7 @@ static int64_t first_position(const struct advance_args *a, int64_t b, int64_t *
         return -1;
     if (!a->table)
         return len - a->sq;
-    int64_t page = INT64_C(1) << a->page_shift, end = (len - 1) / page + 1;
+    int64_t end = (len - 1) / page + 1;
     if (end > a->blocks)
         return -1;
     *held = a->spare ? (old + page - 1) / page : end;
@@ -37,7 +37,7 @@ static bool take(const struct advance_args *a, int64_t b, int64_t held, int64_t 
     return numbers;
 }
 
-static void write_step(const struct advance_args *a, bool wide, int64_t b, int64_t first)
+static void write_step(const struct advance_args *a, int64_t page, bool wide, int64_t b, int64_t first)
 {
     for (int64_t j = 0; j < a->sq; j++) {
         int64_t at = b * a->sq + j, p = first < 0 ? 0 : first + j;
@@ -47,7 +47,6 @@ static void write_step(const struct advance_args *a, bool wide, int64_t b, int64
             ((int32_t *)a->positions)[at] = (int32_t)p;
         if (!a->slots)
             continue;
-        int64_t page = INT64_C(1) << a->page_shift;
         a->slots[at] = first < 0 ? -1 : a->table[b * a->ldb + p / page] * page + p % page;
     }
 }
@@ -56,19 +55,19 @@ static void cpu_run(const struct rfg_device *dev, const struct rfg_problem *prob
                     struct rfg_cpu_pool *pool)
 {
     const struct advance_args *a = kargs;
-    int64_t left = a->spare ? *a->spare_count : 0;
+    int64_t left = a->spare ? *a->spare_count : 0, page = prob->v[ADVANCE_PAGE];
     bool waiting = false; /* one waits for blocks: those after it that need some wait, too */
     (void)dev, (void)p, (void)pool;
     left = left < 0 ? 0 : left > a->n_spare ? a->n_spare : left;
     for (int64_t b = 0; b < a->b; b++) {
-        int64_t held, need, first = first_position(a, b, &held, &need);
+        int64_t held, need, first = first_position(a, page, b, &held, &need);
         if (first >= 0 && need) {
             waiting |= need > left;
             first = !waiting && take(a, b, held, need, &left) ? first : -1;
         }
         if (first >= 0)
             a->kv_lens[b] = (int)(first + a->sq);
-        write_step(a, prob->dtype[1] == RFG_I64, b, first);
+        write_step(a, page, prob->dtype[1] == RFG_I64, b, first);
     }
     if (a->spare)
         *a->spare_count = (int)left;

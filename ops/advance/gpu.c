@@ -40,6 +40,7 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     k->entry = "advance_group";
     rfg_kernel_macro(k, "POSITION_DTYPE", prob->dtype[1]);
     rfg_kernel_macro(k, "THREADS", p[P_THREADS]);
+    page_macro(k, prob->v[ADVANCE_PAGE]);
 }
 
 static void launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l)

@@ -63,7 +63,7 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     rfg_kernel_macro(k, "ROWS", p[P_ROWS]);
     rfg_kernel_macro(k, "WIDE", prob->v[MHA_ALIGN] >= 16 && prob->v[MHA_D] * size % 16 == 0);
     rfg_kernel_macro(k, "VLLM", prob->v[MHA_FORM] == MHA_FORM_VLLM);
-    mha_page_macro(prob, k);
+    page_macro(k, prob->v[MHA_PAGE]);
 }
 
 static void launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l)

@@ -294,7 +294,7 @@ void mha_fill_args(const struct mha_call *c, struct mha_args *a)
     if (c->p.block_table) {
         a->block_table = c->p.block_table->data;
         a->table_stride = stride(c->p.block_table, 0);
-        a->page_shift = __builtin_ctzll((unsigned long long)page); /* of others kernels have the macro PAGE_KEYS */
+        a->page_shift = __builtin_ctzll((unsigned long long)page); /* of others kernels have a macro */
     }
     a->kv_lens = c->p.kv_lens ? c->p.kv_lens->data : NULL;
     a->q_begin = packed ? p->cu_seqlens_q->data : NULL;

@@ -98,13 +98,6 @@ static inline void mha_head_macros(const struct rfg_problem *prob, struct rfg_ke
     if (dv != mha_dv(prob))
         rfg_kernel_macro(k, "DV_REAL", mha_dv(prob));
 }
-/* Pages that are no power of two are a constant of the kernel: it divides by that. */
-static inline void mha_page_macro(const struct rfg_problem *prob, struct rfg_kernel *k)
-{
-    if (prob->v[MHA_PAGE] & (prob->v[MHA_PAGE] - 1))
-        rfg_kernel_macro(k, "PAGE_KEYS", (int)prob->v[MHA_PAGE]);
-}
-
 /* The place and length of sequence b in tensors of cu_seqlens, clamped to the tensors. */
 struct mha_sequence {
     int q_first, sq, kv_first, skv;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * What attention's kernels share. */
+#include "rfg_pages.h"
+
 #define LOG2_E 1.44269504f
 #define LN_2   0.69314718f
 
@@ -11,16 +13,6 @@ RFG_DEVICE int within(int n, int least, int most)
     n = n < most ? n : most;
     return n > least ? n : least;
 }
-
-/* Key j of a sequence is row PAGE_ROW() of the block that its table has for page PAGE_OF(). PAGE_KEYS is there where
- * pages are no power of two. */
-#ifdef PAGE_KEYS
-#define PAGE_OF(j, shift)  ((int)((rfg_u32)(j) / (rfg_u32)PAGE_KEYS))
-#define PAGE_ROW(j, shift) ((int)((rfg_u32)(j) % (rfg_u32)PAGE_KEYS))
-#else
-#define PAGE_OF(j, shift)  ((j) >> (shift))
-#define PAGE_ROW(j, shift) ((j) & ((1 << (shift)) - 1))
-#endif
 
 /* Elements of a head that memory has; D and DV are what the kernel pads them to. */
 #ifndef D_REAL

@@ -9,7 +9,6 @@
 #include "mha_case.h"
 
 #define EPS   0x1p-24 /* half an ulp of 1 in fp32 */
-#define MAX_D 256
 
 struct job {
     const struct rfg_problem *prob;
@@ -86,7 +85,7 @@ static void load_key(const struct job *j, const rfg_tensor *t, double scale, int
 /* One head's answer. */
 struct answer {
     double lse, lse_allow;
-    double out[MAX_D], allow[MAX_D];
+    double out[MHA_MAX_D], allow[MHA_MAX_D];
 };
 
 /* A kernel may err by this much in a score: fp32 sums of D products, whose order and rounding (matrix units truncate)
@@ -108,7 +107,7 @@ static void attend(const struct job *j, const struct place *at, int64_t h, const
     int64_t kv_head = h / (prob->v[MHA_HQ] / prob->v[MHA_HKV]), pos = at->i + at->skv - at->sq;
     double scale = p->scale != 0 ? (double)p->scale : 1 / sqrt(d), cap = (double)p->soft_cap;
     double k_scale = vector_at(p->k_scale, kv_head, 1), v_scale = vector_at(p->v_scale, kv_head, 1);
-    double sink = vector_at(p->sinks, h, -INFINITY), slope = vector_at(p->alibi, h, 0), row[MAX_D];
+    double sink = vector_at(p->sinks, h, -INFINITY), slope = vector_at(p->alibi, h, 0), row[MHA_MAX_D];
     int64_t from = 0, end = at->skv;
     if (p->window > 0 && pos - p->window + 1 > from)
         from = pos - p->window + 1;
@@ -143,7 +142,7 @@ static void attend(const struct job *j, const struct place *at, int64_t h, const
     a->lse = max + log(sum);
 
     /* Exponentials by approximate instructions err by 2^-22 relative, and so do weights by their scores' errors. */
-    double n = end > from ? (double)(end - from) : 0, squares[MAX_D] = { 0 }, all[MAX_D] = { 0 }, skewed[MAX_D] = { 0 };
+    double n = end > from ? (double)(end - from) : 0, squares[MHA_MAX_D] = { 0 }, all[MHA_MAX_D] = { 0 }, skewed[MHA_MAX_D] = { 0 };
     for (int64_t key = from; key < end; key++) {
         double w = exp(s[key] - a->lse), relative = err[key] + 4 * EPS, lost = 0;
         /* fp16 has no exponent below 2^-14: smaller weights, beside the maximum's, lose up to 2^-25. */
@@ -188,7 +187,7 @@ static void run_head(void *job, int64_t item, void *scratch)
     struct rfg_expected *out = &j->expected[MHA_T_OUT], *lse = &j->expected[MHA_T_LSE];
     struct place at = { 0 };
     struct answer a;
-    double q[MAX_D];
+    double q[MHA_MAX_D];
     bool known = find(j, token, &at);
     if (known) {
         int64_t batch = c->p.cu_seqlens_q ? 0 : at.b * c->q->strides[0];

@@ -61,8 +61,8 @@ RFG_DEVICE void key_at(const struct work_item *u, const struct mha_args *a, int 
 {
     long long block = u->b, row = key;
     if (a->block_table) {
-        block = load_i32(a->block_table, u->b * a->table_stride + PAGE_OF(key, a->page_shift));
-        row = PAGE_ROW(key, a->page_shift);
+        block = load_i32(a->block_table, u->b * a->table_stride + RFG_PAGE_OF(key, a->page_shift));
+        row = RFG_PAGE_ROW(key, a->page_shift);
     } else if (a->kv_begin) {
         block = 0;
         row += u->kv_first;

@@ -118,7 +118,7 @@ static void write_cache(const struct job *j, const struct rope_cache *to, int64_
     const float *scale = is_v ? a->v_scale : a->k_scale;
     bool older = j->prob->v[ROPE_FORM] == ROPE_FORM_VLLM;
     float inverse = scale ? 1 / scale[head * (is_v ? a->v_scale_stride : a->k_scale_stride)] : 1;
-    int64_t at = (slot >> a->page_shift) * to->block + (slot & ((1 << a->page_shift) - 1)) * to->row + head * to->head;
+    int64_t page = j->prob->v[ROPE_PAGE], at = slot / page * to->block + slot % page * to->row + head * to->head;
     int64_t chunk = is_v ? a->v_chunk : a->k_chunk;
     int64_t group = !older ? n : is_v ? 1 : rfg_format_elements(rope_cache_dtype(j->prob), 16);
     for (int64_t i = 0; i < n; i++) {

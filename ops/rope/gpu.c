@@ -150,6 +150,7 @@ static void kernel(const struct rfg_problem *prob, const int *p, struct rfg_kern
     rfg_kernel_macro(k, "IN_DTYPE", rope_dtype(prob));
     rfg_kernel_macro(k, "ROPE", rotate);
     rfg_kernel_macro(k, "APPEND", append);
+    page_macro(k, v[ROPE_PAGE]);
     if (append)
         rfg_kernel_macro(k, "KV_DTYPE", rope_cache_dtype(prob));
     rfg_kernel_macro(k, "POS_DTYPE", rope_position_dtype(prob));

@@ -112,8 +112,8 @@ static bool cache_valid(const struct rfg_problem *prob, struct rfg_reason *why)
     const int64_t *v = prob->v;
     bool codes = rfg_format_bytes(rope_cache_dtype(prob), 1) == 1;
     int64_t x = rfg_format_elements(rope_cache_dtype(prob), 16);
-    if (!v[ROPE_PAGE] || v[ROPE_PAGE] & (v[ROPE_PAGE] - 1))
-        return rfg_refuse(why, "page=%" PRId64 ", k_cache's: must be a power of two", v[ROPE_PAGE]);
+    if (!v[ROPE_PAGE])
+        return rfg_refuse(why, "page=0, k_cache's: must be from 1 to %d", ROPE_MAX_PAGE);
     if (v[ROPE_DV] == v[ROPE_D])
         return rfg_refuse(why, "Dv=%" PRId64 ": is D: leave it out", v[ROPE_DV]);
     if (v[ROPE_SCALES] && !codes)

@@ -15,7 +15,7 @@ struct rope_heads {
     long long token, head;
 };
 
-/* Head h of slot s begins at element (s >> page_shift) * block + (s & (page - 1)) * row + h * head. In vLLM's older
+/* Head h of slot s begins at element (s / page) * block + s % page * row + h * head (rfg_pages.h). In vLLM's older
  * form its element d is at d / x * chunk + d % x for k (x = 16 / size), at d * chunk for v; else at d. */
 struct rope_cache {
     void *data;

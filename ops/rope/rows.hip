@@ -18,6 +18,7 @@
  * is written). */
 #include "rfg_device.h"
 #include "rfg_attention.h"
+#include "rfg_pages.h"
 #include "rope/rope_args.h"
 
 #if ROPE && POS_DTYPE != RFG_I32 && POS_DTYPE != RFG_I64
@@ -94,7 +95,7 @@ RFG_DEVICE void to_where(struct row *r, const struct rope_args *args, int token,
     char *to_q = (char *)args->q_out.data + token * args->q_out.token * 2, *to_k, *to_v = (char *)0;
     rfg_u32 out_q = (rfg_u32)args->q_out.head * 2u, out_k, out_v = 0;
     if (APPEND) {
-        long long block = slot >> args->page_shift, row = slot & ((1 << args->page_shift) - 1);
+        long long block = RFG_PAGE_OF(slot, args->page_shift), row = RFG_PAGE_ROW(slot, args->page_shift);
         bool there = (rfg_u64)slot < (rfg_u64)args->n_slots;
         to_k = there ? (char *)kc->data + (block * kc->block + row * kc->row) * KV_BYTES : (char *)0;
         to_v = there ? (char *)vc->data + (block * vc->block + row * vc->row) * KV_BYTES : (char *)0;

@@ -108,7 +108,7 @@ START_TEST(bad_config)
         { "\"rope_theta\"", "\"theta\"", "the key 'rope_theta' is missing" },
         { "\"query_pre_attn_scalar\"", "\"scalar\"", "the key 'query_pre_attn_scalar' is missing" },
         { "\"vocab_size\": 256", "\"vocab_size\": \"256\"", "'vocab_size' must be an integer" },
-        { "\"head_dim\": 64", "\"head_dim\": 72", "'head_dim' is 72: must be 64, 96, 128 or 256" },
+        { "\"head_dim\": 64", "\"head_dim\": 70", "'head_dim' is 70: must be a multiple of 8 up to 512" },
         { "\"num_key_value_heads\": 1", "\"num_key_value_heads\": 3", "must be a multiple of" },
         { "Gemma3ForCausalLM", "GPT2LMHeadModel", "'architectures' is 'GPT2LMHeadModel'" },
         { "gelu_pytorch_tanh", "swish", "'hidden_activation' is 'swish'" },

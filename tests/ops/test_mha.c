@@ -179,13 +179,13 @@ static const struct op_case decode_heads[] = {
       "mha_decode_stream_mma{tiles=1,waves=2,unroll=1,cluster=1,parts=5,groups=1}" },
     { "mha_decode f16->f16 B=1 Hq=36 Hkv=1 D=112 S=520 Dv=72 Sq=2 lse=1 page=16", R, false,
       "mha_decode_stream_mma{tiles=1,waves=2,unroll=1,cluster=0,parts=1,groups=4}" },
-    { "mha bf16->bf16 B=2 Hq=4 Hkv=1 D=80 S=200 Dv=112 Sq=20 causal=1 lse=1 page=16", R, false,
+    { "mha bf16->bf16 B=1 Hq=2 Hkv=1 D=80 S=200 Sq=20 causal=1 lse=1 page=16", R, false,
       "mha_prefill_mma{waves=4,frags_q=1,tile_kv=64,stages=1,q_lds=0,pack=1,parts=3}" },
 };
 
 /* Pages that are no power of two: of whole steps, and of others. */
 static const struct op_case pages[] = {
-    { "mha bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=200 Sq=40 causal=1 lse=1 page=48" },
+    { "mha bf16->bf16 B=2 Hq=2 Hkv=1 D=64 S=110 Sq=30 causal=1 lse=1 page=48" },
     { "mha f16->f16 B=3 Hq=2 Hkv=1 D=128 S=75 Sq=16 causal=1 lse=1 page=7 lens=any" },
     { "mha_decode bf16->bf16 B=3 Hq=8 Hkv=2 D=64 S=300 lse=1 page=48 lens=any" },
     { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=2 D=128 S=1000 page=784" },

@@ -407,16 +407,15 @@ START_TEST(refusals)
     DECODE(g.tq.shape[1] = 9, "out has 2 in dimension 1", "must be q's queries, 9");
     DECODE(g.tq.shape[1] = g.to.shape[1] = 9;
            g.tq.strides[0] = g.to.strides[0] = 2304, "lse has 2 in dimension 2", "q's queries, 9");
-    DECODE(g.tq.shape[3] = g.tk.shape[3] = g.tv.shape[3] = g.to.shape[3] = 48, "D=48 Dv=48, of q and out",
-           "64, 96, 128");
-    DECODE(g.to.shape[3] = g.tv.shape[3] = 32, "D=64 Dv=32, of q and out");
+    DECODE(g.tq.shape[3] = g.tk.shape[3] = g.tv.shape[3] = g.to.shape[3] = 44, "D=44 Dv=44, of q and out",
+           "multiples of 8, from 8 to 512");
+    DECODE(g.to.shape[3] = g.tv.shape[3] = 31, "D=64 Dv=31, of q and out");
     DECODE(g.tk.shape[3] = 32, "k has 32 in dimension 3", "q's elements of a head, 64");
     DECODE(g.tv.shape[3] = 32, "v has 32 in dimension 3", "out's elements of a head, 64");
     DECODE(g.tv.shape[2] = 1, "v has 1 in dimension 2", "k's heads, 2");
     DECODE(g.tk.shape[2] = g.tv.shape[2] = 3;
            g.tk.strides[1] = g.tv.strides[1] = 192, "Hkv=3, k's heads", "must divide Hq=4");
     DECODE(g.tk.shape[2] = g.tv.shape[2] = 0, "k has 0 in dimension 2, heads: must be from 1");
-    DECODE(g.tk.shape[1] = g.tv.shape[1] = 6, "page=6, of k and v", "power of two");
     DECODE(g.to.strides[1] = 128, "out has stride 128", "overlap one another");
     DECODE(g.to.strides[0] = 256, "out has stride 256", "overlap one another");
     DECODE(g.to.data = g.q, "out [", "overlaps q [", "may not alias");
@@ -476,10 +475,11 @@ START_TEST(problem_strings)
         { "mha bf16->f16 B=1 Hq=1 Hkv=1 D=64 S=8 Sq=8", "must be q's, bf16" },
         { "mha bf16->bf16 B=1 Hq=1 Hkv=1 D=64 S=8", "Sq= is missing" },
         { "mha bf16->bf16 B=1 Hq=3 Hkv=2 D=64 S=8 Sq=8", "must divide Hq=3" },
-        { "mha bf16->bf16 B=1 Hq=2 Hkv=2 D=80 S=8 Sq=8", "D=80" },
-        { "mha bf16->bf16 B=1 Hq=2 Hkv=2 D=128 Dv=64 S=8 Sq=8", "Dv=64" },
+        { "mha bf16->bf16 B=1 Hq=2 Hkv=2 D=84 S=8 Sq=8", "D=84" },
+        { "mha bf16->bf16 B=1 Hq=2 Hkv=2 D=520 S=8 Sq=8", "512" },
+        { "mha bf16->bf16 B=1 Hq=2 Hkv=2 D=128 Dv=4 S=8 Sq=8", "Dv=4" },
+        { "mha_decode bf16->bf16 B=1 Hq=2 Hkv=2 D=72 S=8 page=16 kv=e4m3 form=vllm", "D=72, of q and k" },
         { "mha bf16->bf16 B=1 Hq=2 Hkv=2 D=64 Dv=64 S=8 Sq=8", "leave it out" },
-        { "mha bf16->bf16 B=1 Hq=2 Hkv=2 D=64 S=8 Sq=8 page=24", "power of two" },
         { "mha bf16->bf16 B=1 Hq=2 Hkv=2 D=64 S=8 Sq=8 causal=1 window_right=0", "leave it out" },
         { "mha bf16->bf16 B=1 Hq=2 Hkv=2 D=64 S=8 Sq=8 causal=1 window_left=3", "is window=4 with causal=1" },
         { "mha_decode bf16->bf16 B=1 Hq=2 Hkv=2 D=64 S=8 window_left=3", "is window=4 with one query" },

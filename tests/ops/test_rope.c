@@ -43,6 +43,8 @@ static const struct op_case appends[] = {
     { "kv_append bf16->e4m3 T=9 D=128 Hkv=3 page=4 scales=head" },
     { "kv_append f16->e4m3fnuz T=9 D=64 Dv=32 Hkv=3 page=2 scales=tensor form=packed" },
     { "kv_append bf16->e5m2 T=9 D=96 Hkv=2 page=1" },
+    { "kv_append bf16->bf16 T=9 D=80 Hkv=2 page=3" },
+    { "kv_append f16->e4m3 T=9 D=64 Hkv=2 page=48 form=hnd scales=tensor" },
     { "kv_append bf16->e4m3 T=9 D=64 Hkv=2 page=16 form=vllm scales=head qkv=fused" },
     { "kv_append f16->e5m2 T=7 D=33 Dv=18 Hkv=2 page=8 form=hnd scales=head" },
     { "kv_append bf16->bf16 T=3 D=2050 Dv=16 Hkv=1 page=8" },
@@ -64,6 +66,8 @@ static const struct op_case fused[] = {
     { "rope_append f16,i64->e4m3 T=4 D=50 Hq=3 Hkv=2 page=4 R=22 norm=w scales=head" },
     { "rope_append f16,i32->f16 T=2 D=1100 Hq=2 Hkv=1 page=4 R=500 norm=1+w" },
     { "rope_append bf16,i64->bf16 T=1 D=128 Hq=32 Hkv=8 page=16 norm=w qkv=fused inplace=1" },
+    { "rope_append bf16,i64->bf16 T=7 D=64 Hq=4 Hkv=2 page=6 norm=w" },
+    { "rope_append bf16,i32->bf16 T=5 D=128 Hq=4 Hkv=2 page=784 form=vllm" },
 };
 
 static const struct op_case layouts[] = {

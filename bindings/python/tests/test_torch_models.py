@@ -258,8 +258,8 @@ def test_float32_has_linears_and_norms_alone():
 
 
 def test_reasons():
-    report = rt.enable(build("Llama", head_dim=32))
-    assert "attention: heads of 32 elements: rfg's attention has 64, 96, 128, 192, 256" in str(report)
+    report = rt.enable(build("Llama", head_dim=36))
+    assert "attention: heads of 36 elements: rfg's attention has multiples of 8 up to 512" in str(report)
     model = build("Llama")
     model.config._attn_implementation_internal = "flex_attention"
     assert "attention: its attention is flex_attention: only sdpa and eager are replaced" in str(rt.enable(model))

@@ -19,6 +19,7 @@
 #define SCALE_FMA     0
 #define KEY_STEPS     1
 #define PAIRED_VALUES 0
+#define PADDED_LOADS  0
 #define ALWAYS_LOADS  0 /* callers branch: loads are under `if (on)` */
 
 RFG_DEVICE void load16_if(rfg_u32x4 *v, const char *p, bool on)
@@ -72,7 +73,7 @@ RFG_DEVICE void find_offsets(const struct mha_args *a, struct offsets *p, int la
 RFG_DEVICE const char *first_row(const struct mha_args *a, const struct mha_cache *c, const char *base, int block,
                                  int step)
 {
-    int t = PAGED ? step * MHA_DECODE_STEP & ((1 << a->page_shift) - 1) : step * MHA_DECODE_STEP;
+    int t = PAGED ? RFG_PAGE_ROW(step * MHA_DECODE_STEP, a->page_shift) : step * MHA_DECODE_STEP;
     return rfg_uniform((char *)base + (rfg_u64)(rfg_u32)block * (rfg_u64)row_bytes(c->block) +
                        (rfg_u64)(rfg_u32)t * ((rfg_u32)c->token * KV_BYTES));
 }
@@ -90,7 +91,11 @@ RFG_DEVICE void load_keys(const struct mha_args *a, struct work_item *it, struct
     for (int i = 0; i < RFG_FRAG_AB; i++)
 #pragma unroll
         for (int k = 0; k < K_STEPS; k++)
+#if D_REAL < D
+            load_key(&s->k[k][i], first + (it->at.k[i] + (rfg_u32)key_at(k, i)), true);
+#else
             load_key(&s->k[k][i], first + it->at.k[i] + k * (32 * KV_BYTES), true);
+#endif
 }
 RFG_DEVICE void load_values(const struct mha_args *a, struct work_item *it, struct stage *s, int block, int step,
                             bool on)
@@ -206,7 +211,7 @@ RFG_DEVICE void one_step(const struct mha_args *a, struct work_item *it, const s
         rfg_frag_ab keys;
 #pragma unroll
         for (int i = 0; i < RFG_FRAG_AB; i++)
-            keys.v[i] = key_of(st->k[k / KEY_STEPS][i], k);
+            keys.v[i] = is_key(k, i) ? key_of(st->k[k / KEY_STEPS][i], k) : (rfg_u32x4){ 0, 0, 0, 0 };
 #pragma unroll
         for (int t = 0; t < TILES; t++)
             rfg_frag_mma_wx(&s[t], &keys, &q[t].x[k], MMA_DTYPE);
@@ -254,7 +259,7 @@ RFG_DEVICE void begin_queries(const struct mha_args *a, struct work_item *it, st
     for (int i = 0; i < QUERY_PIECES; i++) {
         int n = i * THREADS + rfg_thread(), row = it->row0 + n / (D / 8);
         pieces->v[i] = (rfg_u32x4){ 0, 0, 0, 0 }; /* rows that there aren't: nobody asks for their results */
-        if (row < GROUP * SQ && n < ROWS * D / 8)
+        if (row < GROUP * SQ && n < ROWS * D / 8 && n % (D / 8) * 8 < D_REAL)
             pieces->v[i] = rfg_load16((const rfg_u16 *)a->q.data + it->b * a->q.batch + row / GROUP * a->q.token +
                                       (it->head * GROUP + row % GROUP) * a->q.head + n % (D / 8) * 8);
     }

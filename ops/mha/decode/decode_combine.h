@@ -104,7 +104,8 @@ RFG_DEVICE struct partial combine_waves(const float *lds, int quad)
     return p;
 }
 
-/* Is the quad of a row of the item? Others are padding. */
+/* Is the quad of a row of the item? Others are padding. (So are columns beyond DV_REAL, but lanes that answer for a row
+ * together stay together.) */
 RFG_DEVICE bool is_output(const struct work_item *it, int quad)
 {
     return GROUP * SQ % ROWS == 0 || it->row0 + quad / (DV / 4) < GROUP * SQ;
@@ -115,7 +116,7 @@ RFG_DEVICE bool is_output(const struct work_item *it, int quad)
 RFG_DEVICE void store_quad(const struct mha_args *a, const struct work_item *it, int quad, struct partial p)
 {
     int row = it->row0 + quad / (DV / 4), at = quad % (DV / 4) * 4;
-    if (!is_output(it, quad))
+    if (!is_output(it, quad) || (DV_REAL < DV && at >= DV_REAL))
         return;
     int query = row / GROUP, head = it->head * GROUP + row % GROUP;
     if (a->sinks) {

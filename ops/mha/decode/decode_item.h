@@ -14,6 +14,7 @@
 #define LOWEST         -1e30f /* the maximum over no keys: below any score, but finite, so that differences are */
 #define SLACK          8.0f   /* powers of two by which scores may exceed the maximum that was subtracted */
 #define K_STEPS        (D / 32)
+#define PADDED         (D_REAL < D || DV_REAL < DV)
 #define QUADS          (REAL_ROWS * DV / 4) /* of a work item's output: four neighbouring elements each */
 #define OWNED_QUADS    (QUADS / SPLITS)     /* by each workgroup of a cluster */
 #define OWNED_ROWS     MHA_DECODE_OWNED_ROWS(REAL_ROWS, SPLITS)
@@ -85,6 +86,18 @@ struct work_item {
     float scale;
 };
 
+/* Does memory have this lane's chunk of a key's k-th part? Where it does not, loads leave the stage as it is, zeroes
+ * (PADDED_LOADS), or read the row's first chunk in its place. */
+RFG_DEVICE bool is_key(int k, int i)
+{
+    return D_REAL == D || (4 * k + rfg_frag_chunk(i)) * (8 * KEY_STEPS) < D_REAL;
+}
+/* From this lane's chunk of the first part, in bytes. */
+RFG_DEVICE int key_at(int k, int i)
+{
+    return PADDED_LOADS || is_key(k, i) ? k * (32 * KEY_STEPS * KV_BYTES) : -(rfg_frag_chunk(i) * (8 * KV_BYTES));
+}
+
 RFG_DEVICE long long row_bytes(long long stride)
 {
     return stride * KV_BYTES;
@@ -93,7 +106,7 @@ RFG_DEVICE long long row_bytes(long long stride)
 /* The block of a step; pages are whole steps. */
 RFG_DEVICE int block_of(const struct mha_args *a, const struct work_item *it, int step)
 {
-    const int *entry = it->table + (step * MHA_DECODE_STEP >> a->page_shift);
+    const int *entry = it->table + (RFG_PAGE_OF(step * MHA_DECODE_STEP, a->page_shift));
     return PAGED != 1 ? it->block : load_block(entry);
 }
 
@@ -112,7 +125,7 @@ RFG_DEVICE struct rows rows_of(const struct mha_args *a, const struct work_item 
     r.stride = (rfg_u32)c->token * KV_BYTES;
     r.first = base;
     if (PAGED != 2) {
-        int t = PAGED ? step * MHA_DECODE_STEP & ((1 << a->page_shift) - 1) : step * MHA_DECODE_STEP;
+        int t = PAGED ? RFG_PAGE_ROW(step * MHA_DECODE_STEP, a->page_shift) : step * MHA_DECODE_STEP;
         r.first += block * row_bytes(c->block) + (rfg_u64)(rfg_u32)t * r.stride;
     }
     r.first = rfg_opaque_pointer(r.first);
@@ -123,9 +136,9 @@ RFG_DEVICE const char *row_at(const struct mha_args *a, const struct work_item *
 {
     row = row < r->last ? row : r->last;
     if (PAGED == 2) {
-        int t = step * MHA_DECODE_STEP + row, block = on ? rfg_load4_global(it->table + (t >> a->page_shift)) : 0;
+        int t = step * MHA_DECODE_STEP + row, block = on ? rfg_load4_global(it->table + RFG_PAGE_OF(t, a->page_shift)) : 0;
         return rfg_opaque_pointer(r->first + block * row_bytes(c->block) +
-                                  (rfg_u64)(rfg_u32)(t & ((1 << a->page_shift) - 1)) * r->stride);
+                                  (rfg_u64)(rfg_u32)RFG_PAGE_ROW(t, a->page_shift) * r->stride);
     }
     return rfg_opaque_pointer(r->first + (rfg_u64)(rfg_u32)row * r->stride);
 }
@@ -143,7 +156,7 @@ RFG_DEVICE void load_keys(const struct mha_args *a, const struct work_item *it, 
                         (rfg_frag_chunk(i) - rfg_frag_chunk(0)) * (8 * KEY_STEPS * KV_BYTES);
 #pragma unroll
         for (int k = 0; k < K_STEPS / KEY_STEPS; k++)
-            load_key(&s->k[k][i], p + k * (32 * KEY_STEPS * KV_BYTES), on);
+            load_key(&s->k[k][i], p + key_at(k, i), on && (!PADDED_LOADS || is_key(k, i)));
     }
 }
 RFG_DEVICE void load_values(const struct mha_args *a, const struct work_item *it, struct stage *s, int block, int step,

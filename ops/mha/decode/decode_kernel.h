@@ -19,7 +19,7 @@
  * partials are added one after another: by the workgroup that goes through all of them, or if groups_y workgroups share
  * them, out of the workspace by the last one to arrive. The bits are the same, whatever groups_y.
  *
- * Macros: DTYPE (q, out: fp16 or bf16), KV_DTYPE, D, DV, SQ, GROUP (q heads of a kv head), TILES (of RFG_FRAG_X_ROWS
+ * Macros: DTYPE (q, out: fp16 or bf16), KV_DTYPE, D, DV (and D_REAL, DV_REAL: mha_device.h), SQ, GROUP (q heads of a kv head), TILES (of RFG_FRAG_X_ROWS
  * rows, of a work item), WAVES, UNROLL, CLUSTER, GROUPS (workgroups a CU), PAGED (0: no table, 1: pages of whole steps,
  * 2: shorter ones), MASK (causal with SQ > 1, or a window), CAP, ALIBI, LDS_BYTES. Needs 16-byte aligned rows. LDS and
  * workspace: decode_layout.h. */
@@ -30,6 +30,12 @@ RFG_DEVICE void attend(const struct mha_args *a, struct work_item *it, float *ld
     struct stage ring[UNROLL];
     int block[UNROLL], next_block[UNROLL];
     struct query_pieces pieces;
+#if PADDED && PADDED_LOADS
+    const struct stage zeroes = {};
+#pragma unroll
+    for (int i = 0; i < UNROLL; i++)
+        ring[i] = zeroes;
+#endif
     begin_queries(a, it, &pieces);
 #if ROW_OFFSETS
     find_offsets(a, &it->at, MHA_DECODE_STEP);

@@ -24,6 +24,7 @@
 #define SCALE_FMA     (!CAP && !ALIBI)
 #define KEY_STEPS     (KV_SMALL && D % 64 == 0 ? 2 : 1)
 #define PAIRED_VALUES 1
+#define PADDED_LOADS  1
 #define ALWAYS_LOADS  1 /* loads are predicated, without a branch */
 
 /* Streamed, into v; if !on v stays as it is. No branch, so that the registers stay the same. */
@@ -67,7 +68,7 @@ RFG_DEVICE int load_block(const int *entry)
 RFG_DEVICE const char *step_at(const struct mha_args *a, const struct mha_cache *c, const char *base, int block,
                                int step)
 {
-    rfg_u32 t = (rfg_u32)(step * MHA_DECODE_STEP & ((1 << a->page_shift) - 1));
+    rfg_u32 t = (rfg_u32)RFG_PAGE_ROW(step * MHA_DECODE_STEP, a->page_shift);
     base += (rfg_u64)(rfg_u32)block * (rfg_u64)row_bytes(c->block);
     return rfg_opaque_pointer(base + (rfg_u64)t * ((rfg_u32)c->token * KV_BYTES));
 }
@@ -79,7 +80,7 @@ RFG_DEVICE void load_keys(const struct mha_args *a, const struct work_item *it, 
     for (int i = 0; i < RFG_FRAG_AB; i++) {
 #pragma unroll
         for (int k = 0; k < K_STEPS / KEY_STEPS; k++)
-            load_key(&s->k[k][i], p + k * (32 * KEY_STEPS * KV_BYTES), on);
+            load_key(&s->k[k][i], p + key_at(k, i), on && is_key(k, i));
         p = rfg_opaque_pointer(p + (rfg_u32)(8 * KV_BYTES) * (rfg_u32)a->k.token);
     }
 }
@@ -268,7 +269,7 @@ RFG_DEVICE void load_queries(const struct mha_args *a, const struct work_item *i
     for (int i = 0; i < RFG_FRAG_X; i++)
 #pragma unroll
         for (int k = 0; k < K_STEPS; k++)
-            if (real)
+            if (real && (k / KEY_STEPS * 4 + rfg_frag_chunk(i)) * (8 * KEY_STEPS) + k % KEY_STEPS * 8 < D_REAL)
                 q->x[k].v[i] = rfg_load16(p + k / KEY_STEPS * (32 * KEY_STEPS) +
                                           (rfg_frag_chunk(i) * KEY_STEPS + k % KEY_STEPS) * 8);
             else

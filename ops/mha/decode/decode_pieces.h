@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * What decode's lanes hold of keys and values: pieces as they are loaded, and as matrix instructions take them.
- * Included by decode_amd.hip and decode_nvidia.hip, which define load16_if(), load8_if(), load4_if(), KEY_STEPS and
- * PAIRED_VALUES before.
+ * Included by decode_amd.hip and decode_nvidia.hip, which define load16_if(), load8_if(), load4_if(), KEY_STEPS,
+ * PAIRED_VALUES and PADDED_LOADS before.
  *
  * O[16,Q] += V[16 tokens, 16]^T P[Q, 16]^T: row r of block j of O stands for an element of V's rows that a lane has.
  * All that a lane holds of a token is pieces of PIECE neighbouring elements; the pieces of a row's lanes lie one behind
@@ -66,6 +66,16 @@ RFG_DEVICE rfg_u32x4 key_of(key_piece k, int step)
 }
 #endif
 
+/* Does memory have this lane's piece i of a row of values? As is_key(). */
+RFG_DEVICE bool is_value(int i)
+{
+    return DV_REAL == DV || (i * LANES_A_ROW + rfg_pv_lane()) * PIECE < DV_REAL;
+}
+RFG_DEVICE int value_at(int i)
+{
+    return PADDED_LOADS || is_value(i) ? i * (LANES_A_ROW * PIECE * KV_BYTES) : -(rfg_pv_lane() * (PIECE * KV_BYTES));
+}
+
 #define V_LOADED (V_ELEMENTS * KV_BYTES / 4) /* words of a token in a lane, as they come, */
 #define V_WORDS  (V_ELEMENTS / 2)            /* and as 16-bit numbers */
 #if PIECE * KV_BYTES < 4
@@ -89,7 +99,7 @@ RFG_DEVICE void load_value(value_piece *v, const char *row, bool on)
 {
 #pragma unroll
     for (int i = 0; i < PIECES; i++)
-        load_piece(&v[i].v, row + i * (LANES_A_ROW * PIECE * KV_BYTES), on);
+        load_piece(&v[i].v, row + value_at(i), on && (!PADDED_LOADS || is_value(i)));
 }
 #define VALUE_WORD(v, i) ((v)[(i) / (PIECE * KV_BYTES / 4)].w[(i) % (PIECE * KV_BYTES / 4)])
 

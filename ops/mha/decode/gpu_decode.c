@@ -34,6 +34,16 @@ struct shape {
     int64_t each, segments; /* steps of a segment; segments */
 };
 
+/* Elements of a head as the kernel pads them: k's 32 a step, v's a word of a lane. */
+static int padded_d(const struct rfg_problem *prob)
+{
+    return mha_padded(prob->v[MHA_D], 32);
+}
+static int padded_dv(const struct rfg_problem *prob)
+{
+    return mha_padded(mha_dv(prob), mha_kv_dtype(prob) == prob->dtype[0] ? 32 : 64);
+}
+
 static int q_tile(const struct rfg_device *dev)
 {
     return dev->platform == RFG_PLATFORM_NVIDIA ? 8 : 16;
@@ -46,7 +56,7 @@ static bool is_rdna(const struct rfg_device *dev)
 
 static bool loads_late(const struct rfg_device *dev, const struct rfg_problem *prob)
 {
-    return MHA_DECODE_LOADS_LATE(dev->platform == RFG_PLATFORM_NVIDIA, dev->wave_size, prob->v[MHA_D], mha_dv(prob));
+    return MHA_DECODE_LOADS_LATE(dev->platform == RFG_PLATFORM_NVIDIA, dev->wave_size, padded_d(prob), padded_dv(prob));
 }
 
 static int query_rows(const struct rfg_problem *prob)
@@ -66,7 +76,7 @@ static bool segmented(const struct rfg_problem *prob, const int *p)
 int mha_decode_registers(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
     int rows = p[P_TILES] * q_tile(dev);
-    int dv = mha_dv(prob), d = (int)prob->v[MHA_D], size = (int)rfg_format_bytes(mha_kv_dtype(prob), 1);
+    int dv = padded_dv(prob), d = padded_d(prob), size = (int)rfg_format_bytes(mha_kv_dtype(prob), 1);
     bool nvidia = dev->platform == RFG_PLATFORM_NVIDIA, twice = dev->hw->mma == RFG_MMA_RDNA3;
     int stage = p[P_UNROLL] * STEP * (twice ? 2 : 1) * (loads_late(dev, prob) ? MAX(d, dv) : d + dv) * size;
     int n = (stage + rows * d * (twice ? 4 : 2)) / dev->wave_size / 4 + rows * dv / dev->wave_size;
@@ -85,7 +95,7 @@ int mha_decode_registers(const struct rfg_device *dev, const struct rfg_problem 
 
 static struct shape shape_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
-    int dv = mha_dv(prob), d = (int)prob->v[MHA_D], size = (int)rfg_format_bytes(mha_kv_dtype(prob), 1);
+    int dv = padded_dv(prob), d = padded_d(prob), size = (int)rfg_format_bytes(mha_kv_dtype(prob), 1);
     struct shape s = { .rows = p[P_TILES] * q_tile(dev), .threads = p[P_WAVES] * dev->wave_size };
     s.row_tiles = (query_rows(prob) + s.rows - 1) / s.rows;
     bool nvidia = dev->platform == RFG_PLATFORM_NVIDIA;
@@ -96,7 +106,7 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     if (segmented(prob, p))
         s.lds += 4 * MHA_DECODE_RUNNING_FLOATS(s.real_rows, dv);
     s.registers = mha_decode_registers(dev, prob, p);
-    s.step_bytes = STEP * (double)(d + dv) * size;
+    s.step_bytes = STEP * (double)(prob->v[MHA_D] + mha_dv(prob)) * size;
     s.items = prob->v[MHA_B] * prob->v[MHA_HKV] * s.row_tiles;
     s.steps = (prob->v[MHA_S] + STEP - 1) / STEP;
     s.each = MHA_DECODE_SEGMENT_STEPS(s.steps);
@@ -108,7 +118,7 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
 
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    int d = (int)prob->v[MHA_D], dv = mha_dv(prob);
+    int d = (int)prob->v[MHA_D], dv = mha_dv(prob), whole = mha_kv_dtype(prob) == prob->dtype[0] ? 8 : 16;
     if (!is_gpu(dev, why))
         return false;
     if (!(dev->features & RFG_FEATURE_MMA) || dev->hw->mma == RFG_MMA_CDNA1)
@@ -117,8 +127,8 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
         return rfg_refuse(why, "align=%" PRId64 ": must be 16", prob->v[MHA_ALIGN]);
     if (prob->v[MHA_FORM] == MHA_FORM_VLLM)
         return rfg_refuse(why, "form=vllm: must have rows of D elements");
-    if (d % 32 || dv % (mha_kv_dtype(prob) == prob->dtype[0] ? 32 : 64))
-        return rfg_refuse(why, "D=%d, Dv=%d: must be multiples of 32, of 64 with 8-bit values", d, dv);
+    if (d % whole || dv % whole)
+        return rfg_refuse(why, "D=%d, Dv=%d: must be multiples of %d, whole chunks of 16 bytes", d, dv, whole);
     return true;
 }
 
@@ -238,7 +248,7 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
                      (p[P_PARTS] > 1 ? dev->sync_us + 0.3 + 0.03 * p[P_PARTS] : 0) + (split ? 0 : 1 + 2 * dev->sync_us);
     /* The last to arrive reads all parts of what it owns, alone. */
     if (p[P_PARTS] > 1)
-        combine += p[P_PARTS] * 4.0 * s.real_rows * mha_dv(prob) / MAX(p[P_CLUSTER], 1) / 60e3;
+        combine += p[P_PARTS] * 4.0 * s.real_rows * padded_dv(prob) / MAX(p[P_CLUSTER], 1) / 60e3;
     /* A workgroup with parts of several items starts anew with each; meanwhile a CU's other workgroups go on. */
     if (segmented(prob, p))
         combine += (own - 1) * (2 * dev->load_us + CHAIN_US + 0.5) / (active / cus);
@@ -267,9 +277,9 @@ static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *
     struct shape s = shape_of(dev, prob, p);
     if (segmented(prob, p))
         return p[P_PARTS] > 1 ? (size_t)(s.items * MHA_DECODE_SEGMENTS) * sizeof(float) *
-                                    (size_t)MHA_DECODE_PARTIAL_FLOATS(s.rows, s.real_rows, mha_dv(prob), 1)
+                                    (size_t)MHA_DECODE_PARTIAL_FLOATS(s.rows, s.real_rows, padded_dv(prob), 1)
                               : 0;
-    size_t each = (size_t)MHA_DECODE_PARTIAL_FLOATS(s.rows, s.real_rows, mha_dv(prob), p[P_CLUSTER]);
+    size_t each = (size_t)MHA_DECODE_PARTIAL_FLOATS(s.rows, s.real_rows, padded_dv(prob), p[P_CLUSTER]);
     return p[P_PARTS] > 1 || !p[P_CLUSTER] ? (size_t)s.groups * (p[P_CLUSTER] ? 1 : 2) * each * sizeof(float) : 0;
 }
 
@@ -281,8 +291,7 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     rfg_kernel_macro(k, "DTYPE", prob->dtype[0]);
     rfg_kernel_macro(k, "KV_DTYPE", mha_kv_dtype(prob));
     mha_sink_macro(prob, k);
-    rfg_kernel_macro(k, "D", (int)v[MHA_D]);
-    rfg_kernel_macro(k, "DV", mha_dv(prob));
+    mha_head_macros(prob, k, padded_d(prob), padded_dv(prob));
     rfg_kernel_macro(k, "SQ", (int)v[MHA_SQ]);
     rfg_kernel_macro(k, "GROUP", (int)(v[MHA_HQ] / v[MHA_HKV]));
     rfg_kernel_macro(k, "TILES", p[P_TILES]);
@@ -294,6 +303,7 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     rfg_kernel_macro(k, "MASK", (v[MHA_CAUSAL] && v[MHA_SQ] > 1) || mha_left(prob) >= 0 || v[MHA_RIGHT] >= 0);
     rfg_kernel_macro(k, "CAP", v[MHA_CAP] != 0);
     rfg_kernel_macro(k, "ALIBI", v[MHA_ALIBI] != 0);
+    page_macro(k, prob->v[MHA_PAGE]);
     if (segmented(prob, p))
         rfg_kernel_macro(k, "SEGMENTED", 1);
     rfg_kernel_macro(k, "LDS_BYTES", shape_of(dev, prob, p).lds);

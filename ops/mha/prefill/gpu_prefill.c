@@ -28,6 +28,22 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
     return reads_tiles(prob, why);
 }
 
+/* Elements of a head as the kernel pads them. */
+static int padded_d(const struct rfg_problem *prob)
+{
+    return mha_padded(prob->v[MHA_D], 32);
+}
+static int padded_dv(const struct rfg_problem *prob)
+{
+    return mha_padded(mha_dv(prob), mha_dv(prob) > 384 ? 128 : 32);
+}
+/* Waves that share the output's columns, where one's registers don't hold them (NVIDIA: LDS has no room for such heads
+ * on the others). */
+static int split_of(const struct rfg_problem *prob)
+{
+    return padded_dv(prob) > 384 ? 2 : 1;
+}
+
 /* What the kernel derives from its macros. */
 struct shape {
     int threads, tile_q;
@@ -52,10 +68,11 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
 {
     const int64_t *v = prob->v;
     bool async = dev->features & RFG_FEATURE_ASYNC, wide = dev->wave_size == 64;
-    int d = (int)v[MHA_D], dv = mha_dv(prob), kv = p[P_TILE_KV], frags = p[P_FRAGS_Q];
-    struct shape s = { .threads = p[P_WAVES] * dev->wave_size, .tile_q = p[P_WAVES] * frags * 16 };
+    int split = async ? split_of(prob) : 1;
+    int d = padded_d(prob), dv = padded_dv(prob), kv = p[P_TILE_KV], frags = p[P_FRAGS_Q];
+    struct shape s = { .threads = p[P_WAVES] * dev->wave_size, .tile_q = p[P_WAVES] / split * frags * 16 };
     int c = wide ? 4 : 8, ab = dev->hw->frag_registers; /* of 16x16 sums, of 16x32 that are multiplied */
-    int out = frags * (dv / 16) * c, scores = frags * (kv / 16) * c, q = frags * (d / 32) * ab;
+    int out = frags * (dv / split / 16) * c, scores = frags * (kv / 16) * c, q = frags * (d / 32) * ab;
     s.lds = p[P_STAGES] * MHA_PREFILL_TILE_BYTES(kv, d, dv, !async) + (p[P_Q_LDS] ? q * 4 * s.threads : 0);
     int k_goes, v_goes, k_passes = passes_of(kv, d / 8, s.threads, &k_goes);
     int v_passes = 4 * passes_of(kv / 4, dv / 8, s.threads, &v_goes);
@@ -77,7 +94,7 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     }
     s.tiles = tiles_of(prob, p[P_PACK], s.tile_q);
     s.groups = all_tiles(prob, p[P_PACK], s.tile_q);
-    s.part_bytes = (uint64_t)MHA_PREFILL_PART_FLOATS(s.tile_q, dv) * 4;
+    s.part_bytes = (uint64_t)MHA_PREFILL_PART_FLOATS(s.tile_q, dv, split) * 4;
     return s;
 }
 
@@ -137,8 +154,9 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
         (s.groups * p[P_PARTS] > 2 * (int64_t)dev->cu_count || prob->v[MHA_S] < (int64_t)p[P_PARTS] * p[P_TILE_KV] * 2))
         return rfg_refuse(why, "parts=%d: %" PRId64 " workgroups each for %d CUs, S=%" PRId64, p[P_PARTS], s.groups,
                           dev->cu_count, prob->v[MHA_S]);
-    bool rdna = !async && dev->wave_size == 32; /* where the other kernel has too few registers for most */
-    if (mha_is_decode(prob) && !rdna && prob->v[MHA_SQ] * (prob->v[MHA_HQ] / prob->v[MHA_HKV]) <= 16)
+    /* Where the other kernel has too few registers. */
+    bool short_of = (!async && dev->wave_size == 32) || padded_dv(prob) > 256;
+    if (mha_is_decode(prob) && !short_of && prob->v[MHA_SQ] * (prob->v[MHA_HQ] / prob->v[MHA_HKV]) <= 16)
         return rfg_refuse(why, "%" PRId64 " rows: too few for tiles",
                           prob->v[MHA_SQ] * (prob->v[MHA_HQ] / prob->v[MHA_HKV]));
     int64_t of_tile = rows_of_tiles(prob, p[P_PACK]);
@@ -210,7 +228,7 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
 {
     k->source = dev->platform == RFG_PLATFORM_NVIDIA ? "mha/prefill/prefill_nvidia.hip" : "mha/prefill/prefill_amd.hip";
     k->entry = "mha_prefill_mma";
-    tile_macros(k, prob);
+    tile_macros(k, prob, padded_d(prob), padded_dv(prob));
     xcd_macro(dev, k);
     rfg_kernel_macro(k, "WAVES", p[P_WAVES]);
     rfg_kernel_macro(k, "FRAGS_Q", p[P_FRAGS_Q]);
@@ -220,6 +238,8 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     rfg_kernel_macro(k, "PACK", p[P_PACK]);
     mask_macros(k, prob);
     rfg_kernel_macro(k, "DIVIDED", p[P_PARTS] > 1);
+    if (split_of(prob) > 1)
+        rfg_kernel_macro(k, "D_SPLIT", split_of(prob));
     rfg_kernel_macro(k, "LDS_BYTES", shape_of(dev, prob, p).lds);
 }
 

@@ -80,13 +80,12 @@ static inline double wasted_work(const struct rfg_problem *prob, double rows, do
     return waste;
 }
 
-/* The macros that follow from the problem alone: the first, and the last. */
-static inline void tile_macros(struct rfg_kernel *k, const struct rfg_problem *prob)
+/* The macros that follow from the problem alone: the first, with heads as the kernel pads them, and the last. */
+static inline void tile_macros(struct rfg_kernel *k, const struct rfg_problem *prob, int d, int dv)
 {
     rfg_kernel_macro(k, "DTYPE", prob->dtype[0]);
     mha_sink_macro(prob, k);
-    rfg_kernel_macro(k, "D", (int)prob->v[MHA_D]);
-    rfg_kernel_macro(k, "DV", mha_dv(prob));
+    mha_head_macros(prob, k, d, dv);
 }
 static inline void mask_macros(struct rfg_kernel *k, const struct rfg_problem *prob)
 {
@@ -95,6 +94,7 @@ static inline void mask_macros(struct rfg_kernel *k, const struct rfg_problem *p
     rfg_kernel_macro(k, "CAP", v[MHA_CAP] != 0);
     rfg_kernel_macro(k, "ALIBI", (int)v[MHA_ALIBI]);
     rfg_kernel_macro(k, "PAGED", v[MHA_PAGE] != 0);
+    page_macro(k, prob->v[MHA_PAGE]);
     if (v[MHA_INVARIANT])
         rfg_kernel_macro(k, "INVARIANT", 1);
 }

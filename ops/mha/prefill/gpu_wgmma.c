@@ -20,7 +20,23 @@ static const struct rfg_param params[] = {
 
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
+    if (mha_dv(prob) > 256)
+        return rfg_refuse(why, "Dv=%d: must be at most 256, which an instruction has", mha_dv(prob));
     return has_wgmma(dev, why) && reads_tiles(prob, why);
+}
+
+/* Elements of a head as the kernel pads them: k's to the instruction's 16, v's to one of the widths that it has. */
+static int padded_d(const struct rfg_problem *prob)
+{
+    return mha_padded(prob->v[MHA_D], 16);
+}
+static int padded_dv(const struct rfg_problem *prob)
+{
+    static const int widths[] = { 64, 80, 96, 112, 128, 160, 192, 256 };
+    int i = 0;
+    while (i + 1 < COUNT(widths) && widths[i] < mha_dv(prob))
+        i++;
+    return widths[i];
 }
 
 /* What prefill_wgmma.hip derives from its macros. */
@@ -36,7 +52,7 @@ struct shape {
 static struct shape shape_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
     const int64_t *v = prob->v;
-    int d = (int)v[MHA_D], dv = mha_dv(prob), kv = p[P_TILE_KV];
+    int d = padded_d(prob), dv = padded_dv(prob), kv = p[P_TILE_KV];
     struct shape s = { .threads = 128 * (p[P_GROUPS] + 1), .tile_q = 64 * p[P_GROUPS] };
     int q = MHA_WGMMA_Q_BYTES(p[P_GROUPS], d);
     int ring = MHA_WGMMA_RING_BYTES(p[P_STAGES], kv, d) + MHA_WGMMA_RING_BYTES(p[P_STAGES], kv, dv);
@@ -134,7 +150,7 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
 {
     k->source = "mha/prefill/prefill_wgmma.hip";
     k->entry = "mha_prefill_wgmma";
-    tile_macros(k, prob);
+    tile_macros(k, prob, padded_d(prob), padded_dv(prob));
     rfg_kernel_macro(k, "GROUPS", p[P_GROUPS]);
     rfg_kernel_macro(k, "TILE_KV", p[P_TILE_KV]);
     rfg_kernel_macro(k, "STAGES", p[P_STAGES]);

@@ -86,8 +86,11 @@ RFG_DEVICE bool is_even(const struct source *k, const struct source *v, int key0
     return key0 <= (k->own.even_end < v->own.even_end ? k->own.even_end : v->own.even_end);
 #endif
 }
-RFG_DEVICE rfg_u32x4 load_chunk(const struct source *s, bool even, int key0, int base, int row, int chunk)
+/* Chunks that memory lacks are a row's last one. */
+RFG_DEVICE rfg_u32x4 load_chunk(const struct source *s, bool even, int key0, int base, int row, int chunk, int real,
+                                int chunks)
 {
+    chunk = real == chunks || chunk < real ? chunk : real - 1;
 #if !PAGED
     if (even)
         return rfg_buffer_load16(s->own.buffer, (rfg_u32)row * (rfg_u32)s->token + chunk * 16u,
@@ -111,14 +114,15 @@ RFG_DEVICE void load_rows(const struct source *k, const struct source *v, struct
 #pragma unroll
     for (int i = 0; i < ITEMS(D / 8); i++)
         s->k[i] = item_exists(first, i, D / 8) ? load_chunk(k, even, key0, item_base(i, D / 8), item_row(thread, D / 8),
-                                                            item_chunk(thread, i, D / 8))
+                                                            item_chunk(thread, i, D / 8), D_REAL / 8, D / 8)
                                                : nothing();
 #pragma unroll
     for (int i = 0; i < V_PASSES; i++) {
         if (block_exists(first, i))
 #pragma unroll
             for (int j = 0; j < 4; j++)
-                s->v[i][j] = load_chunk(v, even, key0, j, 4 * block_keys(thread, i), block_chunk(thread, i));
+                s->v[i][j] = load_chunk(v, even, key0, j, 4 * block_keys(thread, i), block_chunk(thread, i), DV_REAL / 8,
+                                        DV / 8);
         else
 #pragma unroll
             for (int j = 0; j < 4; j++)
@@ -139,8 +143,10 @@ RFG_DEVICE void store_tile(const struct staged *s, rfg_u32x4 *k_tile, rfg_u32x4 
 #pragma unroll
     for (int i = 0; i < ITEMS(D / 8); i++) {
         int at = rfg_s_place(item_base(i, D / 8) + item_row(thread, D / 8));
+        int chunk = item_chunk(thread, i, D / 8);
         if (item_exists(first, i, D / 8))
-            k_tile[at * K_CHUNKS + (item_chunk(thread, i, D / 8) ^ swizzle(at))] = s->k[i];
+            k_tile[at * K_CHUNKS + (chunk ^ swizzle(at))] =
+                D_REAL == D || chunk < D_REAL / 8 ? s->k[i] : (rfg_u32x4){ 0, 0, 0, 0 };
     }
 #pragma unroll
     for (int i = 0; i < V_PASSES; i++)
@@ -220,7 +226,9 @@ RFG_DEVICE void load_queries(const struct mha_args *a, const struct work_item *p
             for (int i = 0; i < RFG_FRAG_AB; i++) {
                 int row = row0 + 16 * f + rfg_frag_row(i);
                 const rfg_u16 *from = element_of(a, &a->q, p, row < p->rows ? row : p->rows - 1);
-                to.v[i] = rfg_load16(from + 32 * k + 8 * rfg_frag_chunk(i));
+                to.v[i] = (rfg_u32x4){ 0, 0, 0, 0 };
+                if (D_REAL == D || 32 * k + 8 * rfg_frag_chunk(i) < D_REAL)
+                    to.v[i] = rfg_load16(from + 32 * k + 8 * rfg_frag_chunk(i));
             }
 #pragma unroll
             for (int i = 0; i < RFG_FRAG_AB; i++) {
@@ -317,7 +325,9 @@ RFG_DEVICE void store_rows(const struct mha_args *a, const struct work_item *p, 
 #pragma unroll
                     for (int e = 0; e < 8; e++)
                         v[e] = w->o[f][(8 * d + e) / RFG_FRAG_C].v[e % RFG_FRAG_C] * r.scale;
-                    store_chunk(r.to + rfg_s_key(8 * d / RFG_FRAG_C, 0) + rfg_s_lane_key(rfg_lane()), v);
+                    int at = rfg_s_key(8 * d / RFG_FRAG_C, 0) + rfg_s_lane_key(rfg_lane());
+                    if (DV_REAL == DV || at < DV_REAL)
+                        store_chunk(r.to + at, v);
                 }
         }
 }

@@ -4,11 +4,15 @@
  * and a head, and what follows from the kernels' macros. */
 #include "rfg_xcd.h"
 
+/* Waves that have the same queries: each has its part of the output's columns, and makes all scores. */
+#ifndef D_SPLIT
+#define D_SPLIT 1
+#endif
 #define THREADS  (WAVES * RFG_WAVE)
 #define WAVE_Q   (16 * FRAGS_Q)
-#define TILE_Q   (WAVES * WAVE_Q)
+#define TILE_Q   (WAVES / D_SPLIT * WAVE_Q)
 #define BLOCKS   (TILE_KV / 16)
-#define D_BLOCKS (DV / 16)
+#define D_BLOCKS (DV / D_SPLIT / 16) /* of output, in a wave */
 #define STEPS    (D / RFG_FRAG_K)
 #define SLACK    8.0f   /* powers of two by which scores may exceed the maximum that was subtracted */
 #define LOWEST   -1e30f /* rather than -inf, whose differences are NaN */

@@ -17,11 +17,11 @@
  * above it, which after the first few tiles is rare. Probabilities are then at most 2^SLACK rather than 1, and as
  * precise.
  *
- * Macros: DTYPE; D, DV (multiples of 32); WAVES; FRAGS_Q (1, 2); TILE_KV (32 on NVIDIA, 64, 128); STAGES: tiles of K
+ * Macros: DTYPE; D, DV (multiples of 32; D_REAL, DV_REAL: mha_device.h); WAVES; FRAGS_Q (1, 2); TILE_KV (32 on NVIDIA, 64, 128); STAGES: tiles of K
  * and V in LDS (NVIDIA: 1 is one of each, V of this tile and K of the next copied by turns; AMD: 1 or 2, and another
  * tile in registers, one ahead); Q_LDS: Q is in LDS, not in registers; PACK: a tile has all query heads of a kv head,
  * side by side; MASK (1: causal, window_right; 3: window_left, too), CAP, ALIBI, PAGED: what there is of these;
- * DIVIDED: keys are divided into parts; LDS_BYTES. Grid: x: tiles x heads x batch (see find_item()); y: parts that the
+ * DIVIDED: keys are divided into parts; D_SPLIT (NVIDIA; 1 or not there, 2: DV a multiple of 128): see prefill_item.h; LDS_BYTES. Grid: x: tiles x heads x batch (see find_item()); y: parts that the
  * keys are divided into (DIVIDED), evenly by the length that the device finds; each writes its partials to the
  * workspace, and the last to arrive combines them in order. Pointers, strides: whole multiples of 16 bytes. */
 
@@ -31,7 +31,7 @@
 /* Workspace, of a part: for each wave and number that a lane has of its rows, the lanes side by side. */
 #define PART_FLOATS (FRAGS_Q * (D_BLOCKS * RFG_FRAG_C + 2 * RFG_S_ROWS))
 #define PART        (PART_FLOATS * THREADS)
-static_assert(PART <= MHA_PREFILL_PART_FLOATS(TILE_Q, DV), "a part fits into the workspace that the host asks for");
+static_assert(PART <= MHA_PREFILL_PART_FLOATS(TILE_Q, DV, D_SPLIT), "a part fits into the workspace that the host asks for");
 
 /* The cross-workgroup reduction of a tile's parts: writes this part's partials to the workspace; in the last workgroup
  * to arrive, for which it returns true, w becomes all parts' combined, in order. */
@@ -111,7 +111,7 @@ PREFILL_KERNEL mha_prefill_mma(struct mha_args a)
         return;
 
     struct state w;
-    w.row0 = p.row0 + rfg_wave() * WAVE_Q;
+    w.row0 = p.row0 + rfg_wave() / D_SPLIT * WAVE_Q;
 #pragma unroll
     for (int f = 0; f < FRAGS_Q; f++) {
 #pragma unroll
@@ -153,7 +153,7 @@ PREFILL_KERNEL mha_prefill_mma(struct mha_args a)
     }
 #endif
     if (begin < end && p.skv > 0) {
-        struct source k = source_of(&a, &a.k, &p, D / 8), v = source_of(&a, &a.v, &p, DV / 8);
+        struct source k = source_of(&a, &a.k, &p, D_REAL / 8), v = source_of(&a, &a.v, &p, DV_REAL / 8);
         struct queries q;
         START_LANES(k, v, begin);
         load_queries(&a, &p, &q, w.row0);

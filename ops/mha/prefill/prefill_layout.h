@@ -12,8 +12,8 @@
     (16 * (tile_kv) * (MHA_PREFILL_ROW_CHUNKS(d) + ((transposed) ? (dv) / 8 : MHA_PREFILL_ROW_CHUNKS(dv))))
 
 /* The workspace of a part of the keys, in floats: outputs, maxima and sums of tile_q queries, with room for those that
- * two lanes have both. */
-#define MHA_PREFILL_PART_FLOATS(tile_q, dv) ((tile_q) * ((dv) + 8))
+ * two lanes have both, in `split` waves. */
+#define MHA_PREFILL_PART_FLOATS(tile_q, dv, split) ((tile_q) * ((dv) + 8 * (split)))
 
 /* mha_prefill_wgmma, in bytes: arrival counters; Q, a warpgroup of 64 queries after the other, q_stages times; rings of
  * `stages` tiles of K and of V. Rows are blocks of 64 elements. With parts, outputs, maxima and sums of a tile take the

@@ -26,9 +26,9 @@ struct source_own {
 /* ---- tiles into LDS ------------------------------------------------------------------------------------------------
  */
 
-/* Chunk c of a row is at c ^ (row & 7), so that ldmatrix finds 8 rows' in different banks. Tiles are copied in order.
- */
-RFG_DEVICE void copy_rows(struct source *s, rfg_u32x4 *tile, int key0, int chunks, int stride)
+/* Chunk c of a row is at c ^ (row & 7), so that ldmatrix finds 8 rows' in different banks. Those that memory lacks are
+ * zeroes. Tiles are copied in order. */
+RFG_DEVICE void copy_rows(struct source *s, rfg_u32x4 *tile, int key0, int chunks, int real, int stride)
 {
     rfg_u32 to = (rfg_u32)__cvta_generic_to_shared(tile);
     int thread = rfg_thread(), part = item_row(thread, chunks);
@@ -38,7 +38,8 @@ RFG_DEVICE void copy_rows(struct source *s, rfg_u32x4 *tile, int key0, int chunk
             int c = item_chunk(thread, i, chunks), row = item_base(i, chunks) + part;
             if (item_exists(thread, i, chunks))
                 rfg_async_copy16_at(to + 16 * (row * stride + (c ^ (row & 7))),
-                                    s->own.lane + 16 * LANES_OF(chunks) * (i % PARTS(chunks)), true, false);
+                                    s->own.lane + 16 * LANES_OF(chunks) * (i % PARTS(chunks)),
+                                    real == chunks || c < real, false);
             if (i % PARTS(chunks) == PARTS(chunks) - 1 && TILE_KV > ROWS_A_PASS(chunks))
                 s->own.lane += ROWS_A_PASS(chunks) * s->token;
         }
@@ -54,17 +55,17 @@ RFG_DEVICE void copy_rows(struct source *s, rfg_u32x4 *tile, int key0, int chunk
                                           : s->own.lane +
                                                 (row < s->last - key0 ? row - part : s->last - key0 - part) * s->token +
                                                 16 * LANES_OF(chunks) * (i % PARTS(chunks)),
-                                    true, false);
+                                    real == chunks || c < real, false);
         }
     }
 }
 RFG_DEVICE void copy_k(struct source *s, rfg_u32x4 *tile, int key0)
 {
-    copy_rows(s, tile, key0, D / 8, K_CHUNKS);
+    copy_rows(s, tile, key0, D / 8, D_REAL / 8, K_CHUNKS);
 }
 RFG_DEVICE void copy_v(struct source *s, rfg_u32x4 *tile, int key0)
 {
-    copy_rows(s, tile, key0, DV / 8, V_CHUNKS);
+    copy_rows(s, tile, key0, DV / 8, DV_REAL / 8, V_CHUNKS);
 }
 
 /* Four 8x8 matrices: as they are, or transposed. */
@@ -100,6 +101,10 @@ RFG_DEVICE void mma_16x8(float *c, rfg_u32x4 a, rfg_u32 b0, rfg_u32 b1)
 RFG_DEVICE rfg_u32 query_word(const struct mha_args *a, const struct work_item *p, int row, int word)
 {
     row += rfg_lane() / 4;
+#if D_REAL < D
+    if (2 * word >= D_REAL)
+        return 0u;
+#endif
     return rfg_load4(element_of(a, &a->q, p, row < p->rows ? row : p->rows - 1) + 2 * (word + rfg_lane() % 4));
 }
 
@@ -173,6 +178,8 @@ RFG_DEVICE void add_values(struct state *w, rfg_frag_c (*s)[BLOCKS], const rfg_u
     /* Matrices 0 to 3 of ldmatrix: keys 0 to 7 and 8 to 15 of a chunk, then of the next one. An address is
      * at ^ ((chunk & 6) << 4), plus what is constant. */
     rfg_u32 at = (rfg_u32)__cvta_generic_to_shared(v_tile + row * V_CHUNKS + ((lane / 16) ^ (row & 7)));
+    if (D_SPLIT > 1)
+        at += (rfg_u32)(rfg_wave() % D_SPLIT * (DV / D_SPLIT * 2));
 #pragma unroll
     for (int j = 0; j < BLOCKS; j++) {
         rfg_u32x4 p[FRAGS_Q];

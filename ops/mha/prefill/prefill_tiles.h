@@ -30,8 +30,8 @@ RFG_DEVICE const char *key_address(const struct source *s, int key)
 {
     key = key < s->last ? key : s->last;
 #if PAGED
-    int block = (int)rfg_load4(s->table + (key >> s->shift));
-    return s->data + block * s->block + (key & ((1 << s->shift) - 1)) * s->token;
+    int block = (int)rfg_load4(s->table + RFG_PAGE_OF(key, s->shift));
+    return s->data + block * s->block + RFG_PAGE_ROW(key, s->shift) * s->token;
 #else
     return s->data + key * s->token;
 #endif

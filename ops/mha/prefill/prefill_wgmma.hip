@@ -10,7 +10,7 @@
  * this one's output is stored. Or a cluster of PARTS workgroups works on a tile, each on its share of the keys; they
  * combine their partials in LDS.
  *
- * Macros: DTYPE; D, DV; GROUPS: warpgroups that multiply (1 to 3); TILE_KV (64, 128); STAGES; Q_STAGES: tiles of
+ * Macros: DTYPE; D (a multiple of 16), DV (a width of wg_values()) and D_REAL, DV_REAL (mha_device.h); GROUPS: warpgroups that multiply (1 to 3); TILE_KV (64, 128); STAGES; Q_STAGES: tiles of
  * queries in LDS (1, 2); PARTS (1 to 16); PACK, MASK, CAP, ALIBI, PAGED: as in prefill_kernel.h. Grid: PARTS 1: any
  * number; else PARTS for each tile. LDS: LDS_BYTES, as prefill_layout.h has it. Pointers, strides: whole multiples of
  * 16 bytes. */
@@ -86,6 +86,8 @@ RFG_DEVICE struct span span_of(const struct mha_args *a, const struct work_item 
 
 /* Neighbouring threads have neighbouring chunks, LANES of a row, which has PARTS of these; a wave has rows
  * ROWS * wave + lane / LANES of each PASS. Lane l knows where the l-th of all rows is that the wave has of a tile. */
+#define CHUNKS(d)                                                                                                      \
+    ((d) % 64 == 0 || (d) == 96 ? (d) / 8 : (d) < 64 ? 8 : (d) < 128 ? 16 : ((d) + 63) / 64 * 8) /* as they are copied */
 #define LANES(chunks) ((chunks) % 32 == 0 ? 32 : (chunks) % 16 == 0 ? 16 : (chunks) % 8 == 0 ? 8 : 4)
 #define ROWS(chunks)  (RFG_WAVE / LANES(chunks))
 #define PASS(chunks)  (COPIERS / LANES(chunks))
@@ -117,14 +119,15 @@ RFG_DEVICE struct row my_row(const struct mha_args *a, const struct work_item *p
     key = key < p->skv ? key : p->skv - 1;
     struct row r = { 0, key };
 #if PAGED
-    r.block = (int)rfg_load4(a->block_table + p->b * a->table_stride + (key >> a->page_shift));
-    r.at = key & ((1 << a->page_shift) - 1);
+    r.block = (int)rfg_load4(a->block_table + p->b * a->table_stride + RFG_PAGE_OF(key, a->page_shift));
+    r.at = RFG_PAGE_ROW(key, a->page_shift);
 #endif
     return r;
 }
 
+/* `chunks` of a row, in place of which the first `padded` are copied, zeroes where memory has no more than `real`. */
 RFG_DEVICE void copy_rows(const struct source *s, const struct work_item *p, rfg_u32 to, int key0, int thread,
-                          int chunks, struct row mine)
+                          int chunks, int padded, int real, struct row mine)
 {
     int lane = thread % RFG_WAVE, row = thread / LANES(chunks), c = thread % LANES(chunks);
     bool whole = !PAGED && key0 + TILE_KV <= p->skv;
@@ -136,8 +139,10 @@ RFG_DEVICE void copy_rows(const struct source *s, const struct work_item *p, rfg
 #pragma unroll
             for (int part = 0; part < chunks / LANES(chunks); part++) {
                 int chunk = c + part * LANES(chunks);
-                rfg_async_copy16_at(to + (rfg_u32)(chunk / 8 * BLOCK) + rfg_wg_at(row + i * PASS(chunks), chunk % 8),
-                                    first + part * LANES(chunks) * 16, true, false);
+                if (padded == chunks || chunk < padded)
+                    rfg_async_copy16_at(
+                        to + (rfg_u32)(chunk / 8 * BLOCK) + rfg_wg_at(row + i * PASS(chunks), chunk % 8),
+                        first + part * LANES(chunks) * 16, padded == real || chunk < real, false);
             }
             first += PASS(chunks) * s->token;
         }
@@ -149,8 +154,10 @@ RFG_DEVICE void copy_rows(const struct source *s, const struct work_item *p, rfg
 #pragma unroll
             for (int part = 0; part < chunks / LANES(chunks); part++) {
                 int chunk = c + part * LANES(chunks);
-                rfg_async_copy16_at(to + (rfg_u32)(chunk / 8 * BLOCK) + rfg_wg_at(row + i * PASS(chunks), chunk % 8),
-                                    from + chunk * 16, true, false);
+                if (padded == chunks || chunk < padded)
+                    rfg_async_copy16_at(
+                        to + (rfg_u32)(chunk / 8 * BLOCK) + rfg_wg_at(row + i * PASS(chunks), chunk % 8),
+                        from + chunk * 16, padded == real || chunk < real, false);
             }
         }
     }
@@ -162,7 +169,8 @@ RFG_DEVICE void copy_queries(const struct mha_args *a, const struct work_item *p
     for (int i = thread; i < TILE_Q * (D / 8); i += COPIERS) {
         int row = i / (D / 8), c = i % (D / 8), at = p->row0 + row;
         rfg_async_copy16_at(to + (rfg_u32)((row / 64 * K_BLOCKS + c / 8) * Q_BLOCK) + rfg_wg_at(row % 64, c % 8),
-                            element_of(a, &a->q, p, at < p->rows ? at : p->rows - 1) + c * 8, true, false);
+                            element_of(a, &a->q, p, at < p->rows ? at : p->rows - 1) + c * 8,
+                            D_REAL == D || c < D_REAL / 8, false);
     }
 }
 
@@ -180,8 +188,8 @@ RFG_DEVICE void copy_all(const struct mha_args *a, struct barriers *m, char *lds
         if (span.begin >= span.end)
             continue;
         struct source k = source_of(a, &a->k, &p), v = source_of(a, &a->v, &p);
-        struct row next_k = my_row(a, &p, span.begin, thread, D / 8),
-                   next_v = my_row(a, &p, span.begin, thread, DV / 8);
+        struct row next_k = my_row(a, &p, span.begin, thread, CHUNKS(D)),
+                   next_v = my_row(a, &p, span.begin, thread, CHUNKS(DV));
         rfg_arrival_wait(m->q_empty + sq.at, sq.odd ^ 1);
         copy_queries(a, &p, base + Q_BEGIN + (rfg_u32)(sq.at * Q_TILE), thread);
         rfg_arrive_copies(m->q_full + sq.at);
@@ -189,13 +197,15 @@ RFG_DEVICE void copy_all(const struct mha_args *a, struct barriers *m, char *lds
 #pragma unroll 1
         for (int key0 = span.begin; key0 < span.end; key0 += TILE_KV) {
             struct row k_row = next_k, v_row = next_v;
-            next_k = my_row(a, &p, key0 + TILE_KV, thread, D / 8); /* ahead, as it takes a while */
-            next_v = D == DV ? next_k : my_row(a, &p, key0 + TILE_KV, thread, DV / 8);
+            next_k = my_row(a, &p, key0 + TILE_KV, thread, CHUNKS(D)); /* ahead, as it takes a while */
+            next_v = D == DV ? next_k : my_row(a, &p, key0 + TILE_KV, thread, CHUNKS(DV));
             rfg_arrival_wait(m->k_empty + s.at, s.odd ^ 1);
-            copy_rows(&k, &p, base + K_BEGIN + (rfg_u32)(s.at * (K_BLOCKS * BLOCK)), key0, thread, D / 8, k_row);
+            copy_rows(&k, &p, base + K_BEGIN + (rfg_u32)(s.at * (K_BLOCKS * BLOCK)), key0, thread, CHUNKS(D), D / 8,
+                      D_REAL / 8, k_row);
             rfg_arrive_copies(m->k_full + s.at);
             rfg_arrival_wait(m->v_empty + s.at, s.odd ^ 1);
-            copy_rows(&v, &p, base + V_BEGIN + (rfg_u32)(s.at * (V_BLOCKS * BLOCK)), key0, thread, DV / 8, v_row);
+            copy_rows(&v, &p, base + V_BEGIN + (rfg_u32)(s.at * (V_BLOCKS * BLOCK)), key0, thread, CHUNKS(DV),
+                      DV_REAL / 8, DV_REAL / 8, v_row);
             rfg_arrive_copies(m->v_full + s.at);
             rfg_next_stage(&s, STAGES);
         }
@@ -334,7 +344,7 @@ RFG_DEVICE void combine_parts(const struct mha_args *a, const struct work_item *
     rfg_cluster_arrive();
     rfg_cluster_wait();
 #pragma unroll 1
-    for (int i = rfg_group_x() % PARTS; i < D_BLOCKS / 2 * RFG_S_ROWS; i += PARTS) {
+    for (int i = rfg_group_x() % PARTS; i < (D_BLOCKS + 1) / 2 * RFG_S_ROWS; i += PARTS) {
         int h = i % RFG_S_ROWS, d = i / RFG_S_ROWS * 2;
         rfg_u32 ends = rfg_lds_address(lds + h * ENDS_BYTES) + 8 * tid;
         rfg_u32 from = rfg_lds_address(o + (d * RFG_S_ROWS + h) * O_BYTES) + 16 * tid;
@@ -345,7 +355,7 @@ RFG_DEVICE void combine_parts(const struct mha_args *a, const struct work_item *
         for (int part = 0; part < PARTS; part++) {
             end[part] = load_ends_of(ends, part);
             its[part][0] = load_of(from, part);
-            its[part][1] = load_of(from + RFG_S_ROWS * O_BYTES, part);
+            its[part][1] = load_of(from + (d + 1 < D_BLOCKS || D_BLOCKS % 2 == 0 ? RFG_S_ROWS * O_BYTES : 0), part);
         }
 #pragma unroll
         for (int part = 0; part < PARTS; part++)

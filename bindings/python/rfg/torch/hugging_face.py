@@ -18,7 +18,7 @@ from . import model_ops, proof
 from .modules import SETTINGS, Report, Rule, Settings, direct, few_rows, norm_settings, old, ops_for, plain, plain_linears, untouched, withdraw
 
 HALVES = (torch.bfloat16, torch.float16)
-HEADS = (64, 96, 128, 192, 256)  # D of rfg_op_mha
+HEADS = range(8, 513, 8)  # D of rfg_op_mha
 CACHES = ("cache", "past_key_values")  # what its argument is called, since transformers 5.24 and before
 FAMILIES = ("Llama", "Qwen2", "Qwen3", "Mistral", "Gemma3")
 IMPLEMENTATIONS = ("sdpa", "eager")  # of attention: those that enable() replaces, by "rfg_sdpa" and "rfg_eager"
@@ -314,7 +314,7 @@ def _why_not(m: Any, config: Any) -> str:
         return "its attention is %s: only sdpa and eager are replaced" % name
     heads = {part.head_dim for part in m.modules() if isinstance(getattr(part, "head_dim", None), int)}
     if heads and not heads & set(HEADS):
-        return "heads of %s elements: rfg's attention has %s" % (", ".join(map(str, sorted(heads))), ", ".join(map(str, HEADS)))
+        return "heads of %s elements: rfg's attention has multiples of 8 up to 512" % ", ".join(map(str, sorted(heads)))
     dtypes = {p.dtype for p in m.parameters()}
     return "" if dtypes & set(HALVES) else "attention in %s: rfg has bfloat16 and float16" % ", ".join(sorted(map(str, dtypes)))
 
