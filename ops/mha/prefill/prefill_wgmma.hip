@@ -130,6 +130,8 @@ RFG_DEVICE void copy_rows(const struct source *s, const struct work_item *p, rfg
                           int chunks, int padded, int real, struct row mine)
 {
     int lane = thread % RFG_WAVE, row = thread / LANES(chunks), c = thread % LANES(chunks);
+    if (padded < LANES(chunks)) /* the others copy the last one, too */
+        c = c < padded ? c : padded - 1;
     bool whole = !PAGED && key0 + TILE_KV <= p->skv;
     const char *first = s->data + (key0 + row) * s->token + c * 16;
     const char *known = s->data + mine.block * s->block + mine.at * s->token;
@@ -139,7 +141,7 @@ RFG_DEVICE void copy_rows(const struct source *s, const struct work_item *p, rfg
 #pragma unroll
             for (int part = 0; part < chunks / LANES(chunks); part++) {
                 int chunk = c + part * LANES(chunks);
-                if (padded == chunks || chunk < padded)
+                if (padded == chunks || padded < LANES(chunks) || chunk < padded)
                     rfg_async_copy16_at(
                         to + (rfg_u32)(chunk / 8 * BLOCK) + rfg_wg_at(row + i * PASS(chunks), chunk % 8),
                         first + part * LANES(chunks) * 16, padded == real || chunk < real, false);
@@ -154,7 +156,7 @@ RFG_DEVICE void copy_rows(const struct source *s, const struct work_item *p, rfg
 #pragma unroll
             for (int part = 0; part < chunks / LANES(chunks); part++) {
                 int chunk = c + part * LANES(chunks);
-                if (padded == chunks || chunk < padded)
+                if (padded == chunks || padded < LANES(chunks) || chunk < padded)
                     rfg_async_copy16_at(
                         to + (rfg_u32)(chunk / 8 * BLOCK) + rfg_wg_at(row + i * PASS(chunks), chunk % 8),
                         from + chunk * 16, padded == real || chunk < real, false);
@@ -492,7 +494,7 @@ RFG_DEVICE void multiply_all(const struct mha_args *a, struct barriers *m, char 
 }
 
 /* Of 65536: warpgroups that multiply take what the copying one gives back. */
-#define COPY_REGISTERS     (GROUPS == 3 ? 56 : D > 128 ? 88 : 72)
+#define COPY_REGISTERS     (GROUPS == 3 ? 56 : D > 128 || D_REAL < D ? 88 : 72)
 #define MULTIPLY_REGISTERS ((65536 / (THREADS + COPIERS) / 8 * 8 * (GROUPS + 1) - COPY_REGISTERS) / GROUPS)
 
 #if PARTS > 1
