@@ -8,7 +8,7 @@
 #include "ops/oracle.h"
 #include "mha_case.h"
 
-#define EPS   0x1p-24 /* half an ulp of 1 in fp32 */
+#define EPS 0x1p-24 /* half an ulp of 1 in fp32 */
 
 struct job {
     const struct rfg_problem *prob;
@@ -142,7 +142,8 @@ static void attend(const struct job *j, const struct place *at, int64_t h, const
     a->lse = max + log(sum);
 
     /* Exponentials by approximate instructions err by 2^-22 relative, and so do weights by their scores' errors. */
-    double n = end > from ? (double)(end - from) : 0, squares[MHA_MAX_D] = { 0 }, all[MHA_MAX_D] = { 0 }, skewed[MHA_MAX_D] = { 0 };
+    double n = end > from ? (double)(end - from) : 0, squares[MHA_MAX_D] = { 0 }, all[MHA_MAX_D] = { 0 },
+           skewed[MHA_MAX_D] = { 0 };
     for (int64_t key = from; key < end; key++) {
         double w = exp(s[key] - a->lse), relative = err[key] + 4 * EPS, lost = 0;
         /* fp16 has no exponent below 2^-14: smaller weights, beside the maximum's, lose up to 2^-25. */

@@ -16,10 +16,10 @@
 #define THREADS  (WAVES * RFG_WAVE)
 #define KV_BYTES RFG_DTYPE_BYTES(KV_DTYPE)
 /* Elements of k that are read together, and lie together whatever the form. */
-#define PIECE (D % (16 / KV_BYTES) ? 8 : 16 / KV_BYTES)
-#define MINE     ((DV + RFG_WAVE - 1) / RFG_WAVE) /* elements of v that a lane has */
-#define NOTHING  rfg_as_float(0xff800000u)        /* minus infinity */
-#define MASKED   (-1.0f) /* a masked key's weight: what v holds there must not count, not even NaN */
+#define PIECE   (D % (16 / KV_BYTES) ? 8 : 16 / KV_BYTES)
+#define MINE    ((DV + RFG_WAVE - 1) / RFG_WAVE) /* elements of v that a lane has */
+#define NOTHING rfg_as_float(0xff800000u)        /* minus infinity */
+#define MASKED  (-1.0f) /* a masked key's weight: what v holds there must not count, not even NaN */
 
 struct work_item {
     int b, head, row0, rows; /* kv head; rows: of the sequence */

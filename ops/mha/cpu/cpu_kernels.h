@@ -12,8 +12,8 @@
 
 #include "rfg/core.h"
 
-#define MHA_CPU_BLOCK 64  /* keys */
-#define MHA_CPU_ROWS  4   /* at most, of a call */
+#define MHA_CPU_BLOCK 64 /* keys */
+#define MHA_CPU_ROWS  4  /* at most, of a call */
 
 /* Rows of keys and values: at[i] + offset. */
 struct mha_cpu_rows {

@@ -18,7 +18,7 @@
 #define BLOCK      MHA_CPU_BLOCK
 #define TILE       64 /* rows */
 #define MAX_D      MHA_MAX_D
-#define WIDEST     32 /* of any isa's group */
+#define WIDEST     32  /* of any isa's group */
 #define TASKS      128 /* enough to keep any number of threads busy */
 #define LEAST_KEYS 512 /* of a part */
 #define LOG2E      1.44269504f
@@ -32,8 +32,8 @@ struct job {
     int d_pad, dv_pad;                              /* as the isa has them: multiples of its group */
     int page;
     bool older_vllm, gathers; /* gathers: keys and values go to memory of the worker's, padded by zeroes */
-    int heads, tiles, parts; /* kv heads of a work item; tiles of a head; parts of its keys */
-    int64_t items, each;     /* of an unsplit task */
+    int heads, tiles, parts;  /* kv heads of a work item; tiles of a head; parts of its keys */
+    int64_t items, each;      /* of an unsplit task */
     bool invariant;
 };
 

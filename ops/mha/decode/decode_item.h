@@ -136,7 +136,8 @@ RFG_DEVICE const char *row_at(const struct mha_args *a, const struct work_item *
 {
     row = row < r->last ? row : r->last;
     if (PAGED == 2) {
-        int t = step * MHA_DECODE_STEP + row, block = on ? rfg_load4_global(it->table + RFG_PAGE_OF(t, a->page_shift)) : 0;
+        int t = step * MHA_DECODE_STEP + row,
+            block = on ? rfg_load4_global(it->table + RFG_PAGE_OF(t, a->page_shift)) : 0;
         return rfg_opaque_pointer(r->first + block * row_bytes(c->block) +
                                   (rfg_u64)(rfg_u32)RFG_PAGE_ROW(t, a->page_shift) * r->stride);
     }

@@ -121,8 +121,8 @@ RFG_DEVICE void load_rows(const struct source *k, const struct source *v, struct
         if (block_exists(first, i))
 #pragma unroll
             for (int j = 0; j < 4; j++)
-                s->v[i][j] = load_chunk(v, even, key0, j, 4 * block_keys(thread, i), block_chunk(thread, i), DV_REAL / 8,
-                                        DV / 8);
+                s->v[i][j] = load_chunk(v, even, key0, j, 4 * block_keys(thread, i), block_chunk(thread, i),
+                                        DV_REAL / 8, DV / 8);
         else
 #pragma unroll
             for (int j = 0; j < 4; j++)

@@ -31,7 +31,8 @@
 /* Workspace, of a part: for each wave and number that a lane has of its rows, the lanes side by side. */
 #define PART_FLOATS (FRAGS_Q * (D_BLOCKS * RFG_FRAG_C + 2 * RFG_S_ROWS))
 #define PART        (PART_FLOATS * THREADS)
-static_assert(PART <= MHA_PREFILL_PART_FLOATS(TILE_Q, DV, D_SPLIT), "a part fits into the workspace that the host asks for");
+static_assert(PART <= MHA_PREFILL_PART_FLOATS(TILE_Q, DV, D_SPLIT),
+              "a part fits into the workspace that the host asks for");
 
 /* The cross-workgroup reduction of a tile's parts: writes this part's partials to the workspace; in the last workgroup
  * to arrive, for which it returns true, w becomes all parts' combined, in order. */

@@ -87,7 +87,10 @@ RFG_DEVICE struct span span_of(const struct mha_args *a, const struct work_item 
 /* Neighbouring threads have neighbouring chunks, LANES of a row, which has PARTS of these; a wave has rows
  * ROWS * wave + lane / LANES of each PASS. Lane l knows where the l-th of all rows is that the wave has of a tile. */
 #define CHUNKS(d)                                                                                                      \
-    ((d) % 64 == 0 || (d) == 96 ? (d) / 8 : (d) < 64 ? 8 : (d) < 128 ? 16 : ((d) + 63) / 64 * 8) /* as they are copied */
+    ((d) % 64 == 0 || (d) == 96 ? (d) / 8                                                                              \
+     : (d) < 64                 ? 8                                                                                    \
+     : (d) < 128                ? 16                                                                                   \
+                                : ((d) + 63) / 64 * 8) /* as they are copied */
 #define LANES(chunks) ((chunks) % 32 == 0 ? 32 : (chunks) % 16 == 0 ? 16 : (chunks) % 8 == 0 ? 8 : 4)
 #define ROWS(chunks)  (RFG_WAVE / LANES(chunks))
 #define PASS(chunks)  (COPIERS / LANES(chunks))
@@ -142,9 +145,9 @@ RFG_DEVICE void copy_rows(const struct source *s, const struct work_item *p, rfg
             for (int part = 0; part < chunks / LANES(chunks); part++) {
                 int chunk = c + part * LANES(chunks);
                 if (padded == chunks || padded < LANES(chunks) || chunk < padded)
-                    rfg_async_copy16_at(
-                        to + (rfg_u32)(chunk / 8 * BLOCK) + rfg_wg_at(row + i * PASS(chunks), chunk % 8),
-                        first + part * LANES(chunks) * 16, padded == real || chunk < real, false);
+                    rfg_async_copy16_at(to + (rfg_u32)(chunk / 8 * BLOCK) +
+                                            rfg_wg_at(row + i * PASS(chunks), chunk % 8),
+                                        first + part * LANES(chunks) * 16, padded == real || chunk < real, false);
             }
             first += PASS(chunks) * s->token;
         }
@@ -157,9 +160,9 @@ RFG_DEVICE void copy_rows(const struct source *s, const struct work_item *p, rfg
             for (int part = 0; part < chunks / LANES(chunks); part++) {
                 int chunk = c + part * LANES(chunks);
                 if (padded == chunks || padded < LANES(chunks) || chunk < padded)
-                    rfg_async_copy16_at(
-                        to + (rfg_u32)(chunk / 8 * BLOCK) + rfg_wg_at(row + i * PASS(chunks), chunk % 8),
-                        from + chunk * 16, padded == real || chunk < real, false);
+                    rfg_async_copy16_at(to + (rfg_u32)(chunk / 8 * BLOCK) +
+                                            rfg_wg_at(row + i * PASS(chunks), chunk % 8),
+                                        from + chunk * 16, padded == real || chunk < real, false);
             }
         }
     }
