@@ -164,6 +164,8 @@ static const char *const mha_problems[] = {
     "mha f16->f16 B=1 Hq=16 Hkv=16 D=192 S=2048 Sq=2048 Dv=128 align=4",
     "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=192 S=4096 page=16 kv=e4m3",
     "mha_decode f16->f16 B=32 Hq=32 Hkv=8 D=256 S=4096 page=16 kv=e4m3fnuz",
+    "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=72 S=4096 page=48 kv=e4m3",
+    "mha bf16->bf16 B=1 Hq=8 Hkv=4 D=512 S=2048 Sq=2048 causal=1",
     "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=256 S=4096 page=16 form=vllm",
     "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=96 S=4096 page=16 form=vllm kv=e4m3 align=1",
 };
@@ -178,6 +180,11 @@ static const char *const decode_problems[] = {
     "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=192 Dv=128 S=4096 page=64",
     "mha_decode bf16->bf16 B=32 Hq=16 Hkv=8 D=256 S=4096 cap=50 page=16",
     "mha_decode bf16->bf16 B=4 Hq=32 Hkv=8 D=128 S=4096 page=16 invariant=1",
+    "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=80 S=4096 page=16",
+    "mha_decode f16->f16 B=32 Hq=32 Hkv=8 D=72 S=4096 Dv=120 page=24",
+    "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=112 S=4096 page=48 kv=e4m3",
+    "mha_decode bf16->bf16 B=32 Hq=16 Hkv=8 D=320 S=4096 page=16",
+    "mha_decode bf16->bf16 B=32 Hq=16 Hkv=2 D=512 S=4096 page=16",
     "mha_decode bf16->bf16 B=4 Hq=16 Hkv=8 D=256 S=4096 cap=50 page=1 window=512 invariant=1",
     "mha_decode f16->f16 B=4 Hq=32 Hkv=8 D=64 S=4096 Sq=4 causal=1 kv=e5m2 invariant=1",
 };
@@ -194,6 +201,11 @@ static const char *const prefill_problems[] = {
     "mha f16->f16 B=1 Hq=16 Hkv=16 D=192 S=2048 Sq=2048 causal=1",
     "mha bf16->bf16 B=1 Hq=8 Hkv=4 D=256 S=2048 Sq=2048 causal=1 cap=50",
     "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=128 S=2048 Sq=2048 causal=1 page=16 invariant=1",
+    "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=80 S=2048 Sq=2048 causal=1",
+    "mha f16->f16 B=1 Hq=32 Hkv=8 D=72 S=2048 Sq=2048 Dv=120 causal=1 page=48",
+    "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=160 S=2048 Sq=2048 Dv=112",
+    "mha bf16->bf16 B=1 Hq=8 Hkv=4 D=320 S=2048 Sq=2048 causal=1",
+    "mha bf16->bf16 B=1 Hq=8 Hkv=4 D=512 S=2048 Sq=2048 causal=1",
 };
 
 static const char *const codes_problems[] = {

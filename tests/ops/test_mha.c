@@ -179,7 +179,7 @@ static const struct op_case decode_heads[] = {
       "mha_decode_stream_mma{tiles=1,waves=2,unroll=1,cluster=1,parts=5,groups=1}" },
     { "mha_decode f16->f16 B=1 Hq=36 Hkv=1 D=112 S=520 Dv=72 Sq=2 lse=1 page=16", R, false,
       "mha_decode_stream_mma{tiles=1,waves=2,unroll=1,cluster=0,parts=1,groups=4}" },
-    { "mha bf16->bf16 B=1 Hq=2 Hkv=1 D=80 S=200 Sq=20 causal=1 lse=1 page=16", R, false,
+    { "mha bf16->bf16 B=1 Hq=2 Hkv=1 D=40 S=200 Sq=20 causal=1 lse=1 page=16", R, false,
       "mha_prefill_mma{waves=4,frags_q=1,tile_kv=64,stages=1,q_lds=0,pack=1,parts=3}" },
 };
 
