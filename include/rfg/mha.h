@@ -24,7 +24,7 @@ extern "C" {
  *
  * So causal is aligned to the bottom right: where there are fewer queries than keys, the queries are the newest tokens
  * (chunked prefill, speculative decoding). A query with no key left gives 0, and lse -inf (with a sink: the sink).
- * Scores, exponentials and sums are fp32; weights are rounded to the 16-bit dtype before they are multiplied with V. */
+ * Scores, exponentials and sums are fp32; weights are rounded to q's dtype, if it has 16 bits, before they are multiplied with V. */
 typedef struct rfg_mha_params {
     size_t size;    /* sizeof(rfg_mha_params): see rfg/core.h. All other members may be zero */
     float scale;    /* 0: 1 / sqrt(D) */
@@ -65,7 +65,7 @@ typedef struct rfg_mha_params {
 /* Prefill: many queries a sequence.
  *
  *   out  [B,Sq,Hq,Dv]              q's dtype
- *   q    [B,Sq,Hq,D]               bf16 or fp16
+ *   q    [B,Sq,Hq,D]               bf16, fp16 or f32 (the portable kernels: slow)
  *   k, v [B,Skv,Hkv,D], [..,Dv]    q's dtype; or e4m3, e4m3fnuz, e5m2
  *   lse  [B,Hq,Sq]                 f32, any strides
  *
@@ -115,7 +115,7 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_mha(rfg_context *ctx, const rfg_tensor *
 /* Decode: 1 to 8 queries a sequence, against a cache of pages.
  *
  *   out          [B,Hq,Dv] or [B,Sq,Hq,Dv]    q's dtype; Sq <= 8
- *   q            [B,Hq,D]  or [B,Sq,Hq,D]     bf16 or fp16
+ *   q            [B,Hq,D]  or [B,Sq,Hq,D]     bf16, fp16 or f32
  *   k, v         [blocks,page,Hkv,D] (Dv)     q's dtype, or e4m3, e4m3fnuz, e5m2; any strides, unit in the last
  *                                             dimension: vLLM's [blocks,Hkv,page,D] is this view with its strides.
  *                                             Or vLLM's older form, with x = 16 bytes' worth of elements:

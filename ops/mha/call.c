@@ -35,7 +35,7 @@ static const struct rfg_axis axes[] = {
 
 /* VARLEN: q is packed; PACKED: so are k and v. ONE: decode's q has no dimension for queries. */
 enum { VARLEN = 1, PACKED = 2, PAGED = 4, ONE = 8, OLDER_VLLM = 16 };
-#define HALVES RFG_HALF_FORMATS
+#define FLOATS (RFG_HALF_FORMATS | RFG_DTYPE(F32))
 #define CODES  RFG_8_BIT_FLOATS
 #define F32    RFG_DTYPE(F32)
 #define I32    RFG_DTYPE(I32)
@@ -45,9 +45,9 @@ enum { VARLEN = 1, PACKED = 2, PAGED = 4, ONE = 8, OLDER_VLLM = 16 };
 /* clang-format off */
 static const struct rfg_tensor_rule rules[] = {
     { "cu_seqlens_q", CU_Q, RFG_OPTIONAL, 1, { B | RFG_PLUS_ONE }, I32 },
-    { "q", Q, RFG_VIEW, 4, { B, SQ, HQ, D }, HALVES, .if_clear = VARLEN | ONE },
-    { "q", Q, RFG_VIEW, 3, { B, HQ, D }, HALVES, .if_set = ONE },
-    { "q", Q, RFG_VIEW, 3, { TOKENS, HQ, D }, HALVES, .if_set = VARLEN },
+    { "q", Q, RFG_VIEW, 4, { B, SQ, HQ, D }, FLOATS, .if_clear = VARLEN | ONE },
+    { "q", Q, RFG_VIEW, 3, { B, HQ, D }, FLOATS, .if_set = ONE },
+    { "q", Q, RFG_VIEW, 3, { TOKENS, HQ, D }, FLOATS, .if_set = VARLEN },
     { "out", OUT, OUTPUT, 4, { B, SQ, HQ, DV }, 0, Q + 1, .if_clear = VARLEN | ONE },
     { "out", OUT, OUTPUT, 3, { B, HQ, DV }, 0, Q + 1, .if_set = ONE },
     { "out", OUT, OUTPUT, 3, { TOKENS, HQ, DV }, 0, Q + 1, .if_set = VARLEN },

@@ -127,8 +127,8 @@ static bool mha_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 {
     const int64_t *v = prob->v;
     int64_t dv = mha_dv(prob), columns = mha_table_columns(prob);
-    if (prob->dtype[0] != RFG_BF16 && prob->dtype[0] != RFG_F16)
-        return rfg_refuse(why, "dtype %s: must be bf16 or f16", rfg_dtype_name((rfg_dtype)prob->dtype[0]));
+    if (prob->dtype[0] != RFG_BF16 && prob->dtype[0] != RFG_F16 && prob->dtype[0] != RFG_F32)
+        return rfg_refuse(why, "dtype %s: must be bf16, f16 or f32", rfg_dtype_name((rfg_dtype)prob->dtype[0]));
     if (prob->dtype[1] != prob->dtype[0])
         return rfg_refuse(why, "dtype of out is %s: must be q's, %s", rfg_dtype_name((rfg_dtype)prob->dtype[1]),
                           rfg_dtype_name((rfg_dtype)prob->dtype[0]));

@@ -42,7 +42,7 @@ enum mha_form { MHA_FORM_NHD, MHA_FORM_HND, MHA_FORM_VLLM, MHA_FORM_GAPS }; /* "
 /* "all": S, or near it; "log": anything: log-uniform 16...S in tests and tuning; "any": 0...S, for tests. */
 enum mha_lens { MHA_LENS_ALL, MHA_LENS_LOG, MHA_LENS_ANY };
 
-/* dtype[0] = q, dtype[1] = out: the same, bf16 or fp16. */
+/* dtype[0] = q, dtype[1] = out: the same, bf16, fp16 or fp32 (portable kernels). */
 
 #define MHA_MAX_D 512 /* elements of a head; any multiple of 8 */
 
@@ -81,6 +81,11 @@ static inline void mha_sink_macro(const struct rfg_problem *prob, struct rfg_ker
 {
     if (prob->v[MHA_STYPE])
         rfg_kernel_macro(k, "SINK_DTYPE", mha_sink_dtype(prob));
+}
+
+static inline bool mha_is_half(const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    return prob->dtype[0] != RFG_F32 || rfg_refuse(why, "dtype f32: must be bf16 or f16");
 }
 
 /* Elements of a head as a kernel pads them: a multiple of `unit`. Kernels have them as macros D and DV, and D_REAL and

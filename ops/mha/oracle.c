@@ -75,10 +75,12 @@ static void load_key(const struct job *j, const rfg_tensor *t, double scale, int
         at = (index_at(c->p.cu_seqlens_k, b) + key) * t->strides[0] + h * t->strides[1];
     else
         at = block * t->strides[0] + row * t->strides[1] + h * t->strides[2];
-    bool byte = rfg_format_bytes((int)t->dtype, 1) == 1;
+    int size = (int)rfg_format_bytes((int)t->dtype, 1);
     for (int64_t d = 0; d < n; d++) {
         int64_t e = at + d / x * chunk + d % x;
-        out[d] = scale * j->value[byte ? ((const uint8_t *)t->data)[e] : ((const uint16_t *)t->data)[e]];
+        out[d] =
+            scale * (size == 4 ? (double)((const float *)t->data)[e]
+                               : j->value[size == 1 ? ((const uint8_t *)t->data)[e] : ((const uint16_t *)t->data)[e]]);
     }
 }
 
@@ -166,7 +168,7 @@ static void attend(const struct job *j, const struct place *at, int64_t h, const
      * The errors are as good as independent, so their squares add up (one has a standard deviation of 0.42 half ulps:
      * 2.3 are five and a half of them). Equal weights have equal errors, which scale the result: `out` allows that.
      * Never more than all errors at their worst. */
-    double ulp = prob->dtype[0] == RFG_F16 ? 0x1p-11 : 0x1p-8; /* half an ulp of 1: the most, relative */
+    double ulp = prob->dtype[0] == RFG_F32 ? EPS : prob->dtype[0] == RFG_F16 ? 0x1p-11 : 0x1p-8; /* half one of 1 */
     for (int i = 0; i < dv; i++) {
         double norm = sqrt(squares[i]), out = fabs(a->out[i]);
         double rounding = fmin(ulp * all[i], ulp * (out + 2.3 * norm));
@@ -214,7 +216,7 @@ rfg_status rfg_oracle_mha(const struct rfg_problem *prob, const rfg_tensor *host
     int64_t n_rows = expected[MHA_T_OUT].n_rows;
     struct job j = { .prob = prob, .rows = expected[MHA_T_OUT].rows, .n_rows = n_rows, .expected = expected };
     rfg_dtype kv = (rfg_dtype)mha_kv_dtype(prob);
-    int codes = rfg_format_bytes((int)kv, 1) == 1 ? 256 : 65536;
+    int codes = kv == RFG_F32 ? 1 : rfg_format_bytes((int)kv, 1) == 1 ? 256 : 65536; /* none of f32 */
     mha_views(prob, host, &j.w);
     j.value = malloc((size_t)codes * sizeof(*j.value));
     if (!j.value)
@@ -222,7 +224,7 @@ rfg_status rfg_oracle_mha(const struct rfg_problem *prob, const rfg_tensor *host
     for (int i = 0; i < codes; i++) {
         uint16_t code = (uint16_t)i;
         uint8_t byte = (uint8_t)i;
-        j.value[i] = rfg_load(codes == 256 ? (const void *)&byte : (const void *)&code, kv, 0);
+        j.value[i] = codes == 1 ? 0 : rfg_load(codes == 256 ? (const void *)&byte : (const void *)&code, kv, 0);
     }
     size_t scratch = (size_t)mha_held(&j.w.call) * 2 * sizeof(double);
     rfg_status st = rfg_share_out(n_rows * prob->v[MHA_HQ], true, scratch, run_head, &j);

@@ -103,6 +103,11 @@ RFG_DEVICE void load_piece(float *f, const void *base, long long at)
 #pragma unroll
     for (int i = 0; i < PIECE; i++)
         f[i] = code(w[i / 4 % 4] >> (i % 4 * 8) & 255u);
+#elif KV_DTYPE == RFG_F32
+    f[0] = rfg_as_float(v.x);
+    f[1] = rfg_as_float(v.y);
+    f[2] = rfg_as_float(v.z);
+    f[3] = rfg_as_float(v.w);
 #else
     rfg_unpack(f, v, KV_DTYPE);
 #endif

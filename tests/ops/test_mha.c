@@ -194,6 +194,20 @@ static const struct op_case pages[] = {
     { "mha_decode bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=60 lse=1 page=5 form=vllm" },
 };
 
+/* q, k and v of f32. */
+static const struct op_case singles[] = {
+    { "mha f32->f32 B=2 Hq=4 Hkv=2 D=64 S=70 Sq=20 causal=1 lse=1" },
+    { "mha f32->f32 B=2 Hq=4 Hkv=1 D=80 S=50 Sq=9 Dv=24 window_left=9 lse=1 page=16" },
+    { "mha f32->f32 B=1 Hq=2 Hkv=2 D=128 S=30 Sq=9 sink=1 kv=e4m3 scales=head" },
+    { "mha_decode f32->f32 B=3 Hq=4 Hkv=2 D=128 S=150 lse=1 page=48 lens=any" },
+    { "mha_decode f32->f32 B=2 Hq=4 Hkv=2 D=72 S=90 cap=2 alibi=1 lse=1 form=hnd" },
+    { "mha_decode f32->f32 B=2 Hq=4 Hkv=2 D=64 S=50 lse=1 page=16 form=vllm" },
+    { "mha_decode f32->f32 B=2 Hq=4 Hkv=2 D=64 S=50 lse=1 page=16", R, true },
+    { "mha f32->f32 B=2 Hq=4 Hkv=2 D=64 S=64 Sq=20", I },
+    { "mha_decode f32->f32 B=2 Hq=4 Hkv=2 D=64 S=80 lse=1", C },
+    { "mha_decode f32->f32 B=6 Hq=4 Hkv=2 D=64 S=100 lse=1 page=16", S },
+};
+
 static const struct op_case exact[] = {
     { "mha bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=64 Sq=20", I },
     { "mha f16->f16 B=1 Hq=2 Hkv=1 D=128 S=256 Sq=33", I },
@@ -256,6 +270,7 @@ OP_CASES(right_caches, caches, "8-bit caches, forms of the cache")
 OP_CASES(right_parts, parts, "parts of the keys")
 OP_CASES(right_heads, heads, "heads of any size")
 OP_CASES(right_decode_heads, decode_heads, "decode, heads of any size")
+OP_CASES(right_singles, singles, "attention in f32")
 OP_CASES(right_pages, pages, "pages that are no power of two")
 
 START_TEST(right_clusters)
@@ -278,6 +293,6 @@ int main(void)
     return op_main_gpus("mha",
                         OP_TESTS(right_prefill, right_masks, right_ragged, right_decode, right_speculative,
                                  right_caches, right_parts, right_far, right_exact, right_special, right_heads,
-                                 right_decode_heads, right_pages),
+                                 right_decode_heads, right_singles, right_pages),
                         OP_TESTS(NULL), OP_TESTS(right_clusters, units_by_turns));
 }

@@ -388,7 +388,7 @@ START_TEST(refusals)
     ck_assert(g.out[0] != 0x7777);
     fresh();
 
-    DECODE(g.tq.dtype = RFG_F32, "q is f32", "bf16 or f16");
+    DECODE(g.tq.dtype = RFG_I8, "q is i8", "bf16");
     DECODE(g.to.dtype = RFG_F16, "out is f16", "q's dtype, bf16");
     DECODE(g.tk.dtype = RFG_F16, "k is f16", "q's dtype, bf16, or e4m3");
     DECODE(g.tk.dtype = RFG_I32, "k is i32");
@@ -471,7 +471,7 @@ END_TEST
 START_TEST(problem_strings)
 {
     static const char *const bad[][2] = {
-        { "mha i32->i32 B=1 Hq=1 Hkv=1 D=64 S=8 Sq=8", "must be bf16 or f16" },
+        { "mha i32->i32 B=1 Hq=1 Hkv=1 D=64 S=8 Sq=8", "must be bf16, f16 or f32" },
         { "mha bf16->f16 B=1 Hq=1 Hkv=1 D=64 S=8 Sq=8", "must be q's, bf16" },
         { "mha bf16->bf16 B=1 Hq=1 Hkv=1 D=64 S=8", "Sq= is missing" },
         { "mha bf16->bf16 B=1 Hq=3 Hkv=2 D=64 S=8 Sq=8", "must divide Hq=3" },

@@ -40,7 +40,7 @@ static void load_row(const struct job *j, const struct mha_cache *c, int b, int 
         t = mha_sequence_of(a, b).kv_first + key;
     }
     long long at = block * c->block + t * c->token + head * c->head;
-    int x = !j->older_vllm ? n : !is_k ? 1 : j->kv_dtype == j->q_dtype ? 8 : 16;
+    int x = !j->older_vllm ? n : !is_k ? 1 : (int)rfg_format_elements(j->kv_dtype, 16);
     for (int i = 0; i < n; i++)
         row[i] = load(j, j->kv_dtype, c->data, at + i / x * c->chunk + i % x);
 }

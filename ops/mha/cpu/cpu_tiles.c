@@ -377,9 +377,10 @@ static void run(const struct mha_cpu_isa *isa, const struct rfg_problem *prob, c
 
 /* ---- the variants ----------------------------------------------------------------------------------------------- */
 
-static bool supports(const struct rfg_device *dev, unsigned feature, const char *what, struct rfg_reason *why)
+static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, unsigned feature, const char *what,
+                     struct rfg_reason *why)
 {
-    if (!rfg_cpu_only(dev, NULL, why))
+    if (!rfg_cpu_only(dev, NULL, why) || !mha_is_half(prob, why))
         return false;
     return (dev->features & feature) || rfg_refuse(why, "needs %s, which this cpu does not have", what);
 }
@@ -398,8 +399,7 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     static bool isa_name##_supports(const struct rfg_device *dev, const struct rfg_problem *prob,                      \
                                     struct rfg_reason *why)                                                            \
     {                                                                                                                  \
-        (void)prob;                                                                                                    \
-        return supports(dev, feature, what, why);                                                                      \
+        return supports(dev, prob, feature, what, why);                                                                \
     }                                                                                                                  \
     static double isa_name##_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)       \
     {                                                                                                                  \

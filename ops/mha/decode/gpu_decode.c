@@ -119,7 +119,7 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
     int d = (int)prob->v[MHA_D], dv = mha_dv(prob), whole = mha_kv_dtype(prob) == prob->dtype[0] ? 8 : 16;
-    if (!is_gpu(dev, why))
+    if (!is_gpu(dev, why) || !mha_is_half(prob, why))
         return false;
     if (!(dev->features & RFG_FEATURE_MMA) || dev->hw->mma == RFG_MMA_CDNA1)
         return rfg_refuse(why, "arch is %s: must have matrix instructions of 16 by 16 by 16", dev->arch);

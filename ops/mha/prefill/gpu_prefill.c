@@ -83,7 +83,8 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
         /* Compiled by ptxas of CUDA 13, what this makes more than 232 spills; scores, which are in their places
          * twice while they become weights, count more than they are. */
         features += (p[P_PARTS] > 1 ? 8 : 0) + (mha_left(prob) >= 0 && v[MHA_PAGE] && p[P_STAGES] > 1) + (d > dv) +
-                    (d > 128 && !p[P_Q_LDS] ? 48 : 0);
+                    (d > 128 && !p[P_Q_LDS] ? 48 : 0) + (d < dv ? 12 : 0) + (dv > 256 ? 24 : 0) +
+                    (d != v[MHA_D] || dv != mha_dv(prob) ? 12 : 0);
         s.registers = out + scores * 3 / 2 + (p[P_Q_LDS] ? frags * 4 : q) + features;
         s.limit = 232;
     } else {

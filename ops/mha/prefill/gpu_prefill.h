@@ -14,6 +14,8 @@
 /* Rows of keys and values as both copy them: whole, of q's dtype, 16 bytes at a time. */
 static inline bool reads_tiles(const struct rfg_problem *prob, struct rfg_reason *why)
 {
+    if (!mha_is_half(prob, why))
+        return false;
     if (prob->v[MHA_KV])
         return rfg_refuse(why, "k and v are of 8 bits: must be q's dtype");
     if (prob->v[MHA_FORM] == MHA_FORM_VLLM)
