@@ -257,6 +257,21 @@ static const struct op_case clusters[] = {
       "mha_prefill_wgmma{groups=1,tile_kv=64,stages=2,pack=0,parts=4}" },
     { "mha_decode bf16->bf16 B=1 Hq=64 Hkv=1 D=64 S=400 lse=1 page=64", R, false,
       "mha_decode_wgmma{groups=1,tile_kv=64,stages=2,pack=1,parts=4}" },
+    { "mha bf16->bf16 B=1 Hq=2 Hkv=1 D=72 S=300 Sq=30 Dv=80 causal=1 lse=1", R, false,
+      "mha_prefill_wgmma{groups=1,tile_kv=64,stages=2,pack=0,parts=4}" },
+    /* Two waves to a step. */
+    { "mha_decode f16->f16 B=2 Hq=16 Hkv=2 D=512 S=230 Sq=4 causal=1 lse=1 page=16", R, false,
+      "mha_decode_stream_mma{tiles=1,waves=8,unroll=1,cluster=4,parts=1,groups=1}" },
+    { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=1 D=504 S=900 lse=1 page=16 lens=any", R, false,
+      "mha_decode_stream_mma{tiles=1,waves=8,unroll=1,cluster=2,parts=3,groups=1}" },
+    { "mha_decode bf16->bf16 B=9 Hq=8 Hkv=1 D=512 S=500 Dv=320 lse=1 page=16 lens=log", R, false,
+      "mha_decode_stream_mma{tiles=1,waves=4,unroll=1,cluster=0,parts=1,groups=2}" },
+    { "mha_decode bf16->bf16 B=2 Hq=16 Hkv=1 D=320 S=300 lse=1 page=16 sink=1", R, false,
+      "mha_decode_stream_mma{tiles=1,waves=8,unroll=1,cluster=1,parts=2,groups=1}" },
+    { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=1 D=512 S=900 lse=1 page=24 invariant=1", R, false,
+      "mha_decode_stream_mma{tiles=1,waves=8,unroll=1,cluster=1,parts=2,groups=1}" },
+    { "mha bf16->bf16 B=1 Hq=2 Hkv=1 D=512 S=300 Sq=30 causal=1 lse=1", R, false,
+      "mha_prefill_mma{waves=4,frags_q=1,tile_kv=32,stages=2,q_lds=1,pack=0,parts=3}" },
 };
 
 OP_CASES(right_exact, exact, "attention with equal weights")

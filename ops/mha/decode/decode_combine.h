@@ -46,7 +46,9 @@ RFG_DEVICE void write_wave(float *lds, struct sums *acc, int at, bool first)
             for (int e = 0; e < V_ELEMENTS; e += RUN) {
                 if (REAL_ROWS < ROWS && t * RFG_FRAG_X_ROWS + rfg_frag_wx_col(i) >= REAL_ROWS)
                     continue;
-                run *to = (run *)(sums + ROW_AT(t * RFG_FRAG_X_ROWS + rfg_frag_wx_col(i)) + output_element(e, i)), r;
+                run *to = (run *)(sums + ROW_AT(t * RFG_FRAG_X_ROWS + rfg_frag_wx_col(i)) + part_of() * DV_PART +
+                                  output_element(e, i)),
+                    r;
                 r.x = RUN_OF(acc, t, i, e, 0);
                 r.y = RUN_OF(acc, t, i, e, 1);
 #if RUN > 2

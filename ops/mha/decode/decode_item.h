@@ -13,7 +13,7 @@
 #define MINUS_INFINITY rfg_as_float(0xff800000u)
 #define LOWEST         -1e30f /* the maximum over no keys: below any score, but finite, so that differences are */
 #define SLACK          8.0f   /* powers of two by which scores may exceed the maximum that was subtracted */
-#define K_STEPS        (D / 32)
+#define K_STEPS        (D_PART / 32)
 #define PADDED         (D_REAL < D || DV_REAL < DV)
 #define QUADS          (REAL_ROWS * DV / 4) /* of a work item's output: four neighbouring elements each */
 #define OWNED_QUADS    (QUADS / SPLITS)     /* by each workgroup of a cluster */
@@ -84,13 +84,16 @@ struct work_item {
     int len;
     int b, head, row0;
     float scale;
+#if D_SPLIT > 1
+    int turn;
+#endif
 };
 
 /* Does memory have this lane's chunk of a key's k-th part? Where it does not, loads leave the stage as it is, zeroes
  * (PADDED_LOADS), or read the row's first chunk in its place. */
 RFG_DEVICE bool is_key(int k, int i)
 {
-    return D_REAL == D || (4 * k + rfg_frag_chunk(i)) * (8 * KEY_STEPS) < D_REAL;
+    return D_REAL == D || part_of() * D_PART + (4 * k + rfg_frag_chunk(i)) * (8 * KEY_STEPS) < D_REAL;
 }
 /* From this lane's chunk of the first part, in bytes. */
 RFG_DEVICE int key_at(int k, int i)

@@ -19,7 +19,7 @@
  * partials are added one after another: by the workgroup that goes through all of them, or if groups_y workgroups share
  * them, out of the workspace by the last one to arrive. The bits are the same, whatever groups_y.
  *
- * Macros: DTYPE (q, out: fp16 or bf16), KV_DTYPE, D, DV (and D_REAL, DV_REAL: mha_device.h), SQ, GROUP (q heads of a kv head), TILES (of RFG_FRAG_X_ROWS
+ * Macros: DTYPE (q, out: fp16 or bf16), KV_DTYPE, D, DV (and D_REAL, DV_REAL: mha_device.h), SQ, GROUP (q heads of a kv head), D_SPLIT (decode_pieces.h; or not there), TILES (of RFG_FRAG_X_ROWS
  * rows, of a work item), WAVES, UNROLL, CLUSTER, GROUPS (workgroups a CU), PAGED (0: no table, 1: pages of whole steps,
  * 2: shorter ones), MASK (causal with SQ > 1, or a window), CAP, ALIBI, LDS_BYTES. Needs 16-byte aligned rows. LDS and
  * workspace: decode_layout.h. */
@@ -94,15 +94,18 @@ RFG_DEVICE void attend(const struct mha_args *a, struct work_item *it, float *ld
 
 RFG_DEVICE void open_item(const struct mha_args *a, struct work_item *it, int b, int inner)
 {
+#if D_SPLIT > 1
+    it->turn = 0;
+#endif
     it->b = b;
     it->head = inner / ROW_TILES;
     it->row0 = inner % ROW_TILES * ROWS;
     it->block = b;
     it->table = a->block_table + b * a->table_stride;
     it->k = (const char *)a->k.data + row_bytes(it->head * a->k.head) +
-            (ROW_OFFSETS ? 0 : rfg_frag_chunk(0) * (8 * KEY_STEPS * KV_BYTES));
+            (ROW_OFFSETS ? 0 : part_of() * (D_PART * KV_BYTES) + rfg_frag_chunk(0) * (8 * KEY_STEPS * KV_BYTES));
     it->v = (const char *)a->v.data + row_bytes(it->head * a->v.head) +
-            (ROW_OFFSETS ? 0 : rfg_pv_lane() * (PIECE * KV_BYTES));
+            (ROW_OFFSETS ? 0 : part_of() * (DV_PART * KV_BYTES) + rfg_pv_lane() * (PIECE * KV_BYTES));
 #if WHOLE_STEPS
     it->k += (rfg_u64)(rfg_u32)rfg_frag_row(0) * ((rfg_u32)a->k.token * KV_BYTES);
     it->v += (rfg_u64)(rfg_u32)rfg_pv_token(0) * ((rfg_u32)a->v.token * KV_BYTES);
@@ -149,7 +152,7 @@ DECODE_KERNEL mha_decode(struct mha_args a)
         struct mha_args now = reread_args(&a);
         struct sums acc;
         int first = skip + s * each, upto = first + each < last ? first + each : last;
-        attend(&now, &it, lds, &acc, first + rfg_wave(), WAVES, upto);
+        attend(&now, &it, lds, &acc, first + rfg_wave() / D_SPLIT, WAVES / D_SPLIT, upto);
         write_waves(lds, &acc);
         now = reread_args(&a);
         float *to = (float *)now.workspace + ((long long)rfg_group_x() * MHA_DECODE_SEGMENTS + s) * PARTIAL;
@@ -199,8 +202,9 @@ DECODE_KERNEL mha_decode(struct mha_args a)
         b = item / inner;
     open_item(&a, &it, b, item - b * inner);
     it.len = length_of(&a, it.b);
-    attend(&a, &it, lds, &acc, first_step(&a, it.len) + (part * CLUSTER + rank) * WAVES + rfg_wave(),
-           parts * CLUSTER * WAVES, (it.len + MHA_DECODE_STEP - 1) / MHA_DECODE_STEP);
+    attend(&a, &it, lds, &acc,
+           first_step(&a, it.len) + (part * CLUSTER + rank) * (WAVES / D_SPLIT) + rfg_wave() / D_SPLIT,
+           parts * CLUSTER * (WAVES / D_SPLIT), (it.len + MHA_DECODE_STEP - 1) / MHA_DECODE_STEP);
     rfg_start_next(); /* not before: the next kernel's workgroups could only wait, and would take the place of this
                          one's */
     write_waves(lds, &acc);
@@ -316,7 +320,8 @@ DECODE_KERNEL mha_decode(struct mha_args a)
         open_item(&now, &it, b, which + stream);
         it.len = length_of(&now, b);
         int skip = first_step(&now, it.len), last = (it.len + MHA_DECODE_STEP - 1) / MHA_DECODE_STEP;
-        attend(&now, &it, lds, &acc, skip + from + rfg_wave(), WAVES, skip + to < last ? skip + to : last);
+        attend(&now, &it, lds, &acc, skip + from + rfg_wave() / D_SPLIT, WAVES / D_SPLIT,
+               skip + to < last ? skip + to : last);
         if (x + to - from >= end)
             rfg_start_next();
         write_waves(lds, &acc);

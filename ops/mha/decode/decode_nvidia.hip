@@ -8,21 +8,21 @@
 #include "mha/mha_device.h"
 #include "mha/decode/decode_layout.h"
 
-#define LDS_WAVES WAVES
+#define LDS_WAVES (WAVES / D_SPLIT)
 #define QUERY_ROW 0
 #define REAL_ROWS MHA_DECODE_REAL_ROWS(GROUP *SQ, ROWS)
 /* Of a wave's outputs: so that its stores hit all banks. Lanes hold pieces of four rows, every other one, by turns with
  * their neighbours'. */
 #define ROW_AT(row) ((row)*DV + (row) / 2 % 2 * 4 + (row) / 4 * 16)
-#define LOADS_LATE  MHA_DECODE_LOADS_LATE(1, RFG_WAVE, D, DV)
+#define LOADS_LATE  MHA_DECODE_LOADS_LATE(1, RFG_WAVE, D_PART, DV_PART)
 #define ROW_OFFSETS 0
 /* Where pages are whole steps, all rows of a step can be read, those beyond the sequence's end too, so that a lane's
  * rows are at constant distances. Values past the end are zeroed after the load. The largest heads leave no registers
  * for that. */
-#define WHOLE_STEPS (PAGED == 1 && D + DV <= 384)
+#define WHOLE_STEPS (PAGED == 1 && D_PART + DV_PART <= 384)
 /* Scores are nothing but products: scaled, and the maximum subtracted, by one instruction. */
 #define SCALE_FMA     (!CAP && !ALIBI)
-#define KEY_STEPS     (KV_SMALL && D % 64 == 0 ? 2 : 1)
+#define KEY_STEPS     (KV_SMALL && D_PART % 64 == 0 ? 2 : 1)
 #define PAIRED_VALUES 1
 #define PADDED_LOADS  1
 #define ALWAYS_LOADS  1 /* loads are predicated, without a branch */
@@ -192,6 +192,36 @@ RFG_DEVICE void softmax_step(const struct mha_args *a, const struct work_item *i
     }
 }
 
+#if D_SPLIT > 1
+static_assert(D_SPLIT == 2 && MMA_DTYPE == DTYPE, "two waves add products of the same queries");
+RFG_DEVICE void await_pair(void)
+{
+    asm volatile("bar.sync %0, 64;" ::"r"(1 + rfg_wave() / 2) : "memory");
+}
+/* Both waves' products, added in the same order by both. They go through where the pair's outputs will be, by turns
+ * through two places, so that one barrier a step is enough. */
+RFG_DEVICE void add_parts(struct work_item *it, rfg_frag_wx *s)
+{
+    float *at = (float *)rfg_lds + OUTPUTS_AT + rfg_wave() / 2 * WAVE_OUTPUTS + it->turn * (2 * TILES * 128);
+    it->turn ^= 1;
+#pragma unroll
+    for (int t = 0; t < TILES; t++)
+        *(rfg_f32x4 *)(at + ((part_of() * TILES + t) * 32 + rfg_lane()) * 4) =
+            make_float4(s[t].v[0], s[t].v[1], s[t].v[2], s[t].v[3]);
+    await_pair();
+#pragma unroll
+    for (int t = 0; t < TILES; t++) {
+        rfg_f32x4 other = *(const rfg_f32x4 *)(at + (((1 - part_of()) * TILES + t) * 32 + rfg_lane()) * 4);
+        s[t].v[0] += other.x;
+        s[t].v[1] += other.y;
+        s[t].v[2] += other.z;
+        s[t].v[3] += other.w;
+    }
+}
+static_assert(RFG_FRAG_WX == 4 && WAVE_OUTPUTS >= 4 * TILES * 128 && OUTPUTS_AT % 4 == 0 && WAVE_OUTPUTS % 4 == 0,
+              "two places for two waves' products");
+#endif
+
 /* One step: S = K Q^T, P, O += V^T P^T. Loads for step `next` (below `end`) go to the registers of what has been used.
  */
 RFG_DEVICE void one_step(const struct mha_args *a, struct work_item *it, const struct queries *q, struct stage *st,
@@ -231,6 +261,9 @@ RFG_DEVICE void one_step(const struct mha_args *a, struct work_item *it, const s
     load_keys(a, it, st, next_block, next, next < end);
 #endif
 
+#if D_SPLIT > 1
+    add_parts(it, s);
+#endif
     int first = step * MHA_DECODE_STEP, at = it->len - SQ;
     bool masks = first + MHA_DECODE_STEP > it->len ||
                  (MASK && (first + MHA_DECODE_STEP - 1 - at > a->window_right || at + SQ - 1 - first > a->window_left));
@@ -269,8 +302,10 @@ RFG_DEVICE void load_queries(const struct mha_args *a, const struct work_item *i
     for (int i = 0; i < RFG_FRAG_X; i++)
 #pragma unroll
         for (int k = 0; k < K_STEPS; k++)
-            if (real && (k / KEY_STEPS * 4 + rfg_frag_chunk(i)) * (8 * KEY_STEPS) + k % KEY_STEPS * 8 < D_REAL)
-                q->x[k].v[i] = rfg_load16(p + k / KEY_STEPS * (32 * KEY_STEPS) +
+            if (real &&
+                part_of() * D_PART + (k / KEY_STEPS * 4 + rfg_frag_chunk(i)) * (8 * KEY_STEPS) + k % KEY_STEPS * 8 <
+                    D_REAL)
+                q->x[k].v[i] = rfg_load16(p + part_of() * D_PART + k / KEY_STEPS * (32 * KEY_STEPS) +
                                           (rfg_frag_chunk(i) * KEY_STEPS + k % KEY_STEPS) * 8);
             else
                 q->x[k].v[i].x = q->x[k].v[i].y = q->x[k].v[i].z = q->x[k].v[i].w = 0;
@@ -328,7 +363,10 @@ RFG_DEVICE bool last_to_arrive(rfg_u32 *counter, int n, rfg_u32 *flag)
 /* All waves' partials. */
 RFG_DEVICE void write_waves(float *lds, struct sums *acc)
 {
-    write_wave(lds, acc, rfg_wave(), true);
+#if D_SPLIT > 1
+    await_pair(); /* the other wave has read the last products */
+#endif
+    write_wave(lds, acc, rfg_wave() / D_SPLIT, true);
     rfg_barrier_lds();
 }
 

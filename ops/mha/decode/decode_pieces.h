@@ -4,10 +4,23 @@
  * Included by decode_amd.hip and decode_nvidia.hip, which define load16_if(), load8_if(), load4_if(), KEY_STEPS,
  * PAIRED_VALUES and PADDED_LOADS before.
  *
+ * D_SPLIT > 1 (NVIDIA): so many neighbouring waves have the same keys, each its part of D and of DV: heads whose outputs
+ * a wave's registers don't hold. They add their products for the scores in LDS.
+ *
  * O[16,Q] += V[16 tokens, 16]^T P[Q, 16]^T: row r of block j of O stands for an element of V's rows that a lane has.
  * All that a lane holds of a token is pieces of PIECE neighbouring elements; the pieces of a row's lanes lie one behind
  * the other. */
-#define BLOCKS     (DV / 16)
+#ifndef D_SPLIT
+#define D_SPLIT 1
+#endif
+#define D_PART  (D / D_SPLIT)
+#define DV_PART (DV / D_SPLIT)
+RFG_DEVICE int part_of(void)
+{
+    return D_SPLIT > 1 ? rfg_wave() % D_SPLIT : 0;
+}
+
+#define BLOCKS     (DV_PART / 16)
 #define V_ELEMENTS (RFG_PV_ROWS * BLOCKS) /* of a token in a lane */
 #define KV_BYTES   RFG_DTYPE_BYTES(KV_DTYPE)
 #define KV_SMALL   (KV_BYTES == 1)
@@ -69,7 +82,7 @@ RFG_DEVICE rfg_u32x4 key_of(key_piece k, int step)
 /* Does memory have this lane's piece i of a row of values? As is_key(). */
 RFG_DEVICE bool is_value(int i)
 {
-    return DV_REAL == DV || (i * LANES_A_ROW + rfg_pv_lane()) * PIECE < DV_REAL;
+    return DV_REAL == DV || part_of() * DV_PART + (i * LANES_A_ROW + rfg_pv_lane()) * PIECE < DV_REAL;
 }
 RFG_DEVICE int value_at(int i)
 {

@@ -34,14 +34,23 @@ struct shape {
     int64_t each, segments; /* steps of a segment; segments */
 };
 
-/* Elements of a head as the kernel pads them: k's 32 a step, v's a word of a lane. */
-static int padded_d(const struct rfg_problem *prob)
+static bool is_small(const struct rfg_problem *prob)
 {
-    return mha_padded(prob->v[MHA_D], 32);
+    return mha_kv_dtype(prob) != prob->dtype[0];
 }
-static int padded_dv(const struct rfg_problem *prob)
+/* Waves that share a step, each with a part of the heads: where one wave's registers don't hold them. */
+static int split_of(const struct rfg_device *dev, const struct rfg_problem *prob)
 {
-    return mha_padded(mha_dv(prob), mha_kv_dtype(prob) == prob->dtype[0] ? 32 : 64);
+    return dev->platform == RFG_PLATFORM_NVIDIA && !is_small(prob) && prob->v[MHA_D] + mha_dv(prob) > 512 ? 2 : 1;
+}
+/* Elements of a head as the kernel pads them: k's 32 a step; v's a word of a lane, four where they are padded anyway. */
+static int padded_d(const struct rfg_device *dev, const struct rfg_problem *prob)
+{
+    return mha_padded(prob->v[MHA_D], 32 * split_of(dev, prob));
+}
+static int padded_dv(const struct rfg_device *dev, const struct rfg_problem *prob)
+{
+    return mha_padded(mha_dv(prob), is_small(prob) || mha_dv(prob) % 32 ? 64 : 32 * split_of(dev, prob));
 }
 
 static int q_tile(const struct rfg_device *dev)
@@ -56,7 +65,9 @@ static bool is_rdna(const struct rfg_device *dev)
 
 static bool loads_late(const struct rfg_device *dev, const struct rfg_problem *prob)
 {
-    return MHA_DECODE_LOADS_LATE(dev->platform == RFG_PLATFORM_NVIDIA, dev->wave_size, padded_d(prob), padded_dv(prob));
+    int split = split_of(dev, prob);
+    return MHA_DECODE_LOADS_LATE(dev->platform == RFG_PLATFORM_NVIDIA, dev->wave_size, padded_d(dev, prob) / split,
+                                 padded_dv(dev, prob) / split);
 }
 
 static int query_rows(const struct rfg_problem *prob)
@@ -76,7 +87,8 @@ static bool segmented(const struct rfg_problem *prob, const int *p)
 int mha_decode_registers(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
     int rows = p[P_TILES] * q_tile(dev);
-    int dv = padded_dv(prob), d = padded_d(prob), size = (int)rfg_format_bytes(mha_kv_dtype(prob), 1);
+    int split = split_of(dev, prob), dv = padded_dv(dev, prob) / split, d = padded_d(dev, prob) / split,
+        size = (int)rfg_format_bytes(mha_kv_dtype(prob), 1);
     bool nvidia = dev->platform == RFG_PLATFORM_NVIDIA, twice = dev->hw->mma == RFG_MMA_RDNA3;
     int stage = p[P_UNROLL] * STEP * (twice ? 2 : 1) * (loads_late(dev, prob) ? MAX(d, dv) : d + dv) * size;
     int n = (stage + rows * d * (twice ? 4 : 2)) / dev->wave_size / 4 + rows * dv / dev->wave_size;
@@ -95,12 +107,12 @@ int mha_decode_registers(const struct rfg_device *dev, const struct rfg_problem 
 
 static struct shape shape_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
-    int dv = padded_dv(prob), d = padded_d(prob), size = (int)rfg_format_bytes(mha_kv_dtype(prob), 1);
+    int dv = padded_dv(dev, prob), d = padded_d(dev, prob), size = (int)rfg_format_bytes(mha_kv_dtype(prob), 1);
     struct shape s = { .rows = p[P_TILES] * q_tile(dev), .threads = p[P_WAVES] * dev->wave_size };
     s.row_tiles = (query_rows(prob) + s.rows - 1) / s.rows;
     bool nvidia = dev->platform == RFG_PLATFORM_NVIDIA;
     s.real_rows = nvidia ? MHA_DECODE_REAL_ROWS(query_rows(prob), s.rows) : s.rows;
-    int tail = MHA_DECODE_TAIL_AT(nvidia ? p[P_WAVES] : p[P_WAVES] / 2, s.rows, dv,
+    int tail = MHA_DECODE_TAIL_AT(nvidia ? p[P_WAVES] / split_of(dev, prob) : p[P_WAVES] / 2, s.rows, dv,
                                   nvidia ? 0 : MHA_DECODE_QUERY_ROW(d, dev->wave_size));
     s.lds = 4 * MHA_DECODE_LDS_FLOATS(tail, p[P_CLUSTER], s.real_rows, dv);
     if (segmented(prob, p))
@@ -118,7 +130,7 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
 
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    int d = (int)prob->v[MHA_D], dv = mha_dv(prob), whole = mha_kv_dtype(prob) == prob->dtype[0] ? 8 : 16;
+    int d = (int)prob->v[MHA_D], dv = mha_dv(prob), whole = is_small(prob) ? 16 : 8;
     if (!is_gpu(dev, why) || !mha_is_half(prob, why))
         return false;
     if (!(dev->features & RFG_FEATURE_MMA) || dev->hw->mma == RFG_MMA_CDNA1)
@@ -221,7 +233,8 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
 static double predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
     struct shape s = shape_of(dev, prob, p);
-    double bytes, flops, per_cu = resident(dev, &s, p), waves = p[P_WAVES], groups = (double)s.groups;
+    double bytes, flops, per_cu = resident(dev, &s, p), waves = p[P_WAVES] / split_of(dev, prob),
+                         groups = (double)s.groups;
     prob->op->cost(prob, &bytes, &flops);
     /* Of the largest clusters there is one to a GPC, however much room. */
     double at_once = gemm_at_once(dev, MAX(p[P_CLUSTER], 1), p[P_CLUSTER] > 8 ? 1 : per_cu),
@@ -248,7 +261,7 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
                      (p[P_PARTS] > 1 ? dev->sync_us + 0.3 + 0.03 * p[P_PARTS] : 0) + (split ? 0 : 1 + 2 * dev->sync_us);
     /* The last to arrive reads all parts of what it owns, alone. */
     if (p[P_PARTS] > 1)
-        combine += p[P_PARTS] * 4.0 * s.real_rows * padded_dv(prob) / MAX(p[P_CLUSTER], 1) / 60e3;
+        combine += p[P_PARTS] * 4.0 * s.real_rows * padded_dv(dev, prob) / MAX(p[P_CLUSTER], 1) / 60e3;
     /* A workgroup with parts of several items starts anew with each; meanwhile a CU's other workgroups go on. */
     if (segmented(prob, p))
         combine += (own - 1) * (2 * dev->load_us + CHAIN_US + 0.5) / (active / cus);
@@ -277,9 +290,9 @@ static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *
     struct shape s = shape_of(dev, prob, p);
     if (segmented(prob, p))
         return p[P_PARTS] > 1 ? (size_t)(s.items * MHA_DECODE_SEGMENTS) * sizeof(float) *
-                                    (size_t)MHA_DECODE_PARTIAL_FLOATS(s.rows, s.real_rows, padded_dv(prob), 1)
+                                    (size_t)MHA_DECODE_PARTIAL_FLOATS(s.rows, s.real_rows, padded_dv(dev, prob), 1)
                               : 0;
-    size_t each = (size_t)MHA_DECODE_PARTIAL_FLOATS(s.rows, s.real_rows, padded_dv(prob), p[P_CLUSTER]);
+    size_t each = (size_t)MHA_DECODE_PARTIAL_FLOATS(s.rows, s.real_rows, padded_dv(dev, prob), p[P_CLUSTER]);
     return p[P_PARTS] > 1 || !p[P_CLUSTER] ? (size_t)s.groups * (p[P_CLUSTER] ? 1 : 2) * each * sizeof(float) : 0;
 }
 
@@ -291,7 +304,7 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     rfg_kernel_macro(k, "DTYPE", prob->dtype[0]);
     rfg_kernel_macro(k, "KV_DTYPE", mha_kv_dtype(prob));
     mha_sink_macro(prob, k);
-    mha_head_macros(prob, k, padded_d(prob), padded_dv(prob));
+    mha_head_macros(prob, k, padded_d(dev, prob), padded_dv(dev, prob));
     rfg_kernel_macro(k, "SQ", (int)v[MHA_SQ]);
     rfg_kernel_macro(k, "GROUP", (int)(v[MHA_HQ] / v[MHA_HKV]));
     rfg_kernel_macro(k, "TILES", p[P_TILES]);
@@ -306,6 +319,8 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     page_macro(k, prob->v[MHA_PAGE]);
     if (segmented(prob, p))
         rfg_kernel_macro(k, "SEGMENTED", 1);
+    if (split_of(dev, prob) > 1)
+        rfg_kernel_macro(k, "D_SPLIT", split_of(dev, prob));
     rfg_kernel_macro(k, "LDS_BYTES", shape_of(dev, prob, p).lds);
 }
 

@@ -155,9 +155,8 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
         (s.groups * p[P_PARTS] > 2 * (int64_t)dev->cu_count || prob->v[MHA_S] < (int64_t)p[P_PARTS] * p[P_TILE_KV] * 2))
         return rfg_refuse(why, "parts=%d: %" PRId64 " workgroups each for %d CUs, S=%" PRId64, p[P_PARTS], s.groups,
                           dev->cu_count, prob->v[MHA_S]);
-    /* Where the other kernel has too few registers. */
-    bool short_of = (!async && dev->wave_size == 32) || padded_dv(prob) > 256;
-    if (mha_is_decode(prob) && !short_of && prob->v[MHA_SQ] * (prob->v[MHA_HQ] / prob->v[MHA_HKV]) <= 16)
+    bool rdna = !async && dev->wave_size == 32; /* where the other kernel has too few registers for most */
+    if (mha_is_decode(prob) && !rdna && prob->v[MHA_SQ] * (prob->v[MHA_HQ] / prob->v[MHA_HKV]) <= 16)
         return rfg_refuse(why, "%" PRId64 " rows: too few for tiles",
                           prob->v[MHA_SQ] * (prob->v[MHA_HQ] / prob->v[MHA_HKV]));
     int64_t of_tile = rows_of_tiles(prob, p[P_PACK]);
@@ -195,6 +194,8 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
         efficiency *= 0.9;
     if (p[P_WAVES] == 8) /* all wait for each other twice a tile */
         efficiency *= 0.93;
+    if (mha_is_decode(prob) && prob->v[MHA_D] > 256) /* as an H200 has it: two waves a CU, one tile after the other */
+        efficiency *= 0.15;
     if (p[P_STAGES] == 3)
         efficiency *= 0.99;
     if (p[P_TILE_KV] != 64)

@@ -128,13 +128,13 @@ RFG_DEVICE struct row my_row(const struct mha_args *a, const struct work_item *p
     return r;
 }
 
-/* `chunks` of a row, in place of which the first `padded` are copied, zeroes where memory has no more than `real`. */
+/* `chunks` of a row, of which memory has `real`. */
 RFG_DEVICE void copy_rows(const struct source *s, const struct work_item *p, rfg_u32 to, int key0, int thread,
-                          int chunks, int padded, int real, struct row mine)
+                          int chunks, int real, struct row mine)
 {
     int lane = thread % RFG_WAVE, row = thread / LANES(chunks), c = thread % LANES(chunks);
-    if (padded < LANES(chunks)) /* the others copy the last one, too */
-        c = c < padded ? c : padded - 1;
+    if (real < LANES(chunks)) /* the others copy the last one, too */
+        c = c < real ? c : real - 1;
     bool whole = !PAGED && key0 + TILE_KV <= p->skv;
     const char *first = s->data + (key0 + row) * s->token + c * 16;
     const char *known = s->data + mine.block * s->block + mine.at * s->token;
@@ -144,10 +144,10 @@ RFG_DEVICE void copy_rows(const struct source *s, const struct work_item *p, rfg
 #pragma unroll
             for (int part = 0; part < chunks / LANES(chunks); part++) {
                 int chunk = c + part * LANES(chunks);
-                if (padded == chunks || padded < LANES(chunks) || chunk < padded)
+                if (real == chunks || real < LANES(chunks) || chunk < real)
                     rfg_async_copy16_at(to + (rfg_u32)(chunk / 8 * BLOCK) +
                                             rfg_wg_at(row + i * PASS(chunks), chunk % 8),
-                                        first + part * LANES(chunks) * 16, padded == real || chunk < real, false);
+                                        first + part * LANES(chunks) * 16, true, false);
             }
             first += PASS(chunks) * s->token;
         }
@@ -159,14 +159,26 @@ RFG_DEVICE void copy_rows(const struct source *s, const struct work_item *p, rfg
 #pragma unroll
             for (int part = 0; part < chunks / LANES(chunks); part++) {
                 int chunk = c + part * LANES(chunks);
-                if (padded == chunks || padded < LANES(chunks) || chunk < padded)
+                if (real == chunks || real < LANES(chunks) || chunk < real)
                     rfg_async_copy16_at(to + (rfg_u32)(chunk / 8 * BLOCK) +
                                             rfg_wg_at(row + i * PASS(chunks), chunk % 8),
-                                        from + chunk * 16, padded == real || chunk < real, false);
+                                        from + chunk * 16, true, false);
             }
         }
     }
 }
+
+#if D_REAL < D
+static_assert(D - D_REAL == 8, "a key lacks one chunk");
+/* The chunk of keys that memory lacks stays 0 in all stages: nobody copies to it. (The queries' is copied as 0.) */
+RFG_DEVICE void clear_keys(char *k, int thread)
+{
+    for (int i = thread; i < STAGES * TILE_KV; i += THREADS + COPIERS)
+        *(rfg_u32x4 *)(k + i / TILE_KV * (K_BLOCKS * BLOCK) + D_REAL / 64 * BLOCK +
+                       rfg_wg_at(i % TILE_KV, D_REAL / 8 % 8)) = make_uint4(0, 0, 0, 0);
+    rfg_wg_see();
+}
+#endif
 
 RFG_DEVICE void copy_queries(const struct mha_args *a, const struct work_item *p, rfg_u32 to, int thread)
 {
@@ -205,12 +217,12 @@ RFG_DEVICE void copy_all(const struct mha_args *a, struct barriers *m, char *lds
             next_k = my_row(a, &p, key0 + TILE_KV, thread, CHUNKS(D)); /* ahead, as it takes a while */
             next_v = D == DV ? next_k : my_row(a, &p, key0 + TILE_KV, thread, CHUNKS(DV));
             rfg_arrival_wait(m->k_empty + s.at, s.odd ^ 1);
-            copy_rows(&k, &p, base + K_BEGIN + (rfg_u32)(s.at * (K_BLOCKS * BLOCK)), key0, thread, CHUNKS(D), D / 8,
+            copy_rows(&k, &p, base + K_BEGIN + (rfg_u32)(s.at * (K_BLOCKS * BLOCK)), key0, thread, CHUNKS(D),
                       D_REAL / 8, k_row);
             rfg_arrive_copies(m->k_full + s.at);
             rfg_arrival_wait(m->v_empty + s.at, s.odd ^ 1);
             copy_rows(&v, &p, base + V_BEGIN + (rfg_u32)(s.at * (V_BLOCKS * BLOCK)), key0, thread, CHUNKS(DV),
-                      DV_REAL / 8, DV_REAL / 8, v_row);
+                      DV_REAL / 8, v_row);
             rfg_arrive_copies(m->v_full + s.at);
             rfg_next_stage(&s, STAGES);
         }
@@ -497,7 +509,7 @@ RFG_DEVICE void multiply_all(const struct mha_args *a, struct barriers *m, char 
 }
 
 /* Of 65536: warpgroups that multiply take what the copying one gives back. */
-#define COPY_REGISTERS     (GROUPS == 3 ? 56 : D > 128 || D_REAL < D ? 88 : 72)
+#define COPY_REGISTERS     (GROUPS == 3 ? 56 : D > 128 ? 88 : 72)
 #define MULTIPLY_REGISTERS ((65536 / (THREADS + COPIERS) / 8 * 8 * (GROUPS + 1) - COPY_REGISTERS) / GROUPS)
 
 #if PARTS > 1
@@ -522,6 +534,9 @@ mha_prefill_wgmma(struct mha_args a)
             rfg_arrival_init(m->v_empty + i, WAVES);
         }
     }
+#if D_REAL < D
+    clear_keys(lds + K_BEGIN, rfg_thread());
+#endif
     rfg_barrier_lds();
     rfg_await_previous();
     if (rfg_thread() >= THREADS) {
