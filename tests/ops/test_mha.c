@@ -268,8 +268,6 @@ static const struct op_case clusters[] = {
       "mha_decode_stream_mma{tiles=1,waves=4,unroll=1,cluster=0,parts=1,groups=2}" },
     { "mha_decode bf16->bf16 B=2 Hq=16 Hkv=1 D=320 S=300 lse=1 page=16 sink=1", R, false,
       "mha_decode_stream_mma{tiles=1,waves=8,unroll=1,cluster=1,parts=2,groups=1}" },
-    { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=1 D=512 S=900 lse=1 page=24 invariant=1", R, false,
-      "mha_decode_stream_mma{tiles=1,waves=8,unroll=1,cluster=1,parts=2,groups=1}" },
     { "mha bf16->bf16 B=1 Hq=2 Hkv=1 D=512 S=300 Sq=30 causal=1 lse=1", R, false,
       "mha_prefill_mma{waves=4,frags_q=1,tile_kv=32,stages=2,q_lds=1,pack=0,parts=3}" },
 };

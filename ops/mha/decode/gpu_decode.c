@@ -158,6 +158,8 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
         return rfg_refuse(why, "waves=%d: must be at most 8 on %s, or registers spill", p[P_WAVES], dev->arch);
     if (!nvidia && p[P_WAVES] == 6)
         return rfg_refuse(why, "waves=6: must be a power of two on %s, or registers spill", dev->arch);
+    if (segmented(prob, p) && split_of(dev, prob) > 1)
+        return rfg_refuse(why, "cluster=1: must be above 1 with invariant=1 and heads that two waves share: not tried");
     if (p[P_CLUSTER] > 1 && !(dev->features & RFG_FEATURE_CLUSTER))
         return rfg_refuse(why, "cluster=%d: must be 0 or 1, %s has no clusters", p[P_CLUSTER], dev->arch);
     if (loads_late(dev, prob) && p[P_UNROLL] != 1)
