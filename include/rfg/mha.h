@@ -73,7 +73,7 @@ typedef struct rfg_mha_params {
  * block_table and kv_lens: k and v are a paged cache (chunked prefill: kv_lens[b] counts the chunk's own keys, too).
  * D and Dv are multiples of 8, from 8 to 512. Unit stride in the last dimension, any others; pointers and strides that
  * are whole multiples of 16 bytes are fast. Kernels pad heads in registers and LDS: they read and write no more than D
- * and Dv elements of a head. On AMD heads above 256 have the portable kernel alone.
+ * and Dv elements of a head. On AMD many heads above 256 have the portable kernel alone.
  * The matrix instructions of MI100 and MI200 take subnormal fp16 for 0: there an fp16 weight below 2^-14 counts as 0.
  * Fast variants may take NaN codes of 8-bit k and v for numbers (480 in e4m3, 0 in e4m3fnuz).
  * Hq must be a multiple of Hkv. Sizes of 0 do nothing, Skv = 0 gives zeros.
