@@ -24,7 +24,8 @@ extern "C" {
  *
  * So causal is aligned to the bottom right: where there are fewer queries than keys, the queries are the newest tokens
  * (chunked prefill, speculative decoding). A query with no key left gives 0, and lse -inf (with a sink: the sink).
- * Scores, exponentials and sums are fp32; weights are rounded to q's dtype, if it has 16 bits, before they are multiplied with V. */
+ * Scores, exponentials and sums are fp32; weights are rounded to q's dtype, if it has 16 bits, before they are
+ * multiplied with V. */
 typedef struct rfg_mha_params {
     size_t size;    /* sizeof(rfg_mha_params): see rfg/core.h. All other members may be zero */
     float scale;    /* 0: 1 / sqrt(D) */
