@@ -105,8 +105,7 @@ static int64_t flat_groups(const struct rfg_device *dev, const struct rfg_proble
 static bool flat_valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
                        struct rfg_reason *why)
 {
-    if (p[FLAT_THREADS] > dev->max_threads)
-        return rfg_refuse(why, "threads=%d: must be at most %d", p[FLAT_THREADS], dev->max_threads);
+    (void)dev;
     return width_valid(prob, p[FLAT_WIDTH], why);
 }
 

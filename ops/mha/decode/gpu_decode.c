@@ -152,8 +152,6 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
     int limit = nvidia                                    ? MIN(255, 512 / ((p[P_WAVES] * p[P_GROUPS] + 3) / 4) / 8 * 8)
                 : dev->wave_size == 64 && s.threads > 512 ? 128
                                                           : 256;
-    if (s.threads > dev->max_threads)
-        return rfg_refuse(why, "waves=%d: %d threads, must be at most %d", p[P_WAVES], s.threads, dev->max_threads);
     if (!nvidia && p[P_WAVES] > 8)
         return rfg_refuse(why, "waves=%d: must be at most 8 on %s, or registers spill", p[P_WAVES], dev->arch);
     if (!nvidia && p[P_WAVES] == 6)

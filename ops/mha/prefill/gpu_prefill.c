@@ -117,8 +117,6 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
     if (async && p[P_FRAGS_Q] == 2 && p[P_TILE_KV] == 64 && p[P_STAGES] == 2 && p[P_Q_LDS])
         return rfg_refuse(why,
                           "q_lds=1: must be 0 with frags_q=2, tile_kv=64, stages=2, or registers spill (NVRTC 13.0)");
-    if (s.threads > dev->max_threads)
-        return rfg_refuse(why, "%d threads: must be at most %d", s.threads, dev->max_threads);
     if (!tile_is_valid(dev, prob, p[P_PACK], s.lds, s.registers, s.limit, why))
         return false;
     if (!async && p[P_PARTS] > 1 && prob->v[MHA_PAGE] && (prob->v[MHA_CAP] || prob->v[MHA_ALIBI]))

@@ -87,8 +87,6 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
                           p[FRAGS_N], p[TILE_M]);
     if (p[WGMMA] && s.waves != 4 && s.waves != 8)
         return rfg_refuse(why, "wgmma=1: %d waves multiply: must be 4 or 8, or there are too few registers", s.waves);
-    if (s.threads > dev->max_threads)
-        return rfg_refuse(why, "%d threads: must be at most %d", s.threads, dev->max_threads);
     if (s.registers > most_registers(s.threads))
         return rfg_refuse(why, "about %d registers: must be at most %d", s.registers, most_registers(s.threads));
     if (s.stages < MIN(s.longest, W4_LEAST_STAGES))
