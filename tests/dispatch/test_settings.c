@@ -13,8 +13,9 @@
 
 static void setup(void)
 {
-    static const char *const names[] = { "RFG_VARIANTS", "RFG_LAUNCH_OVERLAP", "RFG_KERNEL_DIR", "RFG_JIT",
-                                         "RFG_VENDOR",   "RFG_HIP_DISABLE",    "RFG_DEVICE",     "RFG_MISSES" };
+    static const char *const names[] = { "RFG_VARIANTS", "RFG_LAUNCH_OVERLAP", "RFG_KERNEL_DIR",   "RFG_JIT",
+                                         "RFG_VENDOR",   "RFG_HIP_DISABLE",    "RFG_DEVICE",       "RFG_MISSES",
+                                         "RFG_THREADS",  "RFG_CPU_ISA",        "RFG_CACHE_MAX_MIB" };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         unsetenv(names[i]);
 }
@@ -154,6 +155,49 @@ START_TEST(switches_are_0_or_1)
         must_create("cpu", NULL);
         rfg_context_destroy(&ctx);
     }
+}
+END_TEST
+
+/* Others are passed over, with a warning that names the value and the rule; says NULL: without one. */
+static const struct {
+    const char *name, *value, *says;
+    int threads; /* that the context has then; 0: those of the machine */
+} passed_over[] = {
+    { "RFG_THREADS", "0", "RFG_THREADS='0': must be a number from 1 to", 0 },
+    { "RFG_THREADS", "2x", "RFG_THREADS='2x': must be a number from 1 to", 0 },
+    { "RFG_THREADS", "65536", "RFG_THREADS='65536': must be a number from 1 to", 0 },
+    { "RFG_THREADS", "1", NULL, 1 },
+    { "RFG_THREADS", "3", NULL, 3 },
+    { "RFG_CACHE_MAX_MIB", "0", "RFG_CACHE_MAX_MIB=0: must be a whole number of MiB, at least 1; 1024 is used", 0 },
+    { "RFG_CACHE_MAX_MIB", "-5", "RFG_CACHE_MAX_MIB=-5: must be a whole number of MiB", 0 },
+    { "RFG_CACHE_MAX_MIB", "5G", "RFG_CACHE_MAX_MIB=5G: must be a whole number of MiB", 0 },
+    { "RFG_CACHE_MAX_MIB", "5", NULL, 0 },
+    { "RFG_CPU_ISA", "sse", "RFG_CPU_ISA='sse': must be portable, avx2, avx512, avx512vnni or avx512bf16", 0 },
+    { "RFG_CPU_ISA", "portable", NULL, 0 },
+};
+static char warned[1000];
+
+static void hear(void *user, rfg_log_topic topic, const char *line)
+{
+    (void)user;
+    if (topic == RFG_LOG_WARNING)
+        snprintf(warned + strlen(warned), sizeof(warned) - strlen(warned), "%s\n", line);
+}
+
+START_TEST(meaningless_values_are_passed_over)
+{
+    rfg_context_params p = { .size = sizeof(p), .device = "cpu", .user_db = "", .system_db = "", .cache_dir = "" };
+    setenv(passed_over[_i].name, passed_over[_i].value, 1);
+    rfg_set_log_callback(hear, NULL, 0);
+    ck_assert_msg(rfg_context_create(&ctx, &p) == RFG_OK, "%s", rfg_last_error());
+    if (passed_over[_i].says)
+        PRINTS(warned, passed_over[_i].says);
+    else
+        ck_assert_str_eq(warned, "");
+    int threads = rfg_context_info(ctx)->cu_count;
+    ck_assert_msg(!passed_over[_i].threads || threads == passed_over[_i].threads, "%d threads", threads);
+    rfg_context_destroy(&ctx);
+    rfg_set_log_callback(NULL, NULL, 0);
 }
 END_TEST
 
@@ -348,6 +392,7 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, NULL);
     ADD_TESTS(tc, variants_restrict_their_operators, overlap_is_0_or_1);
     ADD_LOOPS(tc, 2, switches_are_0_or_1);
+    ADD_LOOPS(tc, sizeof(passed_over) / sizeof(passed_over[0]), meaningless_values_are_passed_over);
     ADD_LOOPS(tc, sizeof(unknown) / sizeof(unknown[0]), unknown_variants);
     ADD_LOOPS(tc, sizeof(disabled) / sizeof(disabled[0]), disabled_platforms);
     suite_add_tcase(s, tc);
