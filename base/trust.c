@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
+#include <spawn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,6 +45,16 @@ static int failed(struct rfg_reason *why, const char *what)
     rfg_refuse(why, "'%s%s': %s", len > 60 ? "..." : "", len > 60 ? what + len - 60 : what, strerror(err));
     errno = err;
     return -1;
+}
+
+/* The same of what was to be opened; fd, which may be open, is closed. */
+static int not_opened(struct rfg_reason *why, const char *what, int fd)
+{
+    int err = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = err;
+    return failed(why, what);
 }
 
 /* Root, or the owner of `/`: in a user namespace that doesn't map the outside's root, `/` belongs to nobody. */
@@ -147,14 +159,11 @@ static int walk(char *left, bool make, struct rfg_reason *why)
     free(left);
     /* O_PATH serves for the way, where search permission is enough; to list and to lock it takes more. */
     int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st))
-        failed(why, "the directory");
-    else if ((bad = bad_dir(&st, true))) /* "/" and paths that end with ".." */
-        refused(why, "the directory", bad);
-    if (fd >= 0 && bad) {
+    if (fd < 0 || fstat(fd, &st)) {
+        fd = not_opened(why, "the directory", fd);
+    } else if ((bad = bad_dir(&st, true))) { /* "/" and paths that end with ".." */
         close(fd);
-        errno = EPERM;
-        fd = -1;
+        fd = refused(why, "the directory", bad);
     }
     close(dir);
     return fd;
@@ -182,7 +191,7 @@ int rfg_open_own_subdir(int dir, const char *name, bool make, struct rfg_reason 
     if (fd < 0 && (errno == ELOOP || (errno == ENOTDIR && faccessat(dir, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)))
         return refused(why, name, "is a link or a file: must be a directory");
     if (fd < 0 || fstat(fd, &st))
-        return failed(why, name);
+        return not_opened(why, name, fd);
     const char *bad = bad_dir(&st, true);
     if (!bad)
         return fd;
@@ -198,7 +207,7 @@ int rfg_open_own_file(int dir, const char *name, int flags, struct rfg_reason *w
     if (fd < 0 && (errno == ELOOP || errno == ENXIO))
         return refused(why, name, "is no regular file");
     if (fd < 0 || fstat(fd, &st))
-        return failed(why, name);
+        return not_opened(why, name, fd);
     const char *bad = !S_ISREG(st.st_mode)               ? "is no regular file"
                       : st.st_uid != geteuid()           ? "belongs to another user"
                       : st.st_mode & (S_IWGRP | S_IWOTH) ? "can be written by others (chmod go-w)"
@@ -334,14 +343,47 @@ char **rfg_program_env(char *const *set)
     return env;
 }
 
-int rfg_spawn(pid_t *pid, const char *program, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attr,
-              const char *const *argv, char *const *env)
+static int spawn_as(pid_t *pid, const char *program, const struct rfg_start *how, char *const *argv, char *const *env)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attr;
+    sigset_t none, defaults;
+    int err = posix_spawn_file_actions_init(&actions);
+    if (err)
+        return err;
+    for (int i = 2; i >= 0 && !err; i--) /* the last first: in a program without a stdin, fd[1] may be 0 */
+        err = how->fd[i] < 0 ? posix_spawn_file_actions_addopen(&actions, i, "/dev/null", i ? O_WRONLY : O_RDONLY, 0)
+                             : posix_spawn_file_actions_adddup2(&actions, how->fd[i], i);
+    if (!err && how->only_these)
+        err = posix_spawn_file_actions_addclosefrom_np(&actions, 3);
+    if (!err && how->dir)
+        err = posix_spawn_file_actions_addchdir_np(&actions, how->dir);
+    sigemptyset(&none);
+    sigemptyset(&defaults);
+    sigaddset(&defaults, SIGPIPE);
+    sigaddset(&defaults, SIGCHLD);
+    if (how->own_group)
+        sigfillset(&defaults);
+    posix_spawnattr_init(&attr); /* this and what follows ask for no memory */
+    posix_spawnattr_setsigmask(&attr, &none);
+    posix_spawnattr_setsigdefault(&attr, &defaults);
+    posix_spawnattr_setpgroup(&attr, 0);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+                                        (how->own_group ? POSIX_SPAWN_SETPGROUP : 0));
+    if (!err)
+        err = posix_spawn(pid, program, &actions, &attr, argv, env);
+    posix_spawnattr_destroy(&attr);
+    posix_spawn_file_actions_destroy(&actions);
+    return err;
+}
+
+int rfg_spawn(pid_t *pid, const char *program, const struct rfg_start *how, const char *const *argv, char *const *env)
 {
     char path[512], ids[2][40], tmp[PATH_MAX + 8];
     const char *dir = value_in(env, "TMPDIR"), *all[64];
     bool same = getuid() == geteuid() && getgid() == getegid();
     if (same || !rfg_find_program("setpriv", path, sizeof(path)))
-        return posix_spawn(pid, program, actions, attr, (char *const *)(uintptr_t)argv, env);
+        return spawn_as(pid, program, how, (char *const *)(uintptr_t)argv, env);
     snprintf(ids[0], sizeof(ids[0]), "--reuid=%lu", (unsigned long)geteuid());
     snprintf(ids[1], sizeof(ids[1]), "--regid=%lu", (unsigned long)getegid());
     snprintf(tmp, sizeof(tmp), "TMPDIR=%s", dir ? dir : "/tmp"); /* setpriv itself is started without it */
@@ -353,5 +395,5 @@ int rfg_spawn(pid_t *pid, const char *program, const posix_spawn_file_actions_t 
         return E2BIG;
     memcpy(all, before, sizeof(before));
     memcpy(all + n, argv + 1, more * sizeof(*argv)); /* and NULL */
-    return posix_spawn(pid, path, actions, attr, (char *const *)(uintptr_t)all, env);
+    return spawn_as(pid, path, how, (char *const *)(uintptr_t)all, env);
 }

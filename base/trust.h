@@ -48,10 +48,17 @@ char *rfg_program_path(const char *program);
  * memory. */
 char **rfg_program_env(char *const *set);
 
+/* How a program that we start begins: with no signal blocked, SIGPIPE and SIGCHLD as by default. */
+struct rfg_start {
+    int fd[3];       /* its stdin, stdout, stderr: ours of that number; -1: /dev/null */
+    bool own_group;  /* Ctrl-C is for us, and all signals are as by default */
+    bool only_these; /* it gets no other descriptor, whatever flags that has */
+    const char *dir; /* its current directory; NULL: ours */
+};
+
 /* posix_spawn(3). In a set-uid program the child's real user is our effective one, by setpriv
  * where there is one (Debian: util-linux). Else the dynamic linker would take TMPDIR from it, and what it asks by
  * access(2) would be answered for the caller: clang finds that it may not write its output. */
-int rfg_spawn(pid_t *pid, const char *program, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attr,
-              const char *const *argv, char *const *env);
+int rfg_spawn(pid_t *pid, const char *program, const struct rfg_start *how, const char *const *argv, char *const *env);
 
 #endif

@@ -105,6 +105,83 @@ char *rfg_read_file(const char *path, size_t *size)
     return data;
 }
 
+struct text_stream {
+    char **text;
+    size_t *size, room;
+};
+
+static ssize_t add_text(void *cookie, const char *data, size_t n)
+{
+    struct text_stream *s = cookie;
+    size_t need = *s->size + n + 1;
+    if (need > s->room) {
+        size_t room = 2 * need;
+        char *more = realloc(*s->text, room);
+        if (!more)
+            return 0;
+        *s->text = more;
+        s->room = room;
+    }
+    memcpy(*s->text + *s->size, data, n);
+    *s->size += n;
+    (*s->text)[*s->size] = 0;
+    return (ssize_t)n;
+}
+
+static int end_text(void *cookie)
+{
+    free(cookie);
+    return 0;
+}
+
+FILE *rfg_text_stream(char **text, size_t *size)
+{
+    struct text_stream *s = malloc(sizeof(*s));
+    *text = calloc(1, 1);
+    *size = 0;
+    FILE *f = s && *text ? fopencookie(s, "w", (cookie_io_functions_t){ .write = add_text, .close = end_text }) : NULL;
+    if (!f) {
+        free(*text);
+        free(s);
+        *text = NULL;
+        return NULL;
+    }
+    *s = (struct text_stream){ text, size, 1 };
+    return f;
+}
+
+size_t rfg_read_at(int fd, void *data, size_t size, uint64_t at)
+{
+    size_t done = 0;
+    while (done < size) {
+        ssize_t n = pread(fd, (char *)data + done, size - done, (off_t)(at + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            break;
+        if (n == 0) {
+            errno = 0;
+            break;
+        }
+        done += (size_t)n;
+    }
+    return done;
+}
+
+bool rfg_write_all(int fd, const void *data, size_t size)
+{
+    for (const char *s = data; size;) {
+        ssize_t n = write(fd, s, size);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        s += n;
+        size -= (size_t)n;
+    }
+    return true;
+}
+
 double rfg_now(void)
 {
     struct timespec ts;

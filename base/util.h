@@ -31,6 +31,15 @@ char *rfg_xdg_dir(const char *env, const char *fallback);
 char *rfg_read_file(const char *path, size_t *size);
 char *rfg_read_stream(FILE *f, size_t *size);
 
+/* open_memstream(3) that tells when memory ran out: ferror() or fclose() does. (glibc's drops what has no room.) *text is
+ * to free(), NULL without memory; both are valid after fflush() and fclose(). */
+FILE *rfg_text_stream(char **text, size_t *size);
+
+/* Reads size bytes from there on; how many there were, fewer at the file's end (errno is 0) or after an error. */
+size_t rfg_read_at(int fd, void *data, size_t size, uint64_t at);
+/* Writes all of data, or false. */
+bool rfg_write_all(int fd, const void *data, size_t size);
+
 /* Seconds, monotonic. */
 double rfg_now(void);
 

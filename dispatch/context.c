@@ -156,7 +156,7 @@ static rfg_status create(rfg_context **out, const rfg_context_params *p, const c
         rfg_context_destroy(&ctx);
         return st;
     }
-    if (!ctx->cache || !ctx->snap || (variants && !ctx->variants)) {
+    if (!ctx->cache || !ctx->snap || !ctx->user_db || (variants && !ctx->variants)) {
         rfg_context_destroy(&ctx);
         return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "rfg_context_create: no memory for the cache or the database");
     }

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,25 +159,10 @@ static int spawn(rfg_context *ctx, int log)
     if (!ctx->variants)
         argv[10] = NULL;
     char **env = rfg_program_env(set);
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t attr;
-    sigset_t signals;
-    posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&files, log, 1);
-    posix_spawn_file_actions_adddup2(&files, log, 2);
-    posix_spawn_file_actions_addclosefrom_np(&files, 3); /* an engine's sockets are not the tuner's */
-    posix_spawnattr_init(&attr);
-    sigemptyset(&signals);
-    posix_spawnattr_setsigmask(&attr, &signals);
-    sigfillset(&signals);
-    posix_spawnattr_setsigdefault(&attr, &signals);
-    posix_spawnattr_setpgroup(&attr, 0); /* Ctrl-C is for the engine, with which the tuner ends */
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+    /* Its log is its output; an engine's sockets are not its own, and it ends with the engine. */
+    const struct rfg_start how = { .fd = { -1, log, log }, .own_group = true, .only_these = true };
     pid_t pid;
-    int err = env ? rfg_spawn(&pid, o->program, &files, &attr, argv, env) : ENOMEM;
-    posix_spawnattr_destroy(&attr);
-    posix_spawn_file_actions_destroy(&files);
+    int err = env ? rfg_spawn(&pid, o->program, &how, argv, env) : ENOMEM;
     for (int i = 0; i < RFG_ROCM_COUNT; i++)
         free(rocm[i]);
     free(cache);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Opening a context's device by its name. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -79,7 +80,9 @@ rfg_status rfg_open_device(rfg_context *ctx, const char *name, int threads)
     if (!name || !strcmp(name, "cpu")) {
         rfg_device_cpu(&ctx->dev, threads);
         ctx->pool = rfg_cpu_pool_create(ctx->dev.cu_count);
-        return ctx->pool ? RFG_OK : rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "cpu: can't start %d threads", ctx->dev.cu_count);
+        return ctx->pool ? RFG_OK
+                         : rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "cpu: can't start %d threads: %s", ctx->dev.cu_count,
+                                    strerror(errno));
     }
     for (int i = 0; rfg_platforms[i]; i++) {
         size_t len = strlen(rfg_platforms[i]->name);

@@ -49,13 +49,8 @@ static atomic_int contexts;
 
 static void write_text(const char *text, size_t n)
 {
-    while (n > 0 && getpid() == owner) {
-        ssize_t wrote = write(file, text, n);
-        if (wrote <= 0)
-            return; /* a full disk is no reason to fail an operator */
-        text += wrote;
-        n -= (size_t)wrote;
-    }
+    if (getpid() == owner)
+        (void)rfg_write_all(file, text, n); /* a full disk is no reason to fail an operator */
 }
 
 __attribute__((destructor)) static void end_file(void)

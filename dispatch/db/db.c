@@ -94,6 +94,8 @@ static bool is_busy(int rc)
 rfg_status rfg_db_fail(const struct rfg_db *db, const char *what)
 {
     int rc = sqlite3_errcode(db->h);
+    if (db->unbound)
+        return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "%s: %s: no memory", db->path, what);
     if (is_busy(rc) && limits[db->mode].lock == 0)
         return rfg_fail(RFG_ERROR_DATABASE, "%s: %s: locked by another process", db->path, what);
     if (is_busy(rc))
@@ -126,6 +128,7 @@ static void start_patience(struct rfg_db *db)
 {
     db->give_up_at = rfg_now() + limits[db->mode].lock;
     db->spent = 0;
+    db->unbound = false;
 }
 
 /* Around whatever SQLite runs: the operation's time, without what its caller does between rows. */
@@ -154,8 +157,15 @@ static int exec(struct rfg_db *db, const char *sql)
     return rc;
 }
 
+void rfg_db_bind(struct rfg_db *db, sqlite3_stmt *s, int i, const char *text)
+{
+    db->unbound |= sqlite3_bind_text(s, i, text, -1, SQLITE_TRANSIENT) != SQLITE_OK;
+}
+
 int rfg_db_step(struct rfg_db *db, sqlite3_stmt *s)
 {
+    if (db->unbound)
+        return SQLITE_NOMEM;
     double started = start_running(db);
     int rc = sqlite3_step(s);
     end_running(db, started);
@@ -297,12 +307,12 @@ static rfg_status inspect(struct rfg_db *db, bool *corrupt)
     int rc = exec(db, "BEGIN");
     if (rc != SQLITE_OK || (rc = get_int(db, "PRAGMA application_id", &id)) != SQLITE_OK ||
         (rc = get_int(db, "PRAGMA user_version", &schema)) != SQLITE_OK ||
-        (rc = get_int(db, "SELECT count(*) FROM sqlite_master", &tables)) != SQLITE_OK) {
+        (rc = get_int(db, "SELECT count(*) FROM sqlite_master", &tables)) != SQLITE_OK ||
+        (rc = exec(db, "ROLLBACK")) != SQLITE_OK) {
         *corrupt = is_corrupt(rc);
         return *corrupt ? rfg_fail(RFG_ERROR_DATABASE, "%s: damaged: %s", db->path, sqlite3_errmsg(db->h))
                         : rfg_db_fail(db, "cannot read");
     }
-    exec(db, "ROLLBACK");
     db->labelled = id == RFG_DB_APPLICATION_ID;
     if (!db->labelled && (id || schema || tables))
         return rfg_fail(RFG_ERROR_DATABASE,

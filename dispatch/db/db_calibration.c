@@ -37,12 +37,13 @@ static bool plausible(const struct rfg_calibration *c, struct rfg_reason *why)
     return true;
 }
 
-static void bind_key(sqlite3_stmt *s, const char *arch, int cu_count, const char *device, const char *driver)
+static void bind_key(struct rfg_db *db, sqlite3_stmt *s, const char *arch, int cu_count, const char *device,
+                     const char *driver)
 {
-    sqlite3_bind_text(s, 1, arch, -1, SQLITE_TRANSIENT);
+    rfg_db_bind(db, s, 1, arch);
     sqlite3_bind_int(s, 2, cu_count);
-    sqlite3_bind_text(s, 3, device, -1, SQLITE_TRANSIENT);
-    sqlite3_bind_text(s, 4, driver, -1, SQLITE_TRANSIENT);
+    rfg_db_bind(db, s, 3, device);
+    rfg_db_bind(db, s, 4, driver);
 }
 
 rfg_status rfg_db_put_calibration(struct rfg_db *db, const char *arch, int cu_count, const struct rfg_calibration *c)
@@ -62,10 +63,10 @@ rfg_status rfg_db_put_calibration(struct rfg_db *db, const char *arch, int cu_co
             : NULL;
     if (s) {
         const double v[] = { c->mem_gbps, c->cache_gbps, c->latency_us, c->load_us, c->sync_us };
-        bind_key(s, arch, cu_count, c->device, c->driver);
+        bind_key(db, s, arch, cu_count, c->device, c->driver);
         for (int i = 0; i < 5; i++)
             sqlite3_bind_double(s, 5 + i, v[i]);
-        sqlite3_bind_text(s, 10, c->date, -1, SQLITE_TRANSIENT);
+        rfg_db_bind(db, s, 10, c->date);
         if (rfg_db_step(db, s) != SQLITE_DONE)
             st = rfg_db_fail(db, "cannot write the calibration");
         else if (!sqlite3_changes(db->h))
@@ -85,14 +86,18 @@ int rfg_db_get_calibration(struct rfg_db *db, const char *arch, int cu_count, co
     int found = 0;
     *out = (struct rfg_calibration){ 0 };
     rfg_db_lock(db);
-    /* Without the table it is not there. */
-    if (sqlite3_table_column_metadata(db->h, NULL, "calibration", NULL, NULL, NULL, NULL, NULL, NULL) == SQLITE_OK) {
+    int there = sqlite3_table_column_metadata(db->h, NULL, "calibration", NULL, NULL, NULL, NULL, NULL, NULL);
+    if (there != SQLITE_OK && there != SQLITE_ERROR) { /* SQLITE_ERROR: there is no table, so it is not there */
+        rfg_db_fail(db, "cannot read the calibration");
+        found = -1;
+    }
+    if (there == SQLITE_OK) {
         s = rfg_db_prepare(db, "SELECT mem_gbps, cache_gbps, latency_us, load_us, sync_us, date FROM calibration"
                                " WHERE arch=?1 AND cu_count=?2 AND device=?3 AND driver=?4");
         found = s ? 0 : -1;
     }
     if (s) {
-        bind_key(s, arch, cu_count, device, driver);
+        bind_key(db, s, arch, cu_count, device, driver);
         int rc = rfg_db_step(db, s);
         if (rc == SQLITE_ROW) {
             struct rfg_reason why;

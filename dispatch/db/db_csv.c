@@ -243,7 +243,10 @@ rfg_status rfg_db_write_csv(const struct rfg_row *rows, size_t n, const char *pa
         rfg_db_write_rows(f, rows, n);
         bool failed = fflush(f) || ferror(f) || (beside && fsync(fileno(f)));
         int e = errno;
-        failed |= path && fclose(f);
+        if (path && fclose(f) && !failed) {
+            failed = true;
+            e = errno;
+        }
         if (failed)
             st = rfg_fail(RFG_ERROR_IO, "%s: cannot write: %s", path ? path : "standard output", strerror(e));
         if (beside && st == RFG_OK && rename(tmp, path))

@@ -26,6 +26,7 @@ struct rfg_db {
     double give_up_at;    /* waiting for another process's lock */
     double spent;         /* that SQLite ran for the operation, in seconds */
     double stop_at;       /* what SQLite runs now */
+    bool unbound;         /* a statement of this operation lacks a text, for want of memory */
     int claims;           /* a descriptor of the file, on whose claims are locks; -1: none yet */
     pthread_mutex_t lock; /* recursive: a callback of rfg_db_each() may write to the same database */
     struct rfg_db *next;  /* of those that are open (fork()) */
@@ -42,6 +43,8 @@ rfg_status rfg_db_begin(struct rfg_db *db);
 rfg_status rfg_db_finish(struct rfg_db *db, rfg_status st);
 /* NULL with the error set. */
 sqlite3_stmt *rfg_db_prepare(struct rfg_db *db, const char *sql);
+/* sqlite3_bind_text(). Where it fails, no step is run until the next operation. */
+void rfg_db_bind(struct rfg_db *db, sqlite3_stmt *s, int i, const char *text);
 /* sqlite3_step(), which ends with SQLITE_INTERRUPT if it runs for too long. */
 int rfg_db_step(struct rfg_db *db, sqlite3_stmt *s);
 /* Begins every operation: from here on, others' locks are waited for no longer than the mode says. */

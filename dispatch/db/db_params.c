@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * A row's parameters, which are stored as a JSON object. */
+#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +14,10 @@
 bool rfg_row_params(const struct rfg_row *row, const struct rfg_variant *var, int *p, struct rfg_reason *why)
 {
     json_error_t error;
+    errno = 0;
     json_t *obj = json_loads(row->params, JSON_REJECT_DUPLICATES, &error);
+    if (!obj && errno == ENOMEM)
+        return rfg_refuse(why, "params: no memory to read them");
     if (!json_is_object(obj)) {
         json_decref(obj);
         return rfg_refuse(why, "params '%.60s': must be a JSON object of %s's parameters", row->params, var->name);

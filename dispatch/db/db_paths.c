@@ -55,16 +55,24 @@ char *rfg_db_user_path(void)
     const char *env = rfg_env("RFG_DB");
     if (env)
         return strdup(env);
+    errno = 0;
     char *dir = rfg_xdg_dir("XDG_DATA_HOME", ".local/share");
+    if (!dir && errno == ENOMEM)
+        return NULL;
     char *path = dir ? rfg_asprintf("%s/user" V_SUFFIX, dir) : calloc(1, 1);
     bool missing = path && *path && !rfg_access(path, F_OK) && errno == ENOENT;
     for (int v = RFG_DB_SCHEMA - 1; missing && v > 0; v--) {
         char *older = rfg_asprintf("%s/user-v%d.db", dir, v);
-        if (!older || !rfg_access(older, F_OK)) {
+        if (older && !rfg_access(older, F_OK)) {
             free(older);
             continue;
         }
         missing = false;
+        if (!older) {
+            free(path);
+            path = NULL;
+            break;
+        }
         if (adopt(older, path)) {
             free(older);
         } else {

@@ -34,18 +34,13 @@ static void *field(const struct rfg_flat *f, int column)
     return (char *)f + rfg_columns[column].offset;
 }
 
-static int bind_text(sqlite3_stmt *s, int i, const char *text)
-{
-    return sqlite3_bind_text(s, i, text, -1, SQLITE_TRANSIENT);
-}
-
-static void bind(sqlite3_stmt *s, const struct rfg_flat *f, int columns)
+static void bind(struct rfg_db *db, sqlite3_stmt *s, const struct rfg_flat *f, int columns)
 {
     for (int i = 0; i < columns; i++) {
         const void *v = field(f, i);
         switch (rfg_columns[i].type) {
         case RFG_COLUMN_TEXT:
-            bind_text(s, i + 1, v);
+            rfg_db_bind(db, s, i + 1, v);
             break;
         case RFG_COLUMN_INT:
             sqlite3_bind_int(s, i + 1, *(const int *)v);
@@ -58,7 +53,7 @@ static void bind(sqlite3_stmt *s, const struct rfg_flat *f, int columns)
             sqlite3_bind_double(s, i + 1, *(const double *)v);
             break;
         case RFG_COLUMN_HOW:
-            bind_text(s, i + 1, rfg_source_name(*(const enum rfg_source *)v));
+            rfg_db_bind(db, s, i + 1, rfg_source_name(*(const enum rfg_source *)v));
             break;
         }
     }
@@ -160,15 +155,18 @@ static rfg_status explain_unstored(struct rfg_db *db, const struct rfg_flat *f)
     sqlite3_stmt *s = rfg_db_prepare(db, "SELECT 1 FROM tuned WHERE " TUNED_WHERE " AND " BETTER("?10", "?11"));
     if (!s)
         return RFG_ERROR_DATABASE;
-    bind(s, f, RFG_KEY_COLUMNS);
-    bind_text(s, 9, f->row.device);
+    bind(db, s, f, RFG_KEY_COLUMNS);
+    rfg_db_bind(db, s, 9, f->row.device);
     sqlite3_bind_int(s, 10, how_rank(f->row.how));
-    bind_text(s, 11, rfg_source_name(f->row.how));
-    bool better = rfg_db_step(db, s) == SQLITE_ROW;
+    rfg_db_bind(db, s, 11, rfg_source_name(f->row.how));
+    int rc = rfg_db_step(db, s);
+    rfg_status st = rc == SQLITE_ROW    ? RFG_OK
+                    : rc == SQLITE_DONE ? rfg_fail(RFG_ERROR_DATABASE,
+                                                   "%s: the row of '%s' was not stored, though nothing better is there",
+                                                   db->path, rfg_problem_format(&f->row.problem, text, sizeof(text)))
+                                        : rfg_db_fail(db, "cannot read a row");
     sqlite3_finalize(s);
-    return better ? RFG_OK
-                  : rfg_fail(RFG_ERROR_DATABASE, "%s: the row of '%s' was not stored, though nothing better is there",
-                             db->path, rfg_problem_format(&f->row.problem, text, sizeof(text)));
+    return st;
 }
 
 static rfg_status check_row(const struct rfg_db *db, const struct rfg_row *row)
@@ -194,7 +192,7 @@ rfg_status rfg_db_put_all(struct rfg_db *db, const struct rfg_row *rows, size_t 
     for (size_t i = 0; s && st == RFG_OK && i < n; i++) {
         struct rfg_flat f;
         rfg_flatten(&rows[i], &f);
-        bind(s, &f, RFG_N_COLUMNS);
+        bind(db, s, &f, RFG_N_COLUMNS);
         sqlite3_bind_int(s, RFG_N_COLUMNS + 1, how_rank(rows[i].how));
         if (rfg_db_step(db, s) != SQLITE_DONE)
             st = rfg_db_fail(db, "cannot write a row");
@@ -236,9 +234,9 @@ rfg_status rfg_db_restamp(struct rfg_db *db, const struct rfg_stamp *stamps, siz
                                       row->date,          row->source_hash,      row->code_hash };
         struct rfg_flat f;
         rfg_flatten(row, &f);
-        bind(s, &f, RFG_KEY_COLUMNS);
+        bind(db, s, &f, RFG_KEY_COLUMNS);
         for (int k = 0; k < 9; k++)
-            bind_text(s, 9 + k, texts[k]);
+            rfg_db_bind(db, s, 9 + k, texts[k]);
         if (rfg_db_step(db, s) != SQLITE_DONE)
             st = rfg_db_fail(db, "cannot write a row");
         stored += (size_t)sqlite3_changes(db->h);
@@ -267,7 +265,7 @@ static sqlite3_stmt *prepare_key(struct rfg_db *db, const char *sql, const struc
     sqlite3_stmt *s = rfg_db_prepare(db, sql);
     if (s) {
         flatten_key(prob, arch, cu_count, &f);
-        bind(s, &f, RFG_KEY_COLUMNS);
+        bind(db, s, &f, RFG_KEY_COLUMNS);
     }
     return s;
 }
@@ -290,7 +288,7 @@ int rfg_db_get(struct rfg_db *db, const struct rfg_problem *prob, const char *ar
     int found = -1;
     sqlite3_stmt *s = prepare_key(db, sql, prob, arch, cu_count);
     if (s && device)
-        bind_text(s, 9, device);
+        rfg_db_bind(db, s, 9, device);
     int rc = s ? rfg_db_step(db, s) : SQLITE_ERROR;
     if (rc == SQLITE_DONE) {
         found = 0;
@@ -326,7 +324,7 @@ rfg_status rfg_db_each(struct rfg_db *db, const char *arch,
     if (!s)
         st = RFG_ERROR_DATABASE;
     else if (arch)
-        bind_text(s, 1, arch);
+        rfg_db_bind(db, s, 1, arch);
     while (s && more && (rc = rfg_db_step(db, s)) == SQLITE_ROW) {
         struct rfg_flat f;
         struct rfg_reason why = { "" }, said;
@@ -429,7 +427,7 @@ rfg_status rfg_db_add_misses(struct rfg_db *db, const struct rfg_problem *prob, 
     if (s) {
         sqlite3_bind_int(s, 9, rung);
         sqlite3_bind_int64(s, 10, (sqlite3_int64)calls);
-        bind_text(s, 11, date);
+        rfg_db_bind(db, s, 11, date);
     }
     rfg_status st = run_change(db, s, "cannot record a miss", true);
     sqlite3_exec(db->h, "PRAGMA synchronous=FULL", NULL, NULL, NULL);
@@ -489,11 +487,11 @@ rfg_status rfg_db_put_failure(struct rfg_db *db, const struct rfg_problem *prob,
                     ", config, source_hash, what, detail, date) VALUES (" KEY_VALUES ", ?9, ?10, ?11, ?12, ?13)",
                     prob, arch, cu_count);
     if (s) {
-        bind_text(s, 9, config);
-        bind_text(s, 10, source_hash);
-        bind_text(s, 11, what);
-        bind_text(s, 12, detail ? detail : "");
-        bind_text(s, 13, date);
+        rfg_db_bind(db, s, 9, config);
+        rfg_db_bind(db, s, 10, source_hash);
+        rfg_db_bind(db, s, 11, what);
+        rfg_db_bind(db, s, 12, detail ? detail : "");
+        rfg_db_bind(db, s, 13, date);
     }
     rfg_status st = run_change(db, s, "cannot record a failure", true);
     rfg_db_unlock(db);
@@ -514,8 +512,8 @@ int rfg_db_failed(struct rfg_db *db, const struct rfg_problem *prob, const char 
 #undef FAILURES
     int found = -1;
     if (s) {
-        bind_text(s, 9, config);
-        bind_text(s, 10, source_hash);
+        rfg_db_bind(db, s, 9, config);
+        rfg_db_bind(db, s, 10, source_hash);
         int rc = rfg_db_step(db, s);
         const char *text = rc == SQLITE_ROW ? (const char *)sqlite3_column_text(s, 0) : NULL;
         found = rc == SQLITE_ROW ? 1 : rc == SQLITE_DONE ? 0 : -1;

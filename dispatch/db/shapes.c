@@ -2,6 +2,7 @@
  *
  * Shapes files: what is to be tuned, benched or prepared. Ours, and AITER's untuned_*.csv and tuned_*.csv. */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -10,6 +11,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/util.h"
@@ -508,18 +510,27 @@ static rfg_status read_line(void *ctx, int line, int n, char *const *field, cons
     return RFG_OK;
 }
 
-/* The first 64 KiB of a file; NULL for what can be read but once. */
-static char *read_head(const char *path)
+/* The form of a log, by the first 64 KiB of the file; NULL: it is none, or can be read but once. */
+static rfg_status look_at_head(const char *path, rfg_shapes_line_fn *form)
 {
     struct stat st;
-    FILE *f = stat(path, &st) == 0 && S_ISREG(st.st_mode) ? fopen(path, "rbe") : NULL;
-    char *head = f ? calloc(1, RFG_MAX_LINE + 1) : NULL;
-    size_t n = head ? fread(head, 1, RFG_MAX_LINE, f) : 0;
+    *form = NULL;
+    bool there = stat(path, &st) == 0;
+    if (there && !S_ISREG(st.st_mode))
+        return RFG_OK;
+    int fd = there ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    char *head = fd >= 0 ? calloc(1, RFG_MAX_LINE + 1) : NULL;
+    size_t n = head ? rfg_read_at(fd, head, RFG_MAX_LINE, 0) : 0;
+    bool read = head && (n == RFG_MAX_LINE || !errno);
+    rfg_status status = read ? RFG_OK : rfg_fail(RFG_ERROR_IO, "%s: cannot read: %s", path, strerror(errno));
     for (size_t i = 0; i < n; i++)
         head[i] = head[i] ? head[i] : ' ';
-    if (f)
-        fclose(f);
-    return head;
+    if (read)
+        *form = rfg_shapes_form(head);
+    if (fd >= 0)
+        close(fd);
+    free(head);
+    return status;
 }
 
 /* A log, line by line; what else is in it is passed over. */
@@ -558,11 +569,12 @@ rfg_status rfg_shapes_read(const char *path, struct rfg_shapes *out, void (*bad)
 {
     struct reader r = { .path = path, .out = out, .bad = bad, .ctx = ctx };
     memset(out, 0, sizeof(*out));
-    char message[500], *head = read_head(path);
-    rfg_shapes_line_fn parse = head ? rfg_shapes_form(head) : NULL;
-    free(head);
+    char message[500];
+    rfg_shapes_line_fn parse;
+    rfg_status st = look_at_head(path, &parse);
     r.is_log = parse != NULL;
-    rfg_status st = parse ? read_log(&r, parse) : rfg_csv_read(path, read_line, &r);
+    if (st == RFG_OK)
+        st = parse ? read_log(&r, parse) : rfg_csv_read(path, read_line, &r);
     if (r.left_out)
         st = RFG_OK;
     if (r.left_out && bad) {

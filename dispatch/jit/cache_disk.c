@@ -63,31 +63,6 @@ static void checksum(const struct header *h, const void *code, char hex[65])
                    (const size_t[]){ offsetof(struct header, checksum), h->size }, 2);
 }
 
-/* Reads (or writes) all of data. */
-static bool move_all(int fd, char *data, size_t size, bool writes)
-{
-    while (size) {
-        ssize_t n = writes ? write(fd, data, size) : read(fd, data, size);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        data += n;
-        size -= (size_t)n;
-    }
-    return true;
-}
-
-static bool read_all(int fd, void *data, size_t size)
-{
-    return move_all(fd, data, size, false);
-}
-
-static bool write_all(int fd, const void *data, size_t size)
-{
-    return move_all(fd, (char *)data, size, true);
-}
-
 /* NULL, or what is wrong with the header of a file of that size. */
 static const char *check_header(const struct header *h, uint64_t file_size)
 {
@@ -117,25 +92,29 @@ const char *rfg_cache_unwrap(char *bytes, size_t *size)
     return NULL;
 }
 
+static const char no_memory[] = "no memory for its code object"; /* which is not the file's fault */
+
 /* The code object of an open file, or what is wrong with it. */
 static const char *read_code(int fd, const struct stat *st, const char *key, struct rfg_blob *code)
 {
     struct header h;
     char hex[65];
-    if (st->st_size < (off_t)sizeof(h) || !read_all(fd, &h, sizeof(h)))
+    if (st->st_size < (off_t)sizeof(h) || rfg_read_at(fd, &h, sizeof(h), 0) < sizeof(h))
         return "shorter than its header";
     const char *bad = check_header(&h, (uint64_t)st->st_size);
     if (bad)
         return bad;
     if (memcmp(h.key, key, KEY_LEN))
         return "another key's file";
-    void *data = h.size <= RFG_MAX_CODE ? malloc(h.size + 1) : NULL;
-    if (!data)
+    if (h.size > RFG_MAX_CODE)
         return "too large";
-    const char *wrong = read_all(fd, data, h.size) ? NULL : "truncated";
+    void *data = malloc(h.size + 1);
+    if (!data)
+        return no_memory;
+    const char *wrong = rfg_read_at(fd, data, h.size, sizeof(h)) == h.size ? NULL : "truncated";
     if (!wrong) {
         checksum(&h, data, hex);
-        wrong = memcmp(h.checksum, hex, KEY_LEN) ? "wrong checksum" : NULL;
+        wrong = !*hex ? no_memory : memcmp(h.checksum, hex, KEY_LEN) ? "wrong checksum" : NULL;
     }
     if (wrong)
         free(data);
@@ -157,8 +136,10 @@ enum rfg_disk_read rfg_disk_read(int dir, const char *key, struct rfg_blob *code
     close(fd);
     if (!wrong)
         return RFG_DISK_HIT;
-    unlinkat(dir, name, 0);
     rfg_refuse(why, "%s", wrong);
+    if (wrong == no_memory)
+        return RFG_DISK_REFUSED;
+    unlinkat(dir, name, 0);
     return RFG_DISK_DAMAGED;
 }
 
@@ -177,6 +158,10 @@ uint64_t rfg_disk_write(int dir, const char *key, const struct rfg_blob *code)
     memcpy(h.magic, magic, sizeof(magic));
     memcpy(h.key, key, KEY_LEN);
     checksum(&h, code->data, hex);
+    if (!*hex) {
+        errno = ENOMEM;
+        return 0;
+    }
     memcpy(h.checksum, hex, KEY_LEN);
     name_of(name, key, SUFFIX);
 
@@ -193,7 +178,7 @@ uint64_t rfg_disk_write(int dir, const char *key, const struct rfg_blob *code)
     }
     if (fd < 0)
         return 0;
-    bool ok = write_all(fd, &h, sizeof(h)) && write_all(fd, code->data, code->size);
+    bool ok = rfg_write_all(fd, &h, sizeof(h)) && rfg_write_all(fd, code->data, code->size);
     ok = close(fd) == 0 && ok;
     ok = ok && renameat(dir, tmp, dir, name) == 0;
     int err = errno;

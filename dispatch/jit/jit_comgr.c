@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/util.h"
 #include "jit_internal.h"
 
 /* amd_comgr.h: handles are structs of one 64-bit integer, passed by value. */
@@ -123,7 +124,7 @@ static char *with_places(const char *log, const char *source)
 {
     char *text = NULL;
     size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
+    FILE *out = rfg_text_stream(&text, &size);
     for (const char *s = log, *next; out && *s; s = next) {
         size_t n = strcspn(s, "\n");
         const char *at = memmem(s, n, "/" SOURCE_NAME ":", strlen("/" SOURCE_NAME ":")), *file = SOURCE_NAME;
@@ -137,7 +138,8 @@ static char *with_places(const char *log, const char *source)
         }
         fprintf(out, "%.*s", (int)(next - s), s);
     }
-    if (!out || fclose(out)) {
+    bool whole = out && !ferror(out);
+    if (!out || fclose(out) || !whole) {
         free(text);
         return NULL;
     }

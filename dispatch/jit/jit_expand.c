@@ -145,7 +145,7 @@ static char *expand(const char *source, const struct rfg_kernel *k)
     char *text = NULL;
     size_t size = 0;
     struct expansion *x = calloc(1, sizeof(*x));
-    if (!x || !(x->out = open_memstream(&text, &size))) {
+    if (!x || !(x->out = rfg_text_stream(&text, &size))) {
         free(x);
         rfg_fail(RFG_ERROR_OUT_OF_MEMORY, NO_MEMORY, source);
         return NULL;
@@ -156,7 +156,7 @@ static char *expand(const char *source, const struct rfg_kernel *k)
     x->line_directive = !k ? NULL : assembly ? "#" : "#line";
     bool ok = expand_file(x, source, source, 0);
     bool written = !ferror(x->out);
-    if (fclose(x->out) || !written || !text) {
+    if (fclose(x->out) || !written) {
         rfg_fail(RFG_ERROR_OUT_OF_MEMORY, NO_MEMORY, source);
         ok = false;
     }

@@ -5,8 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -28,9 +26,8 @@ static char *read_log(int fd)
         return NULL;
     size_t size = (size_t)(st.st_size < MAX_LOG ? st.st_size : MAX_LOG);
     char *text = malloc(size + 1);
-    ssize_t n = text ? pread(fd, text, size, 0) : -1;
     if (text)
-        text[n > 0 ? n : 0] = 0;
+        text[rfg_read_at(fd, text, size, 0)] = 0;
     return text;
 }
 
@@ -56,30 +53,17 @@ bool rfg_jit_run(const char *const *argv, const char *tmpdir, char **output, str
         return rfg_refuse(why, "memfd_create: %s", strerror(errno));
     char path[512], *tmp = tmpdir ? rfg_asprintf("TMPDIR=%s", tmpdir) : NULL;
     char **env = rfg_program_env((char *[]){ (char *)"LC_ALL=C", tmp, NULL });
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attr;
-    sigset_t none, defaults;
-    sigemptyset(&none);
-    sigemptyset(&defaults);
-    sigaddset(&defaults, SIGPIPE);
-    sigaddset(&defaults, SIGCHLD);
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions, fd, 1);
-    posix_spawn_file_actions_adddup2(&actions, fd, 2);
-    posix_spawnattr_init(&attr);
-    posix_spawnattr_setsigmask(&attr, &none);
-    posix_spawnattr_setsigdefault(&attr, &defaults);
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    pid_t pid;
     /* It runs in /, where no other user can put files: python -m loads modules from its current directory first. */
-    posix_spawn_file_actions_addchdir_np(&actions, "/");
-    char *program = rfg_find_program(argv[0], path, sizeof(path)) ? rfg_absolute(path) : NULL;
-    int err = !env ? ENOMEM : !program ? ENOENT : rfg_spawn(&pid, program, &actions, &attr, argv, env);
+    const struct rfg_start how = { .fd = { -1, fd, fd }, .dir = "/" };
+    pid_t pid;
+    bool found = rfg_find_program(argv[0], path, sizeof(path));
+    char *program = found ? rfg_absolute(path) : NULL;
+    int err = !env       ? ENOMEM
+              : !found   ? (strchr(argv[0], '/') ? errno : ENOENT)
+              : !program ? errno
+                         : rfg_spawn(&pid, program, &how, argv, env);
     int status = 0;
     free(program);
-    posix_spawnattr_destroy(&attr);
-    posix_spawn_file_actions_destroy(&actions);
     free(env);
     free(tmp);
     bool ok = false;

@@ -11,7 +11,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -248,23 +247,9 @@ static bool start(struct rfg_jit_pool *p, struct worker *w, struct rfg_reason *w
     }
     char **env = rfg_program_env(set);
 
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attr;
-    sigset_t none, defaults;
-    sigemptyset(&none);
-    sigfillset(&defaults);
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], 0);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
-    posix_spawnattr_init(&attr);
-    posix_spawnattr_setsigmask(&attr, &none);
-    posix_spawnattr_setsigdefault(&attr, &defaults);
-    posix_spawnattr_setpgroup(&attr, 0); /* Ctrl-C is for the program that we serve */
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+    const struct rfg_start how = { .fd = { ends[1], ends[1], 2 }, .own_group = true };
     const char *const argv[] = { p->program, "--worker", NULL };
-    int err = env ? rfg_spawn(&w->pid, p->program, &actions, &attr, argv, env) : ENOMEM;
-    posix_spawnattr_destroy(&attr);
-    posix_spawn_file_actions_destroy(&actions);
+    int err = env ? rfg_spawn(&w->pid, p->program, &how, argv, env) : ENOMEM;
     free(env);
     free(tmp);
     free(own);

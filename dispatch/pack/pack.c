@@ -159,7 +159,7 @@ static bool fill_index(struct header *h, char **index, const struct rfg_pack_cod
                        const struct rfg_row *rows, size_t n_rows)
 {
     size_t size = 0;
-    FILE *f = open_memstream(index, &size);
+    FILE *f = rfg_text_stream(index, &size);
     if (!f)
         return false;
     write_codes(f, codes, n_codes);
@@ -167,7 +167,7 @@ static bool fill_index(struct header *h, char **index, const struct rfg_pack_cod
     h->codes_size = size;
     rfg_db_write_rows(f, rows, n_rows);
     bool ok = !ferror(f);
-    ok = fclose(f) == 0 && ok && *index; /* without memory fclose() itself may be fine */
+    ok = fclose(f) == 0 && ok;
     h->rows_size = size - h->codes_size;
     return ok;
 }
@@ -184,9 +184,11 @@ static bool write_parts(const char *path, const struct header *h, const char *in
         fwrite(blobs[i]->data, 1, blobs[i]->size, f);
     bool ok = !ferror(f) && !fflush(f) && !fchmod(fileno(f), 0644) && !fsync(fileno(f));
     int err = errno;
-    ok = fclose(f) == 0 && ok;
-    errno = ok ? errno : err;
-    return ok;
+    if (fclose(f) || !ok) {
+        errno = ok ? errno : err;
+        return false;
+    }
+    return true;
 }
 
 rfg_status rfg_pack_write(const char *path, const struct rfg_pack_code *codes, const struct rfg_blob *const *blobs,
@@ -234,26 +236,11 @@ rfg_status rfg_pack_write(const char *path, const struct rfg_pack_code *codes, c
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-static bool read_at(int fd, void *data, size_t size, uint64_t at)
-{
-    for (char *to = data; size;) {
-        ssize_t n = pread(fd, to, size, (off_t)at);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        to += n;
-        at += (uint64_t)n;
-        size -= (size_t)n;
-    }
-    return true;
-}
-
 bool rfg_pack_is(const char *path)
 {
     char head[sizeof(magic)];
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    bool is = fd >= 0 && read_at(fd, head, sizeof(head), 0) && !memcmp(head, magic, sizeof(magic));
+    bool is = fd >= 0 && rfg_read_at(fd, head, sizeof(head), 0) == sizeof(head) && !memcmp(head, magic, sizeof(magic));
     if (fd >= 0)
         close(fd);
     return is;
@@ -264,13 +251,22 @@ static rfg_status refuse(const struct rfg_pack *p, const char *what)
     return rfg_fail(RFG_ERROR_DATABASE, "%s: %s", p->path, what);
 }
 
+static rfg_status unread(const struct rfg_pack *p)
+{
+    return rfg_fail(RFG_ERROR_DATABASE, "%s: cannot be read: %s", p->path,
+                    errno ? strerror(errno) : "it became shorter");
+}
+
 static rfg_status read_header(struct rfg_pack *p)
 {
     struct stat st;
     struct header *h = &p->h;
     if (fstat(p->fd, &st))
-        return refuse(p, strerror(errno));
-    if (!read_at(p->fd, h, sizeof(*h), 0) || memcmp(h->magic, magic, sizeof(magic)))
+        return unread(p);
+    bool read = rfg_read_at(p->fd, h, sizeof(*h), 0) == sizeof(*h);
+    if (!read && errno)
+        return unread(p);
+    if (!read || memcmp(h->magic, magic, sizeof(magic)))
         return refuse(p, "not a pack: must be a file that rfg-db pack wrote");
     if (h->format != FORMAT)
         return rfg_fail(RFG_ERROR_DATABASE, "%s: pack format %u: must be %d, which rfg %s knows: pack anew", p->path,
@@ -293,10 +289,12 @@ static rfg_status read_header(struct rfg_pack *p)
 
 static rfg_status read_tables(struct rfg_pack *p, char *index)
 {
+    if (!p->h.codes_size || !p->h.rows_size)
+        return refuse(p, "damaged: its index has an empty table");
     FILE *codes = fmemopen(index, p->h.codes_size, "r");
     FILE *rows = fmemopen(index + p->h.codes_size, p->h.rows_size, "r");
     rfg_status st = codes && rows ? rfg_csv_read_stream(codes, p->path, read_code_line, p)
-                                  : refuse(p, "damaged: its index has an empty table");
+                                  : rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "%s: no memory for its index", p->path);
     if (st == RFG_OK && !p->has_header)
         st = bad_code(p, 1, "must name the columns");
     if (st == RFG_OK && rfg_db_read_rows(rows, "rows", &p->rows, &p->n_rows) != RFG_OK) {
@@ -319,10 +317,12 @@ static rfg_status read_index(struct rfg_pack *p)
     char *index = malloc(size + 1);
     if (!index)
         return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "%s: no memory for its index", p->path);
-    rfg_status st = read_at(p->fd, index, size, sizeof(p->h)) ? RFG_OK : refuse(p, "cannot be read");
+    rfg_status st = rfg_read_at(p->fd, index, size, sizeof(p->h)) == size ? RFG_OK : unread(p);
     if (st == RFG_OK) {
         checksum(&p->h, index, hex);
-        st = memcmp(hex, p->h.checksum, HEX_LEN) ? refuse(p, "damaged: wrong checksum of its index") : RFG_OK;
+        st = !*hex ? rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "%s: no memory for its checksum", p->path)
+             : memcmp(hex, p->h.checksum, HEX_LEN) ? refuse(p, "damaged: wrong checksum of its index")
+                                                   : RFG_OK;
     }
     if (st == RFG_OK)
         st = read_tables(p, index);
@@ -476,11 +476,13 @@ rfg_status rfg_pack_load(struct rfg_pack *p, const struct rfg_pack_code *code, c
         char *data = malloc(code->size + 1);
         if (!data)
             st = rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "%s: no memory for a code object", p->path);
-        else if (!read_at(p->fd, data, code->size, p->offsets[i]))
-            st = refuse(p, "cannot be read");
+        else if (rfg_read_at(p->fd, data, code->size, p->offsets[i]) < code->size)
+            st = unread(p);
         if (st == RFG_OK) {
             rfg_sha256_hex(hex, (const char *const[]){ data }, (const size_t[]){ code->size }, 1);
-            if (strcmp(hex, code->code_hash))
+            if (!*hex)
+                st = rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "%s: no memory for a checksum", p->path);
+            else if (strcmp(hex, code->code_hash))
                 st = rfg_fail(RFG_ERROR_DATABASE, "%s: damaged: wrong checksum of the code of %s, %s for %s", p->path,
                               code->source, code->entry, code->target);
         }

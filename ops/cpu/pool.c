@@ -5,6 +5,7 @@
  * did join. */
 #include "pool.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -125,8 +126,11 @@ static bool start(struct rfg_cpu_pool *pool)
         struct worker *w = &pool->worker[pool->started];
         w->pool = pool;
         w->id = pool->started + 1;
-        if (pthread_create(&w->thread, NULL, worker_main, w))
+        int err = pthread_create(&w->thread, NULL, worker_main, w);
+        if (err) {
+            errno = err;
             return false;
+        }
     }
     return true;
 }
@@ -167,7 +171,9 @@ struct rfg_cpu_pool *rfg_cpu_pool_create(int threads)
     pool->threads = threads;
     make_locks(pool);
     if (!start(pool)) {
+        int err = errno;
         stop(pool);
+        errno = err;
         return NULL;
     }
     return pool;

@@ -49,7 +49,8 @@ START_TEST(programs_run_as_the_effective_user)
     char **env = rfg_program_env((char *[]){ tmp, NULL });
     pid_t pid;
     int status;
-    ck_assert_int_eq(rfg_spawn(&pid, "/bin/sh", NULL, NULL, argv, env), 0);
+    const struct rfg_start how = { .fd = { 0, 1, 2 } };
+    ck_assert_int_eq(rfg_spawn(&pid, "/bin/sh", &how, argv, env), 0);
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     free(env);
     char *text = rfg_read_file(out, NULL), want[400];

@@ -118,11 +118,11 @@ static bool write_all(struct rfg_pack *p, const char *dir)
         ok = write_code(p, dir, &codes[i]);
     char *text = NULL;
     size_t size = 0;
-    FILE *f = ok ? open_memstream(&text, &size) : NULL;
+    FILE *f = ok ? rfg_text_stream(&text, &size) : NULL;
     for (size_t i = 0; f && i < n_codes; i++)
         print_code(f, &codes[i]);
-    if (f)
-        ok = fclose(f) == 0 && text && write_file(list_path, text, size);
+    bool whole = f && !ferror(f);
+    ok = f && fclose(f) == 0 && whole && write_file(list_path, text, size);
     free(text);
     free(rows_path);
     free(list_path);

@@ -63,7 +63,7 @@ bool rfg_case_is_asked(const struct rfg_case *c, const struct place *p);
 rfg_status rfg_case_copy(const struct rfg_case *c, int set, char *bytes, size_t from, size_t to, bool back);
 /* Waits for what runs; the case's device is the thread's current one then. */
 rfg_status rfg_case_settle(const struct rfg_case *c);
-/* Fills c->host: guards, inputs from the seed, poisoned outputs. */
-void rfg_case_make_data(struct rfg_case *c);
+/* Fills c->host: guards, inputs from the seed, poisoned outputs. False: no memory. */
+bool rfg_case_make_data(struct rfg_case *c);
 
 #endif

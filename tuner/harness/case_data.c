@@ -51,7 +51,7 @@ static double exact_value(const struct place *p, uint64_t *seed)
     return p->spec.ndim == 1 ? v / 2 : v;
 }
 
-static void fill_random(struct rfg_case *c, const struct place *p, uint64_t *seed)
+static bool fill_random(struct rfg_case *c, const struct place *p, uint64_t *seed)
 {
     /* Blocks are drawn from a table: filling is a load and a store, whatever the format. */
     const struct rfg_format *format = rfg_format((int)p->spec.dtype);
@@ -62,7 +62,7 @@ static void fill_random(struct rfg_case *c, const struct place *p, uint64_t *see
     double values[RFG_FORMAT_MAX_ELEMENTS];
     char *table = malloc(65536 * size);
     if (!table)
-        abort();
+        return false;
     for (int i = 0; i < (blocks ? BLOCKS : 65536) * format->elements; i++) {
         double v = (double)(int64_t)rfg_random(seed) * 0x1p-63 * (few ? rfg_largest(p->spec.dtype) + 1 : 1);
         if (c->params.data == RFG_DATA_INTS)
@@ -84,9 +84,9 @@ static void fill_random(struct rfg_case *c, const struct place *p, uint64_t *see
     struct fill f = {
         .host = c->host, .place = p, .table = table, .size = size, .blocks = blocks, .seed = rfg_random(seed)
     };
-    if (rfg_share_out(p->segs, (size_t)p->segs * p->seg >= FILL_ALONE, 0, fill_row, &f))
-        abort();
+    bool filled = rfg_share_out(p->segs, (size_t)p->segs * p->seg >= FILL_ALONE, 0, fill_row, &f) == RFG_OK;
     free(table);
+    return filled;
 }
 
 /* Neighbouring products cancel almost entirely, so that the result is far below its terms. */
@@ -150,7 +150,7 @@ rfg_tensor rfg_case_tensor_at(const struct place *p, char *data)
     return t;
 }
 
-void rfg_case_make_data(struct rfg_case *c)
+bool rfg_case_make_data(struct rfg_case *c)
 {
     uint64_t seed = c->params.seed ^ (uint64_t)c->rank * 0xa0761d6478bd642f, first = seed;
     memset(c->host, GUARD_BYTE, c->set_bytes);
@@ -166,7 +166,8 @@ void rfg_case_make_data(struct rfg_case *c)
             continue;
         }
         surround(c, i);
-        fill_random(c, p, &seed);
+        if (!fill_random(c, p, &seed))
+            return false;
         bool numbers = p->spec.constant == 0 && p->spec.dtype != RFG_I32 && p->spec.dtype != RFG_I64 &&
                        rfg_format((int)p->spec.dtype)->kind != RFG_FORMAT_BLOCK;
         if (numbers && c->params.data == RFG_DATA_CANCEL)
@@ -179,4 +180,5 @@ void rfg_case_make_data(struct rfg_case *c)
             c->of->fill(&c->prob, i, &t, c->params.data, own);
         }
     }
+    return true;
 }

@@ -365,9 +365,8 @@ static rfg_status begin(rfg_context *ctx, int rank, const struct rfg_op_case *of
         c->of->as_called(&c->as_called);
     c->kargs = calloc(1, prob->op->kargs_size);
     c->host = aligned_alloc(4096, c->set_bytes);
-    if (!c->host || !c->kargs)
+    if (!c->host || !c->kargs || !rfg_case_make_data(c))
         return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "harness: no memory for %zu bytes", c->set_bytes);
-    rfg_case_make_data(c);
     return RFG_OK;
 }
 

@@ -59,15 +59,16 @@ bool rfg_output_open(struct rfg_output *o, const char *program, const char *opti
     umask(mask);
     *o = (struct rfg_output){ .program = program, .option = option, .path = path };
     bool there = lstat(path, &st) == 0;
-    if (!there || S_ISREG(st.st_mode))
-        o->tmp = rfg_asprintf("%s.tmp-XXXXXX", path);
+    bool beside = !there || S_ISREG(st.st_mode);
+    o->tmp = beside ? rfg_asprintf("%s.tmp-XXXXXX", path) : NULL;
     int fd = o->tmp ? mkostemp(o->tmp, O_CLOEXEC) : -1;
+    bool direct = !beside || (fd < 0 && (errno == EACCES || errno == EPERM || errno == EROFS));
     if (fd >= 0 && (fchmod(fd, there ? st.st_mode & 0777 : 0666 & ~mask) || !(o->f = fdopen(fd, "w")))) {
         int err = errno;
         close(fd);
         unlink(o->tmp);
         errno = err;
-    } else if (fd < 0) {
+    } else if (direct) {
         free(o->tmp);
         o->tmp = NULL;
         o->f = fopen(path, "we");
