@@ -13,7 +13,7 @@ typedef enum rfg_gemm_scale {
     RFG_GEMM_SCALE_TENSOR, /* all of it */
     RFG_GEMM_SCALE_ROW,    /* a row: a token of x, an output channel of w */
     RFG_GEMM_SCALE_BLOCK,  /* 1 x 128 of x, 128 x 128 of w (DeepSeek); a row's or column's last may be shorter */
-    RFG_GEMM_SCALE_GROUP   /* 1 x 32 of both (OCP's MX formats) */
+    RFG_GEMM_SCALE_GROUP   /* 1 x 32 of both (OCP's MX formats); of an 8-bit w beside a 16-bit x as w_scale says */
 } rfg_gemm_scale;
 
 typedef struct rfg_gemm_params {
@@ -26,7 +26,7 @@ typedef struct rfg_gemm_params {
     const rfg_tensor *x_scale;  /* of an x of codes, or NULL: none */
     const rfg_tensor *w_zero;   /* of a w of i4: its zero points, or NULL: they are 0 */
     rfg_gemm_scale x_per;       /* which elements of x share a scale */
-    rfg_gemm_scale w_per;       /* which elements of w do, with an x of codes */
+    rfg_gemm_scale w_per;       /* which elements of w do, of 8 bits or with an x of codes */
     int32_t fast_accum;         /* not 0, with fp8 x and w only: sums may be less exact, see rfg_op_gemm() */
     rfg_gates gates;            /* if gated: how w's rows lie; else 0 */
     const rfg_tensor *offsets;  /* of a grouped product: see below; or NULL */
@@ -47,12 +47,12 @@ typedef struct rfg_gemm_params {
  * gemm_a16w16, gemm_a8w8 and gemm_a8w8_blockscale; DeepGEMM's fp8_gemm_nt). The sum over k, the bias and the residual
  * are added in fp32 and rounded once, to nearest even, to Y's dtype. With 4-bit weights (W4A16: AWQ, GPTQ,
  * compressed-tensors, mxfp4) W[n][k] = (w[n][k] - zero[n][k / group]) * scale[n][k / group], also in fp32: nothing is
- * rounded to 16 bits on the way.
+ * rounded to 16 bits on the way. The same holds for 8-bit weights (W8A16: fp8 or int8), which have no zero points.
  *
  *   x     [M,K]  bf16, fp16 or fp32, or codes: e4m3, e4m3fnuz, e5m2, i8 or e2m1; row stride >= K, unit column stride
  *   w     [N,K]  the same dtype as x; row stride >= K, unit column stride; or prepacked: see rfg_gemm_prepack().
  *                With x of bf16 or fp16 also i4 (-8 to 7) or e2m1 (mxfp4): two in a byte, the even column in the low
- *                four bits, K and the row stride (in elements) even. Mx formats (OCP Microscaling Formats 1.0):
+ *                four bits, K and the row stride (in elements) even; or e4m3, e4m3fnuz, e5m2 or i8. Mx formats (OCP Microscaling Formats 1.0):
  *                e4m3 (mxfp8) or e2m1 (mxfp4) with x of e4m3, e2m1 with x of e2m1, by x_per and w_per of groups
  *   y     [M,N]  bf16, fp16 or fp32, or codes: e4m3, e4m3fnuz, e5m2 or i8; row stride >= N, unit column stride;
  *                gaps between rows are not written
@@ -72,6 +72,13 @@ typedef struct rfg_gemm_params {
  *                    rfg_op_quantize() makes such an x and x_scale. With a prepacked w of e2m1 w_scale is prepacked,
  *                    too, and x_scale row-major, its pointer and row stride multiples of 4, and as wide as w: columns
  *                    that stand for those from K on may hold anything
+ *   w_scale of an 8-bit w beside an x of bf16 or fp16, or NULL: none. bf16, fp16, fp32 or e8m0, by w_per:
+ *            tensor  [1]
+ *            row     [N] or [N,1], of any stride
+ *            block   [ceil(N/128),ceil(K/128)], row-major or column-major, as above
+ *            group   [N,K/group], in the same way; it says what the group is: a multiple of 32 that divides K. Kernels
+ *                    of matrix cores take 64 and multiples of 128
+ *            It is not prepacked. There is no x_scale
  *   w_scale [N,K/group] of w of 4 bits, packed: with i4 bf16, fp16 or fp32, with e2m1 e8m0. It says what
  *                the group is: a multiple of 32 that divides K (32 of mxfp4 and Kimi K2, 128 of most AWQ and GPTQ).
  *                Matrix-core kernels multiply a group's sum by its scale. So an infinite scale may give NaN where the
@@ -98,7 +105,7 @@ typedef struct rfg_gemm_params {
  *
  * Scales multiply codes, or sums of codes that share them, in fp32; which of the two is the variant's choice. A code
  * times its scale, or a product of two scales, may count as 0 where it is below 2^-126. A NaN among codes and scales
- * gives a NaN, an infinite scale an infinity or a NaN. A w of 8-bit codes is not prepacked. An e2m1 w beside an x of
+ * gives a NaN, an infinite scale an infinity or a NaN. A w of 8 bits is not prepacked with an x of codes. An e2m1 w beside an x of
  * codes is fast by rows on gfx950, and prepacked on all others.
  *
  * Grouped products (torch.nn.functional.grouped_mm, DeepGEMM's m_grouped; a mixture of experts has two of them): each
@@ -131,6 +138,8 @@ typedef struct rfg_gemm_params {
  *   "gemm f16,f16->f32 M=33 N=1024 K=128 bias=1 ldw=136"
  *   "gemm e4m3,e4m3->bf16 M=8 N=2112 K=7168 w_scale=f32 x_scale=f32 x_per=block w_per=block"
  *   "gemm e4m3,e2m1->bf16 M=8 N=2112 K=7168 w_scale=e8m0 x_scale=e8m0 x_per=group w_per=group"
+ *   "gemm bf16,e4m3->bf16 M=8 N=2112 K=7168 w_scale=f32 w_per=row"
+ *   "gemm f16,i8->f16 M=8 N=2112 K=7168 w_scale=bf16 w_per=group w_group=128 packed=1"
  *   "gemm bf16,i4->bf16 M=8 N=2112 K=7168 w_scale=f16 w_group=128"
  *   "gemm f16,e2m1->f16 M=1 N=4096 K=4096 w_scale=e8m0 w_group=32"
  *   "gemm bf16,bf16->bf16 M=512 N=4096 K=7168 act=silu experts=256 top=8"
@@ -143,7 +152,8 @@ typedef struct rfg_gemm_params {
  *   limit=               params' limit, rounded up
  *   x_scale=, w_scale=   dtype of the scales
  *   x_per=, w_per=       with codes: tensor (left out), row, block, group
- *   w_group=, w_zero=i8  4-bit w: columns that share a scale; there are zero points
+ *   w_group=             columns that share a scale: of 4-bit w, and of 8-bit w with w_per=group
+ *   w_zero=i8            4-bit w: there are zero points
  *   packed=1             w is prepacked
  *   fast=1               fast_accum
  *   experts=             a grouped product of so many experts
@@ -170,6 +180,7 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor 
  * columns first the rows' first 8 elements (16 bytes), then their next 8, ... Such a block of 1024 bytes is what a wave
  * loads for one step on matrix cores. The view has these five dimensions, packed; that is how rfg_op_gemm() knows it.
  * In PyTorch: w.view(N // 16, 16, K // 32, 4, 8).permute(0, 2, 3, 1, 4).contiguous(). N % 16 = 0, K % 32 = 0.
+ * A W of 8 bits is stored as [N/16][K/64][4][16][16], in the same way (the bytes of AITER's shuffle again). K % 64 = 0.
  *
  * A W of 4 bits is stored as [N/16][K/128][4][16][32], 16 bytes in the last dimension: of each 16 rows and 128 columns,
  * element (c, r, 8 i + p) is row r's column 32 i + 8 c + (2 p) % 8 + p / 4, for i and c below 4, p below 8. N % 16 = 0,
@@ -181,7 +192,7 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor 
  * as rfg_gemm_prepack() makes them. x has K columns; nothing beyond is read. */
 static inline rfg_tensor rfg_tensor_prepacked(void *data, rfg_dtype dtype, int64_t n, int64_t k)
 {
-    int64_t chunk = dtype == RFG_I4 || dtype == RFG_E2M1 ? 32 : 8;
+    int64_t chunk = dtype == RFG_I4 || dtype == RFG_E2M1 ? 32 : dtype == RFG_BF16 || dtype == RFG_F16 ? 8 : 16;
     if (chunk == 32 && k >= 0)
         k = (int64_t)(((uint64_t)k + 127) / 128 * 128);
     rfg_tensor t = { data,
@@ -212,9 +223,10 @@ static inline rfg_tensor rfg_tensor_prepacked_groups(void *data, rfg_dtype dtype
  *       die(rfg_last_error());
  *
  *   dst  [N/16, K/32, 4, 16, 8]     of bf16 or fp16, packed,
+ *        [N/16, K/64, 4, 16, 16]    of e4m3, e4m3fnuz, e5m2 or i8, packed,
  *        [N/16, K/128, 4, 16, 32]   of i4 or e2m1, packed: see rfg_tensor_prepacked()
  *        [N/16, K/group, 16]        packed: see rfg_tensor_prepacked_groups(); then src is scales or zero points
- *   src  [N,K]        dst's dtype; row stride >= K, unit column stride; N % 16 = 0, K % 32 = 0
+ *   src  [N,K]        dst's dtype; row stride >= K, unit column stride; N % 16 = 0, K % 32 = 0 (of 8 bits 64)
  *        [N,K/group]  bf16, fp16, fp32, e8m0 or i8, dst's dtype; row stride >= K/group, unit column stride; N % 16 = 0
  *
  * Of 4 bits dst is padded to K % 128 = 0, and a dst of scales or zero points may be to the next multiple of 4 groups;

@@ -90,7 +90,8 @@ static const char *const n_of[2][2] = {
     { "offsets' experts times y", "offsets' experts times twice y" },
 };
 
-enum { GROUPED = 1, SUMMED = 2, GATHERED = 4, CODES = 8, PREPACKED = 16, X_TENSOR = 32, W_TENSOR = 64 };
+/* CODES: x is; PREPACKED: w is, and then its scales, which of 8 bits are as by rows; PER: w_per says what shares one. */
+enum { GROUPED = 1, SUMMED = 2, GATHERED = 4, CODES = 8, PREPACKED = 16, X_TENSOR = 32, W_TENSOR = 64, PER = 128 };
 #define ANY       ((1u << RFG_DTYPE_COUNT) - 2)
 #define X_FORMATS (RFG_FLOAT_FORMATS | RFG_8_BIT_FLOATS | RFG_DTYPE(I8) | RFG_DTYPE(E2M1))
 #define X_SCALES  (RFG_DTYPE(F32) | RFG_DTYPE(E8M0))
@@ -115,10 +116,10 @@ static const struct rfg_tensor_rule of_y[] = {
     { "x_scale of x_per=tensor", X_SCALE, RFG_OPTIONAL, 1, { ONE }, X_SCALES, .if_set = CODES | X_TENSOR },
     { "x_scale", X_SCALE, RFG_OPTIONAL | RFG_EITHER_WAY, 2, { 0 }, X_SCALES, .if_set = CODES, .if_clear = X_TENSOR },
     { "w_scale of w_per=tensor", W_SCALE, RFG_OPTIONAL, 1, { 0 }, ANY,
-      .if_set = CODES | W_TENSOR, .if_clear = PREPACKED },
+      .if_set = PER | W_TENSOR, .if_clear = PREPACKED },
     { "w_scale", W_SCALE, RFG_OPTIONAL | RFG_EITHER_WAY, 2, { 0 }, ANY,
-      .if_set = CODES, .if_clear = W_TENSOR | PREPACKED },
-    { "w_scale", W_SCALE, RFG_OPTIONAL | RFG_PACKED, 2, { 0 }, ANY, .if_clear = CODES | PREPACKED },
+      .if_set = PER, .if_clear = W_TENSOR | PREPACKED },
+    { "w_scale", W_SCALE, RFG_OPTIONAL | RFG_PACKED, 2, { 0 }, ANY, .if_clear = PER | PREPACKED },
     { "w_scale", W_SCALE, RFG_OPTIONAL | RFG_PACKED, 3, { 0, LANES }, ANY, .if_set = PREPACKED },
     { "w_zero", W_ZERO, RFG_OPTIONAL | RFG_PACKED, 2, { 0 }, RFG_DTYPE(I8), .if_clear = PREPACKED },
     { "w_zero", W_ZERO, RFG_OPTIONAL | RFG_PACKED, 3, { 0, LANES }, RFG_DTYPE(I8), .if_set = PREPACKED },
@@ -155,7 +156,9 @@ static rfg_status flatten(struct call *c)
         return st;
     if (c->t.facts & PREPACKED) {
         c->t.o[W].t = &c->flat[W];
-        return prepack_rows(&c->flat[W], FN, "w", w);
+        st = prepack_rows(&c->flat[W], FN, "w", w);
+        bool scales = c->t.facts & GROUPED && rfg_dtype_is_code(w->dtype);
+        return st || !scales ? st : stack(c, W_SCALE, "w_scale", scale_dims);
     }
     if (!(c->t.facts & GROUPED))
         return RFG_OK;
@@ -216,9 +219,10 @@ static void set_scales(struct call *c)
 static int64_t group_of(const struct call *c)
 {
     const struct gemm_w_format *f = gemm_w_format(&c->prob);
-    if (!there(c, W_SCALE) || c->t.facts & CODES)
+    const struct rfg_operand *o = &c->t.o[W_SCALE];
+    if (!o->t || c->t.facts & CODES || (f && f->per && c->p.w_per != RFG_GEMM_SCALE_GROUP))
         return 0;
-    int64_t groups = c->t.o[W_SCALE].t->shape[1];
+    int64_t groups = !(c->t.facts & PER) ? o->t->shape[1] : by_columns(c, W_SCALE) ? o->rows : o->cols;
     return groups ? c->t.o[W].cols / groups : f ? f->group : 0;
 }
 
@@ -249,7 +253,7 @@ static void set_options(struct call *c)
     v[GEMM_INPLACE] = there(c, RESIDUAL) && o[RESIDUAL].begin == o[Y].begin;
     v[GEMM_TOKENS] = there(c, TOKENS);
     v[GEMM_X_ROWS] = v[GEMM_TOP] ? gemm_far_rows(x->rows, x->ld) : 0;
-    uintptr_t of_scales = v[GEMM_PREPACKED] ? o[W_SCALE].bits | o[W_ZERO].bits : 0;
+    uintptr_t of_scales = c->t.facts & PREPACKED ? o[W_SCALE].bits | o[W_ZERO].bits : 0;
     v[GEMM_ALIGN] = rfg_alignment(x->bits | o[W].bits | of_scales);
     v[GEMM_ALIGN_Y] = rfg_alignment(o[Y].bits | o[BIAS].bits | (c->sum ? o[RESIDUAL].bits : 0));
 }
@@ -328,7 +332,7 @@ static rfg_status check_codes(const struct call *c)
         *(p->w_per == RFG_GEMM_SCALE_TENSOR ? &of_w.cols : &of_w.rows) *= prob->v[GEMM_EXPERTS];
     if ((st = check_scale(c, X_SCALE, p->x_per, of_x.rows, of_x.cols)))
         return st;
-    if (!prob->v[GEMM_PREPACKED])
+    if (!(c->t.facts & PREPACKED))
         return check_scale(c, W_SCALE, p->w_per, of_w.rows, of_w.cols);
     if (x_scale->bits % 4) /* kernels read four at once */
         return BAD("x_scale is at %p, rows of %" PRId64 " elements: both must be multiples of 4, w is prepacked",
@@ -347,7 +351,7 @@ static rfg_status check_scales(struct call *c)
 {
     bool codes = c->t.facts & CODES;
     rfg_status st;
-    if (codes && !(c->t.facts & PREPACKED))
+    if (c->t.facts & PER && !(c->t.facts & PREPACKED))
         as_column(c, W_SCALE, c->p.w_per);
     if (codes)
         as_column(c, X_SCALE, c->p.x_per);
@@ -356,7 +360,7 @@ static rfg_status check_scales(struct call *c)
     set_options(c);
     if ((is_empty(c) || wants_rules(c)) && (st = rfg_check_problem(FN, &c->prob)))
         return st;
-    if (codes)
+    if (c->t.facts & PER)
         return check_codes(c);
     st = check_groups(c, W_SCALE, c->prob.v[GEMM_W_GROUP]);
     return st ? st : check_groups(c, W_ZERO, c->prob.v[GEMM_W_GROUP]);
@@ -383,7 +387,9 @@ static rfg_status check_tensors(struct call *c)
     rfg_set_axis_of(t, COLS_W, gemm_w_is_padded(&c->prob) ? "padded x" : "x", gemm_w_cols(&c->prob));
     if ((st = rfg_check_tensors(t, of_w, RFG_RULES(of_w))) || (st = check_formats(c)))
         return st;
-    t->facts |= gemm_is_codes(&c->prob) ? CODES : 0;
+    t->facts |= (gemm_is_codes(&c->prob) ? CODES : 0) | (gemm_w_has_per(&c->prob) ? PER : 0);
+    if (gemm_w_is_8_bits(&c->prob))
+        t->facts &= ~(unsigned)PREPACKED;
     set_scales(c);
     return (st = check_arguments(c)) ? st : check_scales(c);
 }
@@ -428,10 +434,10 @@ static struct gemm_args args_of(const struct call *c)
                            .places = rfg_data(&o[PLACES]),
                            .tokens = rfg_data(&o[TOKENS]),
                            .top = (int32_t)prob->v[GEMM_SLOTS] };
-    if (gemm_is_codes(prob)) {
+    if (c->t.facts & PER) {
         scale_strides(&o[X_SCALE], by_columns(c, X_SCALE), p->x_per, &a.x_scale_row, &a.x_scale_col);
         scale_strides(&o[W_SCALE], by_columns(c, W_SCALE), p->w_per, &a.w_scale_row, &a.w_scale_col);
-        if (prob->v[GEMM_PREPACKED]) /* as it was before */
+        if (c->t.facts & PREPACKED) /* as it was before */
             a.w_scale_row = (int)(gemm_w_cols(prob) / GEMM_SCALE_GROUP);
     }
     a.w_expert_scales = (int32_t)gemm_expert_scales(prob, a.w_scale_row);
@@ -492,7 +498,7 @@ rfg_status rfg_gemm_sum(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor 
     if (taken && !(*taken = rfg_dispatch_offers(ctx, &c.prob, &gemm_stream_mma)))
         return RFG_OK;
     struct gemm_args a = args_of(&c);
-    if (gemm_is_codes(&c.prob) && (st = check_spans(&c, &a)))
+    if (c.t.facts & PER && (st = check_spans(&c, &a)))
         return st;
     return rfg_dispatch(ctx, &c.prob, &a, stream);
 }

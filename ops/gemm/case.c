@@ -78,20 +78,20 @@ static int gemm_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec s
                                         .align_key = GEMM_ALIGN_Y };
     int64_t groups = gemm_w_groups(prob);
     struct gemm_scale_shape of_w = { w_rows, groups };
-    if (gemm_is_codes(prob)) {
+    if (gemm_w_has_per(prob)) {
         of_w = gemm_w_scales(prob);
         of_w.rows *= experts ? experts : 1;
     }
-    int64_t per = gemm_is_codes(prob) ? v[GEMM_W_PER] : RFG_GEMM_SCALE_ROW; /* one group is a matrix, too */
+    int64_t per = gemm_w_has_per(prob) ? v[GEMM_W_PER] : RFG_GEMM_SCALE_ROW; /* one group is a matrix, too */
     spec[4] = scale_spec("w_scale", v[GEMM_W_SCALE], of_w, per, v[GEMM_W_COLUMNS]);
-    spec[4].ndim = experts && gemm_is_codes(prob) && v[GEMM_W_PER] == RFG_GEMM_SCALE_TENSOR ? 1 : spec[4].ndim;
+    spec[4].ndim = experts && gemm_w_has_per(prob) && v[GEMM_W_PER] == RFG_GEMM_SCALE_TENSOR ? 1 : spec[4].ndim;
     spec[5] = spec_2d("residual", false, prob->dtype[2], gemm_y_rows(prob), v[GEMM_N], v[GEMM_LDR]);
     spec[5].absent = !v[GEMM_RESIDUAL];
     spec[5].align_key = GEMM_ALIGN_Y;
     spec[6] = scale_spec("x_scale", v[GEMM_X_SCALE], gemm_x_scales(prob), v[GEMM_X_PER], v[GEMM_X_COLUMNS]);
     spec[7] = rfg_rows_spec("w_zero", (rfg_dtype)v[GEMM_W_ZERO], w_rows, groups, 1, 0, -1);
     spec[7].absent = !v[GEMM_W_ZERO];
-    for (int i = 4; i <= 7 && v[GEMM_PREPACKED]; i += 3) { /* of 16 rows each */
+    for (int i = 4; i <= 7 && v[GEMM_PREPACKED] && gemm_w_is_4_bits(prob); i += 3) { /* of 16 rows each */
         spec[i].shape[0] /= PREPACK_ROWS;
         spec[i].row_stride = spec[i].shape[1] *= PREPACK_ROWS;
         spec[i].align_key = GEMM_ALIGN;
@@ -199,10 +199,10 @@ static void route(const struct rfg_problem *prob, enum rfg_data data, int32_t *o
  * Scales behind K are none (fill_pad()). */
 static void spoil_scales(const struct rfg_problem *prob, int tensor, const rfg_tensor *t, uint64_t seed)
 {
-    bool packed = tensor == 4 && prob->v[GEMM_PREPACKED], codes = gemm_is_codes(prob);
+    bool packed = tensor == 4 && prob->v[GEMM_PREPACKED] && gemm_w_is_4_bits(prob), codes = gemm_w_has_per(prob);
     bool blocks = tensor == 4 && codes && prob->v[GEMM_W_PER] == RFG_GEMM_SCALE_BLOCK;
     int64_t rows = t->shape[0] * (packed ? PREPACK_ROWS : 1), cols = t->ndim == 2 ? t->shape[1] : 1;
-    int64_t group = codes && !gemm_is_mx(prob) ? 0 : gemm_w_group(prob),
+    int64_t group = gemm_is_codes(prob) && !gemm_is_mx(prob) ? 0 : gemm_w_group(prob),
             groups = gemm_w_cols(prob) / (group ? group : 1);
     if (group)
         cols = prob->v[GEMM_K] / group;
@@ -244,9 +244,9 @@ static void fill_codes(const rfg_tensor *t, enum rfg_data data, uint64_t seed)
     for (int64_t i = 0; i < elements; i++) {
         int64_t at = i / cols * t->strides[0] + (t->ndim == 2 ? i % cols * t->strides[1] : 0);
         uint64_t x = rfg_random(&seed);
-        if (t->dtype == RFG_F32) {
+        if (rfg_dtype_is_float(t->dtype)) {
             float odd = data == RFG_DATA_SPECIAL && x % 8 < 2 ? -(float)(x % 2) : 1;
-            ((float *)t->data)[at] = odd * ldexpf(1 + (float)(x >> 40) * 0x1p-24f, (int)(x >> 32) % 16 - 12);
+            rfg_store(t->data, t->dtype, at, odd * ldexpf(1 + (float)(x >> 40) * 0x1p-24f, (int)(x >> 32) % 16 - 12));
         } else if (t->dtype == RFG_E8M0)
             ((uint8_t *)t->data)[at] = (uint8_t)(115 + (x >> 32) % 16);
         else if (t->dtype == RFG_E2M1) /* it is as it was drawn, of sixteen codes */
@@ -301,7 +301,7 @@ static void fill_places(const struct rfg_problem *prob, enum rfg_data data, int3
 static void gemm_fill(const struct rfg_problem *prob, int tensor, const rfg_tensor *t, enum rfg_data data,
                       uint64_t seed)
 {
-    bool scales = tensor == 4 || tensor == 6, codes = gemm_is_codes(prob);
+    bool scales = tensor == 4 || tensor == 6, codes = tensor == 1 ? gemm_is_codes(prob) : gemm_w_has_per(prob);
     if (codes && (scales || tensor == 1 || tensor == 2))
         fill_codes(t, data, seed);
     else if (tensor == 4 && prob->v[GEMM_W_SCALE])
@@ -331,7 +331,8 @@ static rfg_status gemm_call(rfg_context *ctx, const struct rfg_problem *prob, co
         int64_t n = gemm_w_rows(prob), k = gemm_w_cols(prob);
         int64_t groups = gemm_is_mx(prob) ? k / GEMM_SCALE_GROUP : gemm_w_groups(prob);
         w = rfg_tensor_prepacked(w.data, w.dtype, n, k);
-        w_scale = rfg_tensor_prepacked_groups(w_scale.data, w_scale.dtype, n, groups);
+        if (gemm_w_is_4_bits(prob))
+            w_scale = rfg_tensor_prepacked_groups(w_scale.data, w_scale.dtype, n, groups);
         w_zero = rfg_tensor_prepacked_groups(w_zero.data, w_zero.dtype, n, groups);
     }
     rfg_gemm_params p = { .size = sizeof(p),
@@ -393,7 +394,7 @@ static void gemm_pack(const struct rfg_problem *prob, const rfg_tensor *t, void 
     a->residual = prob->v[GEMM_RESIDUAL] ? t[5].data : NULL;
     a->x_scale = prob->v[GEMM_X_SCALE] ? t[6].data : NULL;
     scale_strides(&t[6], prob->v[GEMM_X_SCALE] ? prob->v[GEMM_X_PER] : 0, &a->x_scale_row, &a->x_scale_col);
-    scale_strides(&t[4], gemm_is_codes(prob) ? prob->v[GEMM_W_PER] : 0, &a->w_scale_row, &a->w_scale_col);
+    scale_strides(&t[4], gemm_w_has_per(prob) ? prob->v[GEMM_W_PER] : 0, &a->w_scale_row, &a->w_scale_col);
     if (gemm_is_mx(prob) && prob->v[GEMM_PREPACKED])
         a->w_scale_row = (int)(gemm_w_cols(prob) / GEMM_SCALE_GROUP);
     a->ldr = prob->v[GEMM_RESIDUAL] ? t[5].strides[0] : 0;

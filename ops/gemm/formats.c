@@ -3,11 +3,17 @@
  * The formats of x, w and y, and which of them go together. */
 #include "gemm.h"
 
+#define SCALES_8 (RFG_FLOAT_FORMATS | 1u << RFG_E8M0)
+
 /* Ends with one of no format. */
 static const struct gemm_w_format w_formats[] = {
-    { RFG_I4, RFG_HALF_FORMATS, RFG_FLOAT_FORMATS, true, 32, 32 },
-    { RFG_E2M1, RFG_HALF_FORMATS, 1u << RFG_E8M0, false, 32, 32 },
-    { RFG_DTYPE_NONE, 0, 0, false, 0, 0 },
+    { RFG_I4, RFG_HALF_FORMATS, RFG_FLOAT_FORMATS, true, false, 32, 32 },
+    { RFG_E2M1, RFG_HALF_FORMATS, 1u << RFG_E8M0, false, false, 32, 32 },
+    { RFG_E4M3, RFG_HALF_FORMATS, SCALES_8, false, true, 32, 16 },
+    { RFG_E4M3FNUZ, RFG_HALF_FORMATS, SCALES_8, false, true, 32, 16 },
+    { RFG_E5M2, RFG_HALF_FORMATS, SCALES_8, false, true, 32, 16 },
+    { RFG_I8, RFG_HALF_FORMATS, SCALES_8, false, true, 32, 16 },
+    { RFG_DTYPE_NONE, 0, 0, false, false, 0, 0 },
 };
 
 const struct gemm_w_format *gemm_w_format(const struct rfg_problem *prob)

@@ -45,13 +45,13 @@ static const struct rfg_key gemm_keys[GEMM_NKEYS] = {
     [GEMM_W_ZERO] = { "w_zero", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, none,
                       "dtype of w's zero points, of a w that may have any", 1u << RFG_I8 },
     [GEMM_W_GROUP] = { "w_group", RFG_KEY_ATTR, 0, 0, RFG_MAX_SIZE, NULL,
-                       "columns of w that share a scale and a zero point" },
+                       "columns of w that share a scale and a zero point; of an 8-bit w with w_per=group" },
     [GEMM_X_SCALE] = { "x_scale", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, none, "dtype of the scales of x, of codes",
                        1u << RFG_F32 | 1u << RFG_E8M0 },
     [GEMM_X_PER] = { "x_per", RFG_KEY_ATTR, 0, 0, RFG_GEMM_SCALE_GROUP, per_names,
                      "what of x, of codes, shares a scale; a block is 1 x 128, a group 1 x 32" },
     [GEMM_W_PER] = { "w_per", RFG_KEY_ATTR, 0, 0, RFG_GEMM_SCALE_GROUP, per_names,
-                     "what of w, of codes, shares a scale; a block is 128 x 128, a group 1 x 32" },
+                     "what of w, of codes, shares a scale; a block is 128 x 128, a group 1 x 32 or w_group" },
     [GEMM_FAST] = { "fast", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: sums of 128 columns of fp8 may have about 14 bits" },
     [GEMM_PREPACKED] = { "packed", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: w is prepacked" },
     [GEMM_LDX] = { "ldx", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,
@@ -141,6 +141,8 @@ static bool codes_valid(const struct rfg_problem *prob, struct rfg_reason *why)
     if ((!x && v[GEMM_X_PER]) || (!w && v[GEMM_W_PER]))
         return rfg_refuse(why, "x_per=%s, w_per=%s: x_scale=%s, w_scale=%s: without scales must be tensor",
                           per_names[v[GEMM_X_PER]], per_names[v[GEMM_W_PER]], x ? x_name : "none", w ? w_name : "none");
+    if (v[GEMM_PREPACKED] && rfg_dtype_is_code(prob->dtype[1]))
+        return rfg_refuse(why, "packed=1: must be 0, x and w are %s", rfg_dtype_name((rfg_dtype)prob->dtype[1]));
     if (v[GEMM_X_PER] == RFG_GEMM_SCALE_GROUP || v[GEMM_W_PER] == RFG_GEMM_SCALE_GROUP || prob->dtype[1] == RFG_E2M1) {
         if (!mx_valid(prob, why))
             return false;
@@ -151,6 +153,25 @@ static bool codes_valid(const struct rfg_problem *prob, struct rfg_reason *why)
         return rfg_refuse(why, "w_group=%" PRId64 ": must be 0, w is %s", v[GEMM_W_GROUP],
                           rfg_dtype_name((rfg_dtype)prob->dtype[1]));
     return true;
+}
+
+/* Those of a w of codes beside an x of 16 bits. */
+static bool scales_8_valid(const struct rfg_problem *prob, const struct gemm_w_format *f, struct rfg_reason *why)
+{
+    const int64_t *v = prob->v;
+    int64_t group = v[GEMM_W_GROUP], k = v[GEMM_K];
+    const char *w = rfg_dtype_name(f->w), *per = per_names[v[GEMM_W_PER]];
+    rfg_dtype scale = (rfg_dtype)v[GEMM_W_SCALE];
+    if (v[GEMM_X_COLUMNS])
+        return rfg_refuse(why, "x_columns=1: must be 0, x has no scales");
+    if (!scale && v[GEMM_W_PER])
+        return rfg_refuse(why, "w_per=%s: must be tensor, w_scale is none", per);
+    if ((v[GEMM_W_PER] == RFG_GEMM_SCALE_GROUP) != (group != 0))
+        return rfg_refuse(why, "w_per=%s, w_group=%" PRId64 ": w_group must be said with group alone, w is %s", per,
+                          group, w);
+    return !group || (group >= f->group && group % f->group == 0 && k % group == 0) ||
+           rfg_refuse(why, "w_group=%" PRId64 ": must be a multiple of %d that divides K=%" PRId64 ", w is %s", group,
+                      f->group, k, w);
 }
 
 /* The scales and columns that W's format asks for. */
@@ -165,17 +186,19 @@ static bool w_valid(const struct rfg_problem *prob, struct rfg_reason *why)
                           rfg_dtype_name(w));
     if (gemm_is_codes(prob))
         return codes_valid(prob, why);
-    if (prob->v[GEMM_X_SCALE] || prob->v[GEMM_X_PER] || prob->v[GEMM_W_PER])
+    if (prob->v[GEMM_X_SCALE] || prob->v[GEMM_X_PER] || (prob->v[GEMM_W_PER] && !(f && f->per)))
         return rfg_refuse(why, "x_scale=%s, x_per=%s, w_per=%s: x is %s: has none",
                           rfg_dtype_name((rfg_dtype)prob->v[GEMM_X_SCALE]), per_names[prob->v[GEMM_X_PER]],
                           per_names[prob->v[GEMM_W_PER]], rfg_dtype_name((rfg_dtype)prob->dtype[0]));
     rfg_dtype scale = (rfg_dtype)prob->v[GEMM_W_SCALE];
-    uint32_t scales = f && f->w_scale ? f->w_scale : 1u << RFG_DTYPE_NONE;
+    uint32_t scales = f && f->w_scale ? f->w_scale | (f->per ? 1u << RFG_DTYPE_NONE : 0) : 1u << RFG_DTYPE_NONE;
     if (!(scales >> scale & 1))
         return rfg_refuse(why, "w_scale=%s: must be %s, w is %s", rfg_dtype_name(scale),
                           scales == RFG_FLOAT_FORMATS ? "f32, f16 or bf16"
                                                       : rfg_dtype_name((rfg_dtype)__builtin_ctz(scales)),
                           rfg_dtype_name(w));
+    if (f && f->per)
+        return scales_8_valid(prob, f, why);
     int64_t k = prob->v[GEMM_K], group = prob->v[GEMM_W_GROUP], ldw = prob->v[GEMM_LDW];
     int least = f ? f->group : 0, block = rfg_format((int)w)->elements;
     if (least ? group < least || group % least || k % group : group != 0)

@@ -27,10 +27,10 @@ enum {
     GEMM_SLOTS,     /* of it: so many rows are summed to one of y, and the residual's is added; 0: none are */
     GEMM_W_SCALE,   /* the rfg_dtype of w's scales; 0: it has none */
     GEMM_W_ZERO,    /* the rfg_dtype of w's zero points; 0: it has none */
-    GEMM_W_GROUP,   /* columns of w that share a scale, in formats of the list (gemm_w_format()) */
+    GEMM_W_GROUP,   /* columns of w that share a scale, in formats of the list (gemm_w_format()); of codes per group */
     GEMM_X_SCALE,   /* of codes: the rfg_dtype of x's scales; 0: it has none */
     GEMM_X_PER,     /* enum rfg_gemm_scale: what of codes shares a scale, */
-    GEMM_W_PER,     /* of w */
+    GEMM_W_PER,     /* of w of codes, */
     GEMM_FAST,      /* "fast": sums of fp8 may be as Hopper's matrix unit has them */
     GEMM_PREPACKED, /* "packed": W is as rfg_gemm_prepack() leaves it */
     GEMM_LDX,       /* row strides in elements; 0: rows follow each other (K, K, N) */
@@ -113,7 +113,8 @@ enum gemm_read {
     GEMM_READ_MX4 = 1 << 5,    /* or of 4 */
     GEMM_READ_GROUPS = 1 << 6, /* w is of a format of its own (gemm_w_format()), with scales of groups, */
     GEMM_READ_SCALED = 1 << 7, /* or with scales in its blocks */
-    GEMM_READ_ALL = (1 << 8) - 1
+    GEMM_READ_W8 = 1 << 8,     /* or of codes of 8 bits beside an x of 16, whose scales are as those of codes */
+    GEMM_READ_ALL = (1 << 9) - 1
 };
 unsigned gemm_read_asked(const struct rfg_problem *prob);
 
@@ -162,6 +163,18 @@ static inline bool gemm_is_fp8(const struct rfg_problem *prob)
     return rfg_dtype_is_code(prob->dtype[0]) && prob->dtype[0] != RFG_I8;
 }
 
+/* Is w of codes of 8 bits beside an x of 16? It is decoded to x's format. */
+static inline bool gemm_w_is_8_bits(const struct rfg_problem *prob)
+{
+    return rfg_dtype_is_code(prob->dtype[1]) && RFG_HALF_FORMATS >> prob->dtype[0] & 1;
+}
+
+/* Does w_per say what of w shares a scale? */
+static inline bool gemm_w_has_per(const struct rfg_problem *prob)
+{
+    return gemm_is_codes(prob) || gemm_w_is_8_bits(prob);
+}
+
 /* Codes of which each GEMM_SCALE_GROUP columns of a row share a scale, on both sides? */
 static inline bool gemm_is_mx(const struct rfg_problem *prob)
 {
@@ -184,13 +197,15 @@ static inline rfg_dtype gemm_bias_dtype(const struct rfg_problem *prob)
     return (rfg_dtype)(prob->v[GEMM_BTYPE] ? prob->v[GEMM_BTYPE] : gemm_bias_like(prob));
 }
 
-/* How the scales of codes go into the sum: GEMM_SCALES_NONE, ... of gemm_args.h. */
+/* How the scales of codes go into the sum: GEMM_SCALES_NONE, ... of gemm_args.h. Groups of a w of 8 bits are blocks of
+ * one row. */
 static inline int gemm_scales(const struct rfg_problem *prob)
 {
-    return prob->v[GEMM_X_PER] == RFG_GEMM_SCALE_BLOCK                               ? GEMM_SCALES_BLOCKS
-           : gemm_is_mx(prob)                                                        ? GEMM_SCALES_GROUPS
-           : gemm_is_codes(prob) && (prob->v[GEMM_X_SCALE] || prob->v[GEMM_W_SCALE]) ? GEMM_SCALES_ROWS
-                                                                                     : GEMM_SCALES_NONE;
+    bool parts = gemm_w_is_8_bits(prob) && prob->v[GEMM_W_PER] >= RFG_GEMM_SCALE_BLOCK;
+    return parts || prob->v[GEMM_X_PER] == RFG_GEMM_SCALE_BLOCK                       ? GEMM_SCALES_BLOCKS
+           : gemm_is_mx(prob)                                                         ? GEMM_SCALES_GROUPS
+           : gemm_w_has_per(prob) && (prob->v[GEMM_X_SCALE] || prob->v[GEMM_W_SCALE]) ? GEMM_SCALES_ROWS
+                                                                                      : GEMM_SCALES_NONE;
 }
 /* Their dtype, which x's and w's share. */
 static inline int gemm_scale_dtype(const struct rfg_problem *prob)
@@ -219,6 +234,7 @@ struct gemm_w_format {
     uint32_t x;       /* formats of X: bits 1 << rfg_dtype */
     uint32_t w_scale; /* the same of its scales; 0: its blocks hold them */
     bool zeros;       /* it may have zero points, i8 */
+    bool per;         /* w_per says what shares a scale, and it may have none; else groups of columns do */
     int group;        /* columns that share a scale: a multiple of this, which is of w's blocks; 0: see w_scale */
     int vec;          /* elements that a lane of gemm_skinny takes at a time: W_VEC of its loader */
 };
@@ -250,13 +266,13 @@ static inline int64_t gemm_w_groups(const struct rfg_problem *prob)
 /* Elements of W in a lane's 16 bytes times the four chunks of a step of matrix fragments: 32 of 16 bits. */
 static inline int gemm_step_k(const struct rfg_problem *prob)
 {
-    return gemm_w_is_4_bits(prob) ? PREPACK4_COLS : gemm_is_codes(prob) ? 64 : 32;
+    return gemm_w_is_4_bits(prob) ? PREPACK4_COLS : gemm_w_has_per(prob) ? 64 : 32;
 }
 
-/* Columns of a W of 4 bits that share a scale. */
+/* Columns of a row of W that share a scale; 0: there are no groups. */
 static inline int64_t gemm_w_group(const struct rfg_problem *prob)
 {
-    return gemm_is_mx(prob) ? GEMM_SCALE_GROUP : prob->v[GEMM_W_GROUP];
+    return gemm_is_mx(prob) && gemm_w_is_4_bits(prob) ? GEMM_SCALE_GROUP : prob->v[GEMM_W_GROUP];
 }
 
 /* Bytes of a row of W, with its scales. */
@@ -287,16 +303,23 @@ static inline int64_t prepack_dst_cols(const struct rfg_problem *prob)
                                                  : k;
 }
 
-/* Where element k of row n is in a prepacked W of 16 bits and K columns. */
+/* Where element k of row n is in a prepacked W of 16 or 8 bits and K columns. */
 static inline int64_t prepacked_at(int64_t n, int64_t k, int64_t cols)
 {
     return PREPACKED_AT(n, k, cols);
+}
+static inline int64_t prepacked8_at(int64_t n, int64_t k, int64_t cols)
+{
+    return PREPACKED8_AT(n, k, cols);
 }
 
 /* Elements of 16 bytes, and columns of a block. 0: there is no such layout of this dtype. */
 static inline int prepack_chunk(int dtype)
 {
-    return dtype == RFG_BF16 || dtype == RFG_F16 ? PREPACK_CHUNK : rfg_dtype_is_4_bits(dtype) ? PREPACK4_CHUNK : 0;
+    return dtype == RFG_BF16 || dtype == RFG_F16 ? PREPACK_CHUNK
+           : rfg_dtype_is_code(dtype)            ? PREPACK8_CHUNK
+           : rfg_dtype_is_4_bits(dtype)          ? PREPACK4_CHUNK
+                                                 : 0;
 }
 static inline int prepack_cols(int dtype)
 {

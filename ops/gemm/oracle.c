@@ -82,6 +82,14 @@ static void unpack_doubles(const rfg_tensor *w, int64_t row, int64_t k, double *
         out[i] = values[base[((((row / 16) * (k / 32) + i / 32) * 4 + i % 32 / 8) * 16 + row % 16) * 8 + i % 8]];
 }
 
+/* The same of 8 bits: [N/16][K/64][4][16][16]. */
+static void unpack_8(const rfg_tensor *w, int64_t row, int64_t k, double *out)
+{
+    for (int64_t i = 0; i < k; i++)
+        out[i] = rfg_load(w->data, w->dtype,
+                          (((row / 16 * (k / 64) + i / 64) * 4 + i % 64 / 16) * 16 + row % 16) * 16 + i % 16);
+}
+
 static void to_doubles(const rfg_tensor *t, int64_t row, int64_t k, double *out)
 {
     const char *base = (const char *)t->data + rfg_format_bytes((int)t->dtype, row * t->strides[0]);
@@ -96,13 +104,13 @@ static void to_doubles(const rfg_tensor *t, int64_t row, int64_t k, double *out)
 }
 
 /* A row of codes times row r of scales, if there are any. */
-static void scale_codes(const rfg_tensor *scale, int per, int64_t r, int64_t k, double *values)
+static void scale_codes(const rfg_tensor *scale, int per, int64_t group, int64_t r, int64_t k, double *values)
 {
     if (!scale)
         return;
     for (int64_t i = 0; i < k; i++) {
         int64_t c = per == RFG_GEMM_SCALE_BLOCK   ? i / GEMM_SCALE_BLOCK * scale->strides[1]
-                    : per == RFG_GEMM_SCALE_GROUP ? i / 32 * scale->strides[1]
+                    : per == RFG_GEMM_SCALE_GROUP ? i / group * scale->strides[1]
                                                   : 0;
         values[i] *= rfg_load(scale->data, scale->dtype, r * scale->strides[0] + c);
     }
@@ -119,6 +127,8 @@ static void w_row(const struct gemm_job *j, int64_t e, int64_t n, double *w)
     n += e * j->prob->v[GEMM_N];
     if (j->packed && gemm_w_is_4_bits(j->prob))
         unpack_codes(j->w, n, j->k, w);
+    else if (j->packed && rfg_dtype_is_code(j->w->dtype))
+        unpack_8(j->w, n, j->k, w);
     else if (j->packed)
         unpack_doubles(j->w, n, j->k, w);
     else
@@ -128,8 +138,8 @@ static void w_row(const struct gemm_job *j, int64_t e, int64_t n, double *w)
             w[i] *= rfg_load(j->w_scale->data, RFG_E8M0, (n / 16 * ((j->k + 127) / 128 * 4) + i / 32) * 16 + n % 16);
         return;
     }
-    if (gemm_is_codes(j->prob)) {
-        scale_codes(j->w_scale, per, of, j->k, w);
+    if (gemm_w_has_per(j->prob)) {
+        scale_codes(j->w_scale, per, j->group ? j->group : 32, of, j->k, w);
         return;
     }
     for (int64_t i = 0; j->w_scale && i < j->k; i++) {
@@ -304,7 +314,7 @@ static rfg_status product(const struct rfg_problem *prob, const rfg_tensor *host
         }
         to_doubles(j.x, row, k, xd + r * k);
         if (gemm_is_codes(prob))
-            scale_codes(prob->v[GEMM_X_SCALE] ? &host[6] : NULL, (int)prob->v[GEMM_X_PER],
+            scale_codes(prob->v[GEMM_X_SCALE] ? &host[6] : NULL, (int)prob->v[GEMM_X_PER], 32,
                         prob->v[GEMM_X_PER] == RFG_GEMM_SCALE_TENSOR ? 0 : row, k, xd + r * k);
     }
 
@@ -387,7 +397,7 @@ rfg_status rfg_oracle_gemm(const struct rfg_problem *prob, const rfg_tensor *hos
 rfg_status rfg_oracle_gemm_prepack(const struct rfg_problem *prob, const rfg_tensor *host,
                                    struct rfg_expected *expected)
 {
-    bool four_bits = rfg_dtype_is_4_bits(prob->dtype[0]);
+    bool four_bits = rfg_dtype_is_4_bits(prob->dtype[0]), codes = rfg_dtype_is_code(prob->dtype[0]);
     int64_t k = prob->v[PREPACK_K], pad = four_bits ? (128 - k % 128) % 128 : 0;
     int64_t padded = k + (prob->v[PREPACK_GROUPS] ? prob->v[PREPACK_PAD] : pad);
     for (int64_t b = 0; b < expected[0].n_rows; b++) /* of 16 rows of W */
@@ -396,6 +406,8 @@ rfg_status rfg_oracle_gemm_prepack(const struct rfg_problem *prob, const rfg_ten
                 int64_t at = ((i / 32 * 4 + i % 32 / 8) * 16 + r) * 8 + i % 8; /* [K/32][4][16][8] */
                 if (four_bits) /* [K/128][4][16][4][8], of columns 0, 2, 4, 6, 1, 3, 5, 7 */
                     at = (((i / 128 * 4 + i % 32 / 8) * 16 + r) * 4 + i % 128 / 32) * 8 + i % 2 * 4 + i % 8 / 2;
+                if (codes) /* [K/64][4][16][16] */
+                    at = ((i / 64 * 4 + i % 64 / 16) * 16 + r) * 16 + i % 16;
                 if (prob->v[PREPACK_GROUPS]) /* [K][16] */
                     at = i * 16 + r;
                 at += b * 16 * padded;

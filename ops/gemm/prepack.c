@@ -25,7 +25,7 @@ bool prepack_valid(int64_t n, int64_t k, int dtype, struct rfg_reason *why)
     /* Of 4 bits blocks are filled up, chunk by chunk. */
     int cols = rfg_dtype_is_4_bits(dtype) ? PREPACK4_CHUNK : prepack_cols(dtype);
     if (!cols)
-        return rfg_refuse(why, "w is %s: must be bf16, f16, i4 or e2m1 to be prepacked",
+        return rfg_refuse(why, "w is %s: must be bf16, f16 or of 8 or 4 bits to be prepacked",
                           rfg_dtype_name((rfg_dtype)dtype));
     if (n % PREPACK_ROWS)
         return rfg_refuse(why, "N=%" PRId64 ": must be a multiple of %d to be prepacked", n, PREPACK_ROWS);
@@ -43,8 +43,8 @@ rfg_status prepack_rows(rfg_tensor *rows, const char *fn, const char *name, cons
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: %s is NULL: must be a tensor", fn, name);
     int chunk = prepack_chunk((int)t->dtype), cols = 4 * chunk;
     if (!chunk)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: %s is prepacked %s: must be bf16 or f16, or of 4 bits", fn,
-                        name, rfg_dtype_name(t->dtype));
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: %s is prepacked %s: must be bf16 or f16, or of 8 or 4 bits",
+                        fn, name, rfg_dtype_name(t->dtype));
     const int64_t *s = t->shape;
     if (t->ndim != 5)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,

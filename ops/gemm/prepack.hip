@@ -2,12 +2,12 @@
  *
  * W[N,K], its scales or its zero points, rearranged as prepack_layout.h has them. Each thread moves UNROLL chunks,
  * THREADS apart, in the order in which they are stored, so that writes are whole lines. The grid may be smaller than
- * that: it is gone through in strides of the grid. A chunk of W is 16 bytes: of 16-bit elements they are together in
- * src, too; of 4-bit ones they are four words, one of each 32 columns. Of scales and zero points it is one.
+ * that: it is gone through in strides of the grid. A chunk of W is 16 bytes: of 16-bit and 8-bit elements they are together
+ * in src, too; of 4-bit ones they are four words, one of each 32 columns. Of scales and zero points it is one.
  *
  * It does not let the next launch begin early: what it writes are weights, which kernels may fetch before they wait.
  *
- * Macros: THREADS, UNROLL, BITS (of an element), GROUPS (0: W of 16 or 4 bits; 1: scales or zero points of 8, 16 or
+ * Macros: THREADS, UNROLL, BITS (of an element), GROUPS (0: W of 16, 8 or 4 bits; 1: scales or zero points of 8, 16 or
  * 32), PAD (may be missing, which is 0: dst has so many groups of zeros more than src, or 1: columns up to whole
  * blocks). */
 #include "rfg_device.h"
@@ -19,11 +19,13 @@
 #endif
 #if GROUPS
 #define COLS         1 /* of a block of 16 rows, */
+#define CHUNK        8
 #define BLOCK_CHUNKS 16
 typedef rfg_u32 chunk;
 #else
-#define COLS         (BITS == 4 ? PREPACK4_COLS : PREPACK_COLS)
-#define BLOCK_CHUNKS 64 /* 16 rows x 4 */
+#define COLS         (BITS == 4 ? PREPACK4_COLS : BITS == 8 ? PREPACK8_COLS : PREPACK_COLS)
+#define CHUNK        (BITS == 8 ? PREPACK8_CHUNK : 8) /* columns from one to the next in a row */
+#define BLOCK_CHUNKS 64                               /* 16 rows x 4 */
 typedef rfg_u32x4 chunk;
 #endif
 
@@ -49,7 +51,7 @@ RFG_DEVICE chunk load_chunk(const void *src, long long element, int columns)
     rfg_u32x4 v = { PREPACK4_WORD(a), PREPACK4_WORD(b), PREPACK4_WORD(c), PREPACK4_WORD(d) };
     return v;
 #else
-    return rfg_load16_stream((const char *)src + element * 2);
+    return rfg_load16_stream((const char *)src + element * (BITS / 8));
 #endif
 }
 
@@ -78,7 +80,7 @@ RFG_KERNEL(THREADS) gemm_prepack(struct prepack_args a)
         for (int u = 0; u < UNROLL; u++) {
             long long at = base + u * THREADS + rfg_thread();
             rfg_u32 block = (rfg_u32)(at / BLOCK_CHUNKS), in = (rfg_u32)(at % BLOCK_CHUNKS);
-            rfg_u32 down = block / across, column = (block - down * across) * COLS + in / 16 * 8;
+            rfg_u32 down = block / across, column = (block - down * across) * COLS + in / 16 * CHUNK;
             if (at < total)
                 v[u] = load_chunk(a.src, (down * 16ll + in % 16) * a.ld + column, a.k - (int)column);
         }

@@ -20,11 +20,10 @@ static const struct rfg_axis axes[] = {
 };
 #define ANY ((1u << RFG_DTYPE_COUNT) - 2)
 enum { OF_GROUPS = 1 };
-static const struct rfg_tensor_rule of_src[] = { { "src", SRC, 0, 2, { N }, ANY } },
-                                    of_dst[] = {
-                                        { "dst", DST, RFG_OUT, 2, { N, COLS }, 0, SRC + 1, .if_clear = OF_GROUPS },
-                                        { "dst", DST, RFG_OUT, 2, { N, GROUPS }, 0, SRC + 1, .if_set = OF_GROUPS },
-                                    };
+static const struct rfg_tensor_rule of_src[] = { { "src", SRC, 0, 2, { N }, ANY } }, of_dst[] = {
+    { "dst", DST, RFG_OUT, 2, { N, COLS }, 0, SRC + 1, .if_clear = OF_GROUPS },
+    { "dst", DST, RFG_OUT, 2, { N, GROUPS }, 0, SRC + 1, .if_set = OF_GROUPS },
+};
 
 /* A view as rfg_tensor_prepacked_groups() makes it, as rows. */
 static rfg_status groups_as_rows(rfg_tensor *rows, const rfg_tensor *t)

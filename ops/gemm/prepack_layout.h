@@ -5,6 +5,8 @@
  * Of 16 bits: [N/16][K/32][4][16][8], that is blocks of 16 rows by 32 columns, in which the 16-byte chunks of 8 columns
  * follow each other row by row.
  *
+ * Of 8 bits: [N/16][K/64][4][16][16], the same bytes as 16 bits of half as many columns.
+ *
  * Of 4 bits: [N/16][K/128][4][16][4][8], blocks of 16 rows by 128 columns of as many bytes. The four words of a 16-byte
  * chunk are what four blocks of 16 bits would have in the place of that chunk: word i of chunk c has columns 32 i + 8 c
  * to 32 i + 8 c + 7, so that X's chunks are the same for both. In a word column e is in nibble e / 2 + 4 (e % 2):
@@ -23,6 +25,12 @@
     ((n) / PREPACK_ROWS * PREPACK_ROWS * (cols) + (k) / PREPACK_COLS * PREPACK_BLOCK +                                 \
      (k) % PREPACK_COLS / PREPACK_CHUNK * (PREPACK_ROWS * PREPACK_CHUNK) + (n) % PREPACK_ROWS * PREPACK_CHUNK +        \
      (k) % PREPACK_CHUNK)
+
+#define PREPACK8_COLS  64
+#define PREPACK8_CHUNK 16
+#define PREPACKED8_AT(n, k, cols)                                                                                      \
+    ((n) / PREPACK_ROWS * PREPACK_ROWS * (cols) + (k) / PREPACK8_CHUNK * (PREPACK_ROWS * PREPACK8_CHUNK) +             \
+     (n) % PREPACK_ROWS * PREPACK8_CHUNK + (k) % PREPACK8_CHUNK)
 
 #define PREPACK4_COLS  128
 #define PREPACK4_CHUNK 32

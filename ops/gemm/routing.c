@@ -166,7 +166,7 @@ void gemm_cost(const struct rfg_problem *prob, double *bytes, double *flops)
         (v[GEMM_BIAS] ? experts * (double)rfg_format_bytes(gemm_bias_dtype(prob), v[GEMM_N]) : 0) +
         (v[GEMM_EXPERTS] ? 4 * (double)v[GEMM_EXPERTS] : 0) + (v[GEMM_TOP] ? 4 * m : 0) +
         (v[GEMM_WEIGHTS] ? 4 * m : 0) + (v[GEMM_SLOTS] ? 4 * m : 0);
-    if (gemm_is_codes(prob)) {
+    if (gemm_w_has_per(prob) && !v[GEMM_W_GROUP]) { /* w's row has those of groups */
         struct gemm_scale_shape x = gemm_x_scales(prob), w = gemm_w_scales(prob);
         x.rows = x.rows < gemm_x_rows(prob) ? x.rows : gemm_x_rows(prob); /* that are read */
         *bytes += ((double)(x.rows * x.cols) + experts * (double)(w.rows * w.cols)) *

@@ -16,9 +16,10 @@ int64_t gemm_far_rows(int64_t rows, int64_t ld)
 /* Scales of a row. Of mx formats as many as a w has that is padded. */
 static int64_t scale_cols(const struct rfg_problem *prob, int64_t per)
 {
-    return per == RFG_GEMM_SCALE_BLOCK   ? ceil_div(prob->v[GEMM_K], GEMM_SCALE_BLOCK)
-           : per == RFG_GEMM_SCALE_GROUP ? ceil_div(gemm_w_cols(prob), GEMM_SCALE_GROUP)
-                                         : 1;
+    return per == RFG_GEMM_SCALE_BLOCK ? ceil_div(prob->v[GEMM_K], GEMM_SCALE_BLOCK)
+           : per == RFG_GEMM_SCALE_GROUP
+               ? (prob->v[GEMM_W_GROUP] ? gemm_w_groups(prob) : ceil_div(gemm_w_cols(prob), GEMM_SCALE_GROUP))
+               : 1;
 }
 
 struct gemm_scale_shape gemm_x_scales(const struct rfg_problem *prob)

@@ -16,7 +16,7 @@ unsigned gemm_read_asked(const struct rfg_problem *prob)
         return gemm_scales(prob) == GEMM_SCALES_BLOCKS ? GEMM_READ_BLOCKS : GEMM_READ_CODES;
     const struct gemm_w_format *f = gemm_w_format(prob);
     if (f)
-        return f->w_scale ? GEMM_READ_GROUPS : GEMM_READ_SCALED;
+        return f->per ? GEMM_READ_W8 : f->w_scale ? GEMM_READ_GROUPS : GEMM_READ_SCALED;
     return prob->dtype[0] == RFG_F32 ? GEMM_READ_F32 : GEMM_READ_HALF;
 }
 
@@ -25,10 +25,10 @@ static bool refuse_read(const struct rfg_problem *prob, unsigned has, struct rfg
 {
     const char *x = rfg_dtype_name((rfg_dtype)prob->dtype[0]), *w = rfg_dtype_name((rfg_dtype)prob->dtype[1]);
     unsigned asked = gemm_read_asked(prob);
-    if (asked & (GEMM_READ_GROUPS | GEMM_READ_SCALED))
+    if (asked & (GEMM_READ_GROUPS | GEMM_READ_SCALED | GEMM_READ_W8))
         return rfg_refuse(why, "dtype of w is %s: must be x's, %s", w, x);
-    if (has == GEMM_READ_GROUPS && !gemm_is_mx(prob))
-        return rfg_refuse(why, "w is %s: must be i4 or e2m1", w);
+    if (has == (GEMM_READ_GROUPS | GEMM_READ_W8) && !gemm_is_mx(prob))
+        return rfg_refuse(why, "w is %s: must be i4, e2m1 or of 8 bits, x of 16", w);
     if (asked & ~GEMM_READ_CODES && has & GEMM_READ_CODES && gemm_is_codes(prob))
         return rfg_refuse(why, "x_per=%s: must be tensor%s", prob->op->keys[GEMM_X_PER].names[prob->v[GEMM_X_PER]],
                           has & GEMM_READ_BLOCKS ? ", row or block" : " or row");

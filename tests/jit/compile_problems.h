@@ -59,9 +59,26 @@ static const char *const prepack_problems[] = {
     "gemm_prepack bf16->bf16 N=8192 K=7168",
     "gemm_prepack e2m1->e2m1 N=8192 K=7168",
     "gemm_prepack i8->i8 N=8192 K=56 groups=1",
+    "gemm_prepack e4m3->e4m3 N=8192 K=7168",
     "gemm bf16,bf16->bf16 M=8 N=1024 K=7168 packed=1",
     "gemm f16,f16->f32 M=16 N=384 K=512 bias=1 btype=f32 packed=1",
     "gemm f16,f16->bf16 M=4096 N=1024 K=1024 ldx=1032 packed=1",
+};
+static const char *const w8_problems[] = {
+    "gemm bf16,e4m3->bf16 M=1 N=4096 K=4096 w_scale=f32 w_per=row",
+    "gemm bf16,e4m3->bf16 M=16 N=7168 K=4096 w_scale=f32 w_per=row packed=1",
+    "gemm bf16,e4m3->f32 M=64 N=4096 K=4112 w_scale=f32 w_per=block bias=1",
+    "gemm f16,e4m3->f16 M=8 N=4096 K=4096 w_scale=bf16 w_per=group w_group=128 packed=1",
+    "gemm f16,e4m3->bf16 M=200 N=4096 K=4096 w_scale=f32 w_per=block act=silu",
+    "gemm bf16,e4m3fnuz->f16 M=16 N=4096 K=4096 w_scale=f32 residual=1",
+    "gemm f16,e4m3fnuz->f32 M=4096 N=4096 K=4096 w_scale=f32 w_per=row packed=1",
+    "gemm bf16,e5m2->bf16 M=32 N=1024 K=7168 w_scale=e8m0 w_per=block packed=1",
+    "gemm f16,e5m2->f16 M=4 N=1024 K=7168",
+    "gemm bf16,i8->bf16 M=4096 N=4096 K=7168 w_scale=bf16 w_per=row",
+    "gemm bf16,i8->bf16 M=16 N=4096 K=7168 w_scale=f16 w_per=group w_group=64 act=silu gates=interleaved",
+    "gemm f16,i8->f16 M=2 N=384 K=512 w_scale=f32 w_per=group w_group=32",
+    "gemm bf16,e4m3->bf16 M=64 N=4096 K=2048 experts=32 top=4 w_scale=f32 w_per=block act=silu",
+    "gemm bf16,i8->bf16 M=64 N=2048 K=2048 experts=32 weights=1 w_scale=f32 w_per=row packed=1",
 };
 static const char *const four_bit_problems[] = {
     "gemm bf16,i4->bf16 M=8 N=2112 K=7168 w_scale=f16 w_group=128",

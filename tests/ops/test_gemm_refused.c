@@ -52,8 +52,8 @@ START_TEST(refusals)
     refused(bad, NULL, WORDS("x has dtype 77", "must be bf16, f16, f32, e4m3"));
     g.tw.dtype = RFG_F16;
     refused(bad, NULL, WORDS("dtype of w is f16: must be x's, bf16"));
-    g.tw.dtype = RFG_E4M3;
-    refused(bad, NULL, WORDS("dtype of w is e4m3: must be bf16, f16 or f32"));
+    g.tw.dtype = RFG_I32;
+    refused(bad, NULL, WORDS("dtype of w is i32: must be bf16, f16 or f32"));
     g.tb.dtype = RFG_F16;
     refused(bad, &g.tb, WORDS("bias is f16", "must be x's dtype, bf16, or f32"));
     g.tb.dtype = RFG_I8;
@@ -184,7 +184,7 @@ START_TEST(bad_problems)
         { "gemm e2m1,e2m1->bf16 M=1 N=8 K=8", "must both be group, x is e2m1" },
         { "gemm bf16,bf16->i32 M=1 N=8 K=8", "dtype of y is i32" },
         { "gemm bf16,f16->bf16 M=1 N=8 K=8", "dtype of w is f16: must be x's, bf16" },
-        { "gemm bf16,e4m3->bf16 M=1 N=8 K=8", "dtype of w is e4m3" },
+        { "gemm bf16,i32->bf16 M=1 N=8 K=8", "dtype of w is i32" },
         { "gemm bf16,bf16->bf16 M=1 N=8 K=8 w_scale=f32 w_group=8", "w_scale=f32: must be none, w is bf16" },
         { "gemm bf16,bf16->bf16 M=1 N=8 K=8 w_scale=i8", "w_scale=i8: must be one of none, f32, f16, bf16, e8m0" },
         { "gemm bf16,bf16->bf16 M=1 N=8 K=8 w_group=8", "w_group=8: must be 0, w has no scales" },

@@ -34,6 +34,9 @@ static const struct op_case moves[] = {
     { "gemm_prepack e2m1->e2m1 N=48 K=2880" },
     { "gemm_prepack i4->i4 N=16 K=32" },
     { "gemm_prepack i4->i4 N=32 K=224 ld=256" },
+    { "gemm_prepack e4m3->e4m3 N=48 K=192" },
+    { "gemm_prepack i8->i8 N=32 K=1088 ld=1104", S },
+    { "gemm_prepack e5m2->e5m2 N=16 K=0" },
     { "gemm_prepack e8m0->e8m0 N=48 K=90 pad=2 groups=1" },
     { "gemm_prepack f32->f32 N=16 K=5 ld=8 pad=3 groups=1" },
     { "gemm_prepack f16->f16 N=16 K=1 groups=1" },
@@ -506,7 +509,7 @@ START_TEST(refusals)
     g.ts.shape[1] = 48;
     REFUSED("K=48", "multiple of 32");
     g.ts.dtype = RFG_F32;
-    REFUSED("src: w is f32", "bf16, f16, i4 or e2m1");
+    REFUSED("src: w is f32", "bf16, f16 or of 8 or 4 bits");
     g.ts.dtype = RFG_F16;
     REFUSED("dst is bf16: must be src's dtype, f16");
     g.td.dtype = RFG_F32;
@@ -600,7 +603,8 @@ START_TEST(problem_strings)
         { "gemm bf16,i4->bf16 M=8 N=32 K=192 w_scale=f16 w_group=64 packed=1",
           "K=192, w_group=64: K must be a multiple" },
         { "gemm_prepack e2m1->e2m1 N=32 K=128 ld=136", "ld=136: must be at least K=128 and a multiple of 32" },
-        { "gemm_prepack i8->i8 N=32 K=128", "w is i8" },
+        { "gemm_prepack i32->i32 N=32 K=128", "w is i32" },
+        { "gemm_prepack i8->i8 N=32 K=96", "K=96: must be a multiple of 64" },
         { "gemm_prepack i4->i4 N=32 K=128 groups=1", "scales or zero points of i4" },
         { "gemm_prepack f16->f16 N=24 K=4 groups=1", "N=24" },
         { "gemm_prepack f16->f16 N=32 K=4 groups=1 ld=3", "ld=3: must be at least K=4" },

@@ -72,6 +72,9 @@ def gemm(
     e4m3 by e4m3: both per "group", e8m0 [M,K/32], [N,K/32]; of a w of gemm_prepack() w_scale is of it, too.
     fast_accum, of fp8: sums may be the matrix unit's own, of 14 bits. y_scale [1] f32: of an out of codes, which is round(Y / y_scale).
 
+    w of e4m3, e4m3fnuz, e5m2 or i8 with x of bf16 or f16, also of gemm_prepack(): w_scale bf16, f16, f32 or e8m0, w_per as above, or "group"
+    [N,K/group], groups of a multiple of 32 columns.
+
     w of i4 or e2m1 (a rfg.view(); rfg.weights makes it) with x of bf16 or f16: w_scale [N,K/group] (i4: bf16, f16, f32; e2m1: e8m0),
     w_zero [N,K/group] i8 (i4 only)."""
     if out is None:
@@ -121,11 +124,12 @@ def gemm_prepack(
 ) -> Tensor:
     """rfg_gemm_prepack: a weight [N,K] laid out as matrix cores load it, [N/16, K/32, 4, 16, 8]; N % 16 = 0, K % 32 = 0.
 
-    Of i4 or e2m1 [N/16, ceil(K/128), 4, 16, 32]; and, with groups, its w_scale or w_zero [N,K/group] as [N/16, K/group + pad, 16]:
+    Of 8 bits [N/16, K/64, 4, 16, 16], K % 64 = 0. Of i4 or e2m1 [N/16, ceil(K/128), 4, 16, 32]; and, with groups, its w_scale or w_zero [N,K/group] as [N/16, K/group + pad, 16]:
     where K isn't a multiple of 128 groups are padded to those of the next one."""
     if out is None:
         n, k = _shape("gemm_prepack", "src", src, 2)[:2]
-        chunk = 32 if src.dtype in ("i4", "e2m1") else 8
+        kind = src.dtype if isinstance(src.dtype, str) else "i8" if src.dtype.itemsize == 1 else "f16"  # a view has a name
+        chunk = 32 if kind in ("i4", "e2m1") else 8 if kind in ("bf16", "f16") else 16
         out = empty(src, (n // 16, k + pad, 16) if groups else (n // 16, -(-k // (4 * chunk)), 4, 16, chunk))
     _rfg.gemm_prepack(out, src, stream=stream, ctx=ctx)
     return out

@@ -125,6 +125,17 @@ def test_gemm_codes(rng):
         rfg.gemm(x, w)
 
 
+def test_gemm_w8(rng):
+    x, w = normal(rng, 5, 192).astype(np.float16), rng.integers(-128, 128, (48, 192)).astype(np.int8)
+    f = x.astype(float)
+    rows, groups = normal(rng, 48), normal(rng, 48, 3)
+    close(rfg.gemm(x, w, w_scale=rows[:1].copy(), dtype="f32"), f @ w.astype(float).T * rows[0])
+    close(rfg.gemm(x, rfg.gemm_prepack(w), w_scale=rows, w_per="row", dtype="f32"), f @ w.astype(float).T * rows)
+    close(rfg.gemm(x, w, w_scale=groups, w_per="group", dtype="f32"), f @ (w * groups.repeat(64, 1).astype(float)).T)
+    with pytest.raises(rfg.Error, match="w_group=38: must be a multiple of 32"):
+        rfg.gemm(x, w, w_scale=normal(rng, 48, 5), w_per="group", dtype="f32")
+
+
 def test_gemm_mx(rng):
     x, w = (rng.integers(0, 256, (r, 64)).astype(np.uint8) for r in (5, 32))
     sx, sw = (rng.integers(120, 134, (r, 4)).astype(np.uint8) for r in (5, 32))

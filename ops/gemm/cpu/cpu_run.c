@@ -129,7 +129,8 @@ static void decode_codes(const struct job *j, bool of_x, int64_t row, float *to)
     bool blocks = gemm_scales(j->prob) == GEMM_SCALES_BLOCKS, groups = gemm_scales(j->prob) == GEMM_SCALES_GROUPS;
     const char *codes = of_x ? a->x : a->w, *scales = of_x ? a->x_scale : a->w_scale;
     const struct rfg_format *s = rfg_format((int)j->prob->v[of_x ? GEMM_X_SCALE : GEMM_W_SCALE]);
-    int64_t at = of_x ? row * a->x_scale_row : (blocks ? row / GEMM_SCALE_BLOCK : row) * a->w_scale_row;
+    int64_t group = j->prob->v[GEMM_W_GROUP]; /* blocks of one row */
+    int64_t at = of_x ? row * a->x_scale_row : (blocks && !group ? row / GEMM_SCALE_BLOCK : row) * a->w_scale_row;
     int64_t step = of_x ? a->x_scale_col : a->w_scale_col, start = row * (of_x ? a->ldx : a->ldw);
     if (rfg_dtype_is_4_bits(dtype)) {
         struct row_4 r = { codes + start / 2, row, 0, GEMM_SCALE_GROUP, at, step, s, scales, NULL };
@@ -138,13 +139,17 @@ static void decode_codes(const struct job *j, bool of_x, int64_t row, float *to)
         decode_4(j, to, &r, j->values[!of_x]);
         return;
     }
-    int64_t block = blocks ? GEMM_SCALE_BLOCK : groups ? GEMM_SCALE_GROUP : a->k;
+    int64_t block = group ? group : blocks ? GEMM_SCALE_BLOCK : groups ? GEMM_SCALE_GROUP : a->k;
     for (int64_t k = 0; k < a->k; k += block, at += step) {
         double scale = 1;
         if (s)
             s->decode(s, scales + at * s->bytes, &scale);
-        j->isa->decode_8(to + k, (const uint8_t *)codes + start + k, min64(block, a->k - k), (float)scale,
-                         j->values[!of_x], dtype);
+        bool chunks = !of_x && j->t.prepacked;
+        int64_t here = min64(block, a->k - k), each = chunks ? PREPACK8_CHUNK : here;
+        for (int64_t e = k; e < k + here; e += each) {
+            int64_t code = chunks ? prepacked8_at(row, e, a->k) : start + e;
+            j->isa->decode_8(to + e, (const uint8_t *)codes + code, each, (float)scale, j->values[!of_x], dtype);
+        }
     }
 }
 
@@ -213,7 +218,7 @@ static void unpack_strip(const struct job *j, int64_t n0, int64_t rows, char *to
 static void decode_strip(const struct job *j, int64_t n0, int64_t rows, float *to)
 {
     const struct gemm_args *a = j->a;
-    if (gemm_is_codes(j->prob)) {
+    if (gemm_w_has_per(j->prob)) {
         for (int64_t i = 0; i < rows; i++)
             decode_codes(j, false, n0 + i, to + i * a->k);
         return;
@@ -445,7 +450,7 @@ static void run_one(const struct cpu_isa *isa, const struct rfg_device *dev, con
                      a->workspace,
                      NULL,
                      { gemm_is_codes(prob) ? values_of(prob->dtype[0]) : NULL,
-                       gemm_is_codes(prob) || gemm_w_is_4_bits(prob) ? values_of(prob->dtype[1]) : NULL } };
+                       gemm_w_has_per(prob) || gemm_w_is_4_bits(prob) ? values_of(prob->dtype[1]) : NULL } };
     j.tiles = (char *)a->workspace + round_256((size_t)dev->cu_count * sizeof(struct packed));
     for (int i = 0; i < dev->cu_count; i++)
         j.packed[i].tile = -1;
@@ -490,7 +495,7 @@ static void run_experts(const struct cpu_isa *isa, const struct rfg_device *dev,
         }
         if (all->w_scale)
             a.w_scale = (const char *)all->w_scale +
-                        rfg_format_bytes(scale_dtype, gemm_is_codes(prob) ? e * all->w_expert_scales : n * groups);
+                        rfg_format_bytes(scale_dtype, gemm_w_has_per(prob) ? e * all->w_expert_scales : n * groups);
         a.w_zero = all->w_zero ? (const char *)all->w_zero + n * groups : NULL;
         run_one(isa, dev, &one, p, dot, &a, pool);
     }

@@ -64,9 +64,11 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     bool rdna3 = dev->hw->mma == RFG_MMA_RDNA3;
     int pieces = dev->hw->frag_registers / 4; /* 16-byte loads of a fragment */
     s.twice = rdna3;
-    bool codes = gemm_is_codes(prob), blocks = gemm_scales(prob) == GEMM_SCALES_BLOCKS;
-    s.epilogue = (gemm_ends_asked(prob) & ~GEMM_END_CODES) || codes;
-    s.scales = blocks ? (gemm_halves(prob) && !rdna3 ? 2 : 1) + s.frags_m : 0;
+    bool codes = gemm_is_codes(prob), blocks = gemm_scales(prob) == GEMM_SCALES_BLOCKS, w8 = gemm_w_is_8_bits(prob);
+    s.epilogue = (gemm_ends_asked(prob) & ~GEMM_END_CODES) || codes || w8;
+    s.scales = blocks ? (gemm_halves(prob) && !rdna3 ? 2 : 1) + (w8 ? 0 : s.frags_m) : 0;
+    if (prob->v[GEMM_W_GROUP] && w8)
+        s.scales = s.scale_loads = p[P_FRAGS_N] * (dev->wave_size == 64 ? 4 : 8);
     s.loads = pieces * (p[P_FRAGS_N] + step_frags(prob) * s.frags_m);
     if (has_wide_mma(dev, prob)) {
         s.loads = p[P_FRAGS_N] * (gemm_w_is_4_bits(prob) ? 1 : 2) + s.frags_m * (x_words(prob) == 1 ? 1 : 2);
@@ -90,6 +92,8 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
         s.decoded = codes                                                    ? (5 * pieces + 12) * s.frags_m
                     : prob->dtype[0] == RFG_BF16 && prob->dtype[1] == RFG_I4 ? 16
                                                                              : 0;
+    else if (w8) /* two fragments, and what makes them */
+        s.decoded = 8 * pieces + 32 + (blocks ? s.sums : 0);
     else
         s.decoded = codes ? a_load * s.loads + (blocks ? s.sums + more : 8 + more / 2) : 0;
     if (codes && s.groups && dev->hw->mma == RFG_MMA_CDNA4) /* LLVM 22 decodes more of them ahead */
@@ -100,15 +104,15 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     s.lds = STREAM_LDS_BYTES(p[P_TILE_M], s.tile_n, p[P_K_WAVES]);
     s.tiles_m = gemm_most_tiles(prob, p[P_TILE_M]);
     s.tiles_n = ceil_div(prob->v[GEMM_N], s.tile_n);
-    s.block_steps = blocks ? GEMM_SCALE_BLOCK / step_k(dev, prob) : 1;
+    s.block_steps = blocks ? (gemm_w_group(prob) == 64 ? 64 : GEMM_SCALE_BLOCK) / step_k(dev, prob) : 1;
     int64_t units = ceil_div(prob->v[GEMM_K], step_k(dev, prob) * s.block_steps);
     s.steps = units * s.block_steps;
     s.longest = ceil_div(units, p[P_SPLIT_K] * p[P_K_WAVES]) * s.block_steps;
     return s;
 }
 
-static const struct gemm_takes takes = { .rows = GEMM_READ_FRAGMENTS | GEMM_READ_MX,
-                                         .prepacked = GEMM_READ_HALF | GEMM_READ_GROUPS | GEMM_READ_MX4,
+static const struct gemm_takes takes = { .rows = GEMM_READ_FRAGMENTS | GEMM_READ_MX | GEMM_READ_W8,
+                                         .prepacked = GEMM_READ_HALF | GEMM_READ_GROUPS | GEMM_READ_MX4 | GEMM_READ_W8,
                                          .chunks = true,
                                          .steps = true,
                                          .ends = GEMM_ENDS_EPILOGUE | GEMM_END_SLOTS };
@@ -117,7 +121,7 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
 {
     struct rfg_problem plain = gemm_as_plain(prob);
     return few_rows(&plain, 256, why) && halves_in_blocks(prob, why) && sums_fit(dev, prob, why) &&
-           takes_mma_amd(dev, prob, &takes, why);
+           takes_mma_amd(dev, prob, &takes, why) && scales_steps(prob, why);
 }
 
 static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)

@@ -62,6 +62,8 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
         s.registers += 3 * s.frags_m + s.frags_n * frag + 4 * frag;
     if (s.parts) /* words rather than chunks, each with a zero point; a part's scales; sums of a few fragments */
         s.registers += s.w_copies * (prob->v[GEMM_W_ZERO] ? -1 : -3) + s.frags_n * frag + 4 * frag;
+    if (gemm_w_is_8_bits(prob)) /* halves of chunks, and what decodes one */
+        s.registers += 24 - 2 * s.w_copies;
     if (mx) /* a byte's register and where it comes from; words and scales of a part */
         s.registers += 2 * s.mx_parts * (p[TILE_M] + p[TILE_N]) * 4 / s.threads + frags + frags / 4;
     s.tiles_m = gemm_most_tiles(prob, p[TILE_M]);
@@ -70,8 +72,8 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     return s;
 }
 
-static const struct gemm_takes takes = { .rows = GEMM_READ_FRAGMENTS | GEMM_READ_MX | GEMM_READ_GROUPS,
-                                         .prepacked = GEMM_READ_HALF | GEMM_READ_GROUPS,
+static const struct gemm_takes takes = { .rows = GEMM_READ_FRAGMENTS | GEMM_READ_MX | GEMM_READ_GROUPS | GEMM_READ_W8,
+                                         .prepacked = GEMM_READ_HALF | GEMM_READ_GROUPS | GEMM_READ_W8,
                                          .chunks = true,
                                          .ends = GEMM_ENDS_EPILOGUE };
 
@@ -81,6 +83,9 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
     if (rows < LEAST_M && !prob->v[GEMM_INVARIANT])
         return rfg_refuse(why, "M=%" PRId64 ": must be at least %d, others read W in fewer instructions", rows,
                           LEAST_M);
+    if (gemm_w_is_8_bits(prob) && prob->v[GEMM_W_GROUP])
+        return rfg_refuse(why, "w_group=%" PRId64 ": must be 0, w is %s", prob->v[GEMM_W_GROUP],
+                          rfg_dtype_name((rfg_dtype)prob->dtype[1]));
     return halves_in_blocks(prob, why) && sums_fit(dev, prob, why) && takes_mma_amd(dev, prob, &takes, why);
 }
 
@@ -225,6 +230,8 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *gr
     if (gemm_scales(prob) == GEMM_SCALES_BLOCKS)
         beside += s.sums;
     beside += s.mx_parts * ((p[TILE_M] + p[TILE_N]) * 8 / s.threads + 2 * (s.frags_m + s.frags_n));
+    if (gemm_w_is_8_bits(prob)) /* eight codes take about 36 instructions */
+        beside += 36 * s.w_copies;
     if (s.parts) /* a word is decoded in about 16 */
         beside += (16 + (prob->v[GEMM_W_ZERO] ? 8 : 0)) * s.w_copies + s.parts * s.sums;
     f.issue = steps * (mma + 0.5 * ISSUE_US * beside * s.waves / 4);
@@ -246,6 +253,8 @@ static bool order_of(const struct rfg_device *dev, const struct rfg_problem *pro
         snprintf(order->words, sizeof(order->words), "gemm_tile tile_k=%d", p[TILE_K]);
     else if (part && part < MIN(gemm_w_group(prob), PREPACK4_COLS))
         snprintf(order->words, sizeof(order->words), "gemm_tile part=%d", part);
+    else if (gemm_w_is_8_bits(prob) && p[TILE_K] == 32) /* gemm_stream_mma's are of 64 columns */
+        snprintf(order->words, sizeof(order->words), "gemm_tile short");
     else if (has_wide_mma(dev, prob) && p[TILE_K] == 64) /* gemm_stream_mma's have 128 columns */
         snprintf(order->words, sizeof(order->words), "gemm_tile narrow");
     else

@@ -25,16 +25,18 @@
  * sums of a group are multiplied by both scales. By rows mx formats, and fp8, are multiplied by gfx950's instructions
  * as they are: stream_wide.h.
  *
+ * W of 8 bits beside X of 16: stream_w8.h.
+ *
  * Budget of a wave's step of 32 columns of 16 bits on CDNA: FRAGS_N loads of W and TILE_M / 16 of X, 1024 bytes each; a
  * product of 16x16x32 for each of FRAGS_N * FRAGS_M fragments. W is read once for each tile along m. What binds is
  * memory.
  *
- * Macros: those of load.h and epilogue.h (X fp16 or bf16 and W the same or of 4 bits; or both codes), TILE_M (16, 32,
+ * Macros: those of load.h and epilogue.h (X fp16 or bf16 and W the same or of 4 or 8 bits; or both codes), TILE_M (16, 32,
  * 64), FRAGS_N, K_WAVES, UNROLL (in steps), SPLIT, EXACT (all parts have the same number of steps, a multiple of
- * UNROLL), ONCE (no part has more than UNROLL steps), TAIL (K % 32 != 0; of codes % 64, of W of 4 bits % 128),
+ * UNROLL), ONCE (no part has more than UNROLL steps), TAIL (K % 32 != 0; of W of 8 bits % 64, of W of 4 bits % 128),
  * PREPACKED (W is: a fragment is 1024 contiguous bytes, and the next step's follows it). Grid: (tiles along m, SPLIT
  * neighbours for each tile along n), in rfg_xcd_tile()'s order on several dies. Needs rows of X and W aligned to 16
- * bytes, K % 8 = 0 (of codes % 16), and tiles of X and W that span less than 2 GiB. */
+ * bytes, K % 8 = 0 (of W of 8 bits % 16), and tiles of X and W that span less than 2 GiB. */
 #include "rfg_device.h"
 #include "rfg_amd_stream.h"
 #include "rfg_amd_wide.h"
@@ -64,15 +66,25 @@ static_assert(SCALES != GEMM_SCALES_BLOCKS || GEMM_SCALE_BLOCK % TILE_N == 0, "a
 
 /* With scales of blocks a wave's steps are whole blocks: the sums of one are scaled at its last step, whose ring has
  * its scales. */
-#define BLOCK_STEPS   (SCALES == GEMM_SCALES_BLOCKS ? GEMM_SCALE_BLOCK / STEP_K : 1)
+#if SCALES == GEMM_SCALES_BLOCKS
+#define BLOCK_COLUMNS (SCALE_COLUMNS < GEMM_SCALE_BLOCK ? SCALE_COLUMNS : GEMM_SCALE_BLOCK)
+#define BLOCK_STEPS   (BLOCK_COLUMNS / STEP_K)
+static_assert(SCALE_COLUMNS % BLOCK_COLUMNS == 0, "a block has several scales");
+#else
+#define BLOCK_STEPS 1
+#endif
 #define ENDS_BLOCK(u) ((u) % BLOCK_STEPS == BLOCK_STEPS - 1)
+#define ROW_SCALES    (SCALES == GEMM_SCALES_BLOCKS && W_IS_8_BITS && W_GROUP) /* each row of W has its own */
 
 #if WIDE
 #include "gemm/gpu/amd/stream_wide.h"
 #else
 
-#define FRAG_BYTES (MX ? X_BYTES_OF(RFG_FRAG_K) : RFG_FRAG_K * 2) /* of a row of X */
-#define STEP_BYTES (W_STEPS * FRAG_BYTES)                         /* of X; of W: W_FRAG_STEP */
+#define FRAG_BYTES   (MX ? X_BYTES_OF(RFG_FRAG_K) : RFG_FRAG_K * 2) /* of a row of X */
+#define STEP_BYTES   (W_STEPS * FRAG_BYTES)                         /* of X; of W: W_FRAG_STEP */
+/* From the lane's piece of a step's first fragment to that of another, and what counts as the fragment's step. */
+#define X_PART       (W_IS_8_BITS ? 16 : FRAG_BYTES)
+#define X_STEP(s, h) (W_IS_8_BITS ? (s) : (s)*W_STEPS + (h))
 #if MX
 #define STEP_K PREPACK4_COLS
 #else
@@ -98,7 +110,9 @@ struct step {
 #else
     rfg_frag_x x[W_STEPS][FRAGS_M];
 #endif
-#if SCALES == GEMM_SCALES_BLOCKS
+#if ROW_SCALES
+    float w_scale[FRAGS_N][RFG_FRAG_WX];
+#elif SCALES == GEMM_SCALES_BLOCKS
     float w_scale[W_SCALES], x_scale[FRAGS_M];
 #endif
 #if W_IS_4_BITS
@@ -245,9 +259,8 @@ RFG_DEVICE void load_step(struct step *s, const struct place *p, int step, int u
 #pragma unroll
             for (int i = 0; i < RFG_FRAG_X; i++)
                 LOAD_X(p->x,
-                       offset_of(p, p->x_at[j][i], (step + u) * W_STEPS + h, i) +
-                           (u * STEP_BYTES + h * FRAG_BYTES) % REACH,
-                       step * STEP_BYTES + (u * STEP_BYTES + h * FRAG_BYTES) / REACH * REACH);
+                       offset_of(p, p->x_at[j][i], X_STEP(step + u, h), i) + (u * STEP_BYTES + h * X_PART) % REACH,
+                       step * STEP_BYTES + (u * STEP_BYTES + h * X_PART) / REACH * REACH);
 #if MX
 #pragma unroll
     for (int j = 0; j < FRAGS_M; j++)
@@ -262,12 +275,21 @@ RFG_DEVICE void load_step(struct step *s, const struct place *p, int step, int u
 #if SCALES == GEMM_SCALES_BLOCKS
     if (!ENDS_BLOCK(u))
         return;
+#if ROW_SCALES
+#pragma unroll
+    for (int e = 0; e < FRAGS_N * RFG_FRAG_WX; e++) {
+        int j = e / RFG_FRAG_WX, n = p->n + j * 16 + rfg_frag_c_row(e % RFG_FRAG_WX);
+        s->w_scale[j][e % RFG_FRAG_WX] =
+            w_scale_of(p->a, n < p->a->n ? n : p->a->n - 1, (step + u) / BLOCK_STEPS * BLOCK_COLUMNS / SCALE_COLUMNS);
+    }
+#else
 #pragma unroll
     for (int h = 0; h < W_SCALES; h++)
         s->w_scale[h] = w_scale_of(p->a, p->n + W_SCALE_ROW(h), (step + u) / BLOCK_STEPS);
 #pragma unroll
     for (int j = 0; j < FRAGS_M; j++)
         s->x_scale[j] = x_scale_at(p->a, p->m[j], (step + u) / BLOCK_STEPS);
+#endif
 #endif
 }
 
@@ -290,6 +312,8 @@ RFG_DEVICE void settle_sums(rfg_frag_wx (*acc)[FRAGS_M])
 #include "gemm/gpu/amd/stream_mx.h"
 #elif W_IS_4_BITS
 #include "gemm/gpu/amd/stream_w4.h"
+#elif W_IS_8_BITS
+#include "gemm/gpu/amd/stream_w8.h"
 #else
 RFG_DEVICE void multiply(rfg_frag_wx (*acc)[FRAGS_M], const struct step *s, int u)
 {
@@ -324,7 +348,7 @@ static_assert(UNROLL % BLOCK_STEPS == 0, "a ring has parts of a block");
 
 RFG_DEVICE float final_of(float sum)
 {
-    return W_IS_4_BITS || SCALES == GEMM_SCALES_BLOCKS ? W_UNIT * sum : rfg_stream_sum(sum, IN_DTYPE);
+    return W_IS_4_BITS || W_IS_8_BITS || SCALES == GEMM_SCALES_BLOCKS ? W_UNIT * sum : rfg_stream_sum(sum, IN_DTYPE);
 }
 
 #if !WIDE
@@ -354,7 +378,7 @@ RFG_DEVICE void offsets_anew(struct place *p)
 RFG_DEVICE void load_next(struct step *s, struct place *p, int step, int u)
 {
 #if !WIDE
-    if (W_IS_4_BITS)
+    if (W_IS_4_BITS || W_IS_8_BITS)
         rfg_keep_order();
     if (EXACT || W_IS_4_BITS)
         offsets_anew(p);
@@ -458,6 +482,9 @@ RFG_DEVICE void place_rows(struct place *p, const struct gemm_args *a, int n0, i
             int row = j * RFG_FRAG_X_ROWS + rfg_frag_row(i);
             p->x_at[j][i] =
                 row_offset(GATHER, GATHER && row < rows_m ? x_row_at(a, row) : 0, row, rows_m, ldx, rfg_frag_chunk(i));
+#if W_IS_8_BITS /* a chunk of W has two of X beside it */
+            p->x_at[j][i] += (rfg_u32)(rfg_frag_chunk(i) * 16);
+#endif
 #if MX && !WIDE /* a chunk has eight codes */
             p->x_at[j][i] -= (rfg_u32)(rfg_frag_chunk(i) * (16 - X_BYTES_OF(8)));
 #endif
@@ -493,7 +520,7 @@ RFG_DEVICE bool make_tile(struct gemm_args a)
     int end = EXACT && ONCE ? step + UNROLL : rfg_share_begin(all, part + 1, parts) * BLOCK_STEPS;
 
     struct place p;
-    p.chunks = a.k / (MX && !WIDE ? 8 : X_VEC);
+    p.chunks = a.k / (MX && !WIDE ? 8 : W_IS_8_BITS ? W_VEC : X_VEC);
     int ldx = (int)X_BYTES_OF(GEMM_LDX(&a)), ldw = (int)W_BYTES_OF(GEMM_LDW(&a));
     int rows_m = a.m - m0 < TILE_M ? a.m - m0 : TILE_M, rows_n = a.n - n0 < TILE_N ? a.n - n0 : TILE_N;
     p.x = GATHER ? rfg_buffer_of(a.x, (X_ROWS(&a) - 1) * ldx + X_BYTES_OF(a.k))
@@ -607,7 +634,7 @@ RFG_DEVICE bool make_tile(struct gemm_args a)
     return true;
 }
 
-#if W_IS_4_BITS || SCALES == GEMM_SCALES_BLOCKS /* other instructions than matrix ones read sums, too */
+#if W_IS_4_BITS || W_IS_8_BITS || SCALES == GEMM_SCALES_BLOCKS /* other instructions than matrix ones read sums, too */
 extern "C" __attribute__((global)) RFG_WAVES_A_SIMD(2) void gemm_stream_mma(struct gemm_args a);
 #endif
 RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)

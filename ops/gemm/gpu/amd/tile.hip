@@ -22,11 +22,14 @@
  * scales go along as fp32. As in stream.hip they multiply the sums of a group (or of a step, if that is less), since
  * the codes times their scales have more bits than X's format. Of mx formats codes stay as they are: tile_mx.h.
  *
+ * W of 8 bits beside X of 16, by rows or prepacked, comes as eight codes for each chunk of LDS, too. Its scales are as
+ * those of codes. Of 64 columns LDS has X's and W's even chunks before the odd ones: as stream.hip multiplies them.
+ *
  * Budget of a step: (TILE_M + TILE_N) * WIDTH bytes from memory to LDS (a W of 4 bits that is decoded has a quarter of
  * its bytes in memory). Of each 64 bytes of a row a wave loads FRAGS_M + FRAGS_N fragments of 1024 bytes from LDS on CDNA,
  * for FRAGS_M * FRAGS_N products. What binds is arithmetic.
  *
- * Macros: those of load.h and epilogue.h (X and W fp16, bf16 or codes; W of 4 bits with X fp16 or bf16; on gfx950 mx
+ * Macros: those of load.h and epilogue.h (X and W fp16, bf16 or codes; W of 4 or 8 bits with X fp16 or bf16; on gfx950 mx
  * formats, W by rows), TILE_M, TILE_N, WAVES_M, WAVES_N (waves along the tile's rows and columns, each of whose parts
  * is a multiple of 16), WIDTH (64, 128; of X), BUFFERS (1, 2), TAIL (rows aren't whole steps), PREPACKED. Grid: (tiles,
  * parts of k), tiles in rfg_xcd_tile()'s order: of bands of X, so that what runs at a time is about square. Workgroups
@@ -54,7 +57,7 @@
 #define COLUMNS (WIDTH * 8 / X_BYTES_OF(8)) /* of a step */
 /* Chunks of a row of X in a step, and of a row of W in LDS. */
 #define CHUNKS    (WIDTH / 16)
-#define W_CHUNKS  (DECODES ? CHUNKS : W_BYTES_OF(COLUMNS) / 16)
+#define W_CHUNKS  (DECODES || W_IS_8_BITS ? CHUNKS : W_BYTES_OF(COLUMNS) / 16)
 #define FRAGS_K   (CHUNKS / RFG_FRAG_CHUNKS)
 #define W_FRAGS_K (W_CHUNKS / RFG_FRAG_CHUNKS)
 
@@ -110,6 +113,15 @@ RFG_DEVICE int swizzle(int row, int chunks)
 #include "gemm/gpu/amd/tile_mx.h"
 #endif
 
+#if W_IS_8_BITS
+#include "rfg_decode8.h"
+#endif
+/* Where in a row of LDS a step's chunk comes. */
+RFG_DEVICE int place_of(int chunk)
+{
+    return W_IS_8_BITS && CHUNKS == 8 ? chunk % 2 * 4 + chunk / 2 : chunk;
+}
+
 /* What a thread copies, and where it puts it. */
 struct copier {
     rfg_buffer x, w; /* x: not with FAR */
@@ -138,6 +150,8 @@ struct staged {
 #if DECODES
     rfg_u32 w[W_COPIES], scale[SCALE_COPIES];
     int zero[W_COPIES];
+#elif W_IS_8_BITS
+    rfg_u32x2 w[W_COPIES];
 #else
     rfg_u32x4 w[W_COPIES];
 #endif
@@ -198,7 +212,7 @@ RFG_DEVICE int scale_place(int r)
     return RFG_FRAG_C_ACROSS ? r / 16 * 16 + r % 2 * 8 + r % 16 / 2 : r;
 }
 #else
-#define W_STEP (W_CHUNKS * (PREPACKED ? PREPACK_ROWS : 1) * 16) /* bytes to the next step of a row of W */
+#define W_STEP (W_CHUNKS * (PREPACKED ? PREPACK_ROWS : 1) * (W_IS_8_BITS ? 8 : 16))
 #endif
 
 /* Steps come in their order: none follows an empty one. */
@@ -225,7 +239,11 @@ RFG_DEVICE void load_step(struct staged *s, struct copier *c, int step)
 #else
 #pragma unroll
     for (int i = 0; i < W_COPIES; i++)
+#if W_IS_8_BITS
+        s->w[i] = rfg_llvm_buffer_load8(c->w, (int)(c->w_at[i] | w_beyond), step * W_STEP, 0);
+#else
         s->w[i] = rfg_buffer_load16(c->w, c->w_at[i] | w_beyond, step * W_STEP);
+#endif
 #endif
 #if MX
     load_mx(&s->mx, &c->mx, step);
@@ -251,7 +269,11 @@ RFG_DEVICE void put_step(const struct staged *s, const struct copier *c, rfg_u32
 #else
 #pragma unroll
     for (int i = 0; i < W_COPIES; i++)
+#if W_IS_8_BITS
+        lds[c->w_to + i * (W_ROWS_A_PASS * W_CHUNKS)] = w_decode8_8(s->w[i].x, s->w[i].y);
+#else
         lds[c->w_to + i * (W_ROWS_A_PASS * W_CHUNKS)] = s->w[i];
+#endif
 #endif
 #if MX
     put_mx(&s->mx, lds + SCALES_IN_LDS);
@@ -423,23 +445,7 @@ RFG_DEVICE float final_of(float sum)
     return SCALED ? W_UNIT * sum : rfg_stream_sum(sum, IN_DTYPE);
 }
 
-/* A fragment's sums to the wave's 16 rows in LDS. */
-RFG_DEVICE void put_sums(float *sums, const rfg_frag_wx *acc, int j)
-{
-    float *row = sums + rfg_frag_c_col(0) * SUM_STRIDE + j * 16;
-#if RFG_FRAG_C_ACROSS
-#pragma unroll
-    for (int e = 0; e < RFG_FRAG_WX; e++)
-        row[rfg_frag_c_row(e)] = final_of(acc->v[e]);
-#else
-#pragma unroll
-    for (int e = 0; e < RFG_FRAG_WX; e += 4) {
-        rfg_f32x4 quad = { final_of(acc->v[e]), final_of(acc->v[e + 1]), final_of(acc->v[e + 2]),
-                           final_of(acc->v[e + 3]) };
-        *(rfg_f32x4 *)(row + rfg_frag_c_row(e)) = quad;
-    }
-#endif
-}
+#include "gemm/gpu/amd/tile_sums.h"
 
 /* Can quads be stored whole? The same for all. */
 RFG_DEVICE bool whole_quads(const struct gemm_args *a)
@@ -474,6 +480,10 @@ RFG_DEVICE void place_w(struct copier *c, const struct gemm_args *a, int row_w, 
                                      (rfg_u32)(chunk * (PREPACK_ROWS * 16) + word)
                                : row_offset(HALVES, w_row_at(a, n0 + r), r, rows_n, ldw, 0) + (rfg_u32)(c->chunk * 4);
         c->zero_at[i] = group_at(a, n0, rows_n, r, c->chunk / (CHUNKS / GROUPS), 1);
+#elif W_IS_8_BITS
+        c->w_at[i] = PREPACKED ? (rfg_u32)(r / PREPACK_ROWS * PREPACK_ROWS * ldw + r % PREPACK_ROWS * 16) +
+                                     (rfg_u32)(c->w_chunk / 2 * (PREPACK_ROWS * 16) + c->w_chunk % 2 * 8)
+                               : row_offset(HALVES, w_row_at(a, n0 + r), r, rows_n, ldw, 0) + (rfg_u32)(c->w_chunk * 8);
 #else
         c->w_at[i] =
             PREPACKED
@@ -579,8 +589,8 @@ RFG_KERNEL(THREADS) gemm_tile(struct gemm_args a)
     c.chunks = a.k / X_VEC;
     c.w_chunk = tid % W_CHUNKS;
     c.end = xcd_scalar(rfg_share_begin(steps, t.split + 1, splits));
-    c.to = row * CHUNKS + (c.chunk ^ swizzle(row, CHUNKS));
-    c.w_to = W_IN_LDS + row_w * W_CHUNKS + (c.w_chunk ^ swizzle(row_w, W_CHUNKS));
+    c.to = row * CHUNKS + (place_of(c.chunk) ^ swizzle(row, CHUNKS));
+    c.w_to = W_IN_LDS + row_w * W_CHUNKS + (place_of(c.w_chunk) ^ swizzle(row_w, W_CHUNKS));
     int ldx = (int)X_BYTES_OF(GEMM_LDX(&a)), ldw = (int)W_BYTES_OF(GEMM_LDW(&a));
     int rows_m = a.m - m0 < TILE_M ? a.m - m0 : TILE_M, rows_n = a.n - n0 < TILE_N ? a.n - n0 : TILE_N;
 #if !FAR

@@ -80,7 +80,7 @@ static inline bool tiles_span(const struct rfg_problem *prob, int64_t tile_m, in
  * block? */
 static inline bool halves_in_blocks(const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    return !gemm_halves(prob) || gemm_scales(prob) != GEMM_SCALES_BLOCKS ||
+    return !gemm_halves(prob) || gemm_scales(prob) != GEMM_SCALES_BLOCKS || prob->v[GEMM_W_GROUP] ||
            prob->v[GEMM_N] % (2 * GEMM_SCALE_BLOCK) == 0 ||
            rfg_refuse(why, "N=%" PRId64 ": must be a multiple of %d with gates=halves, w_per=block", prob->v[GEMM_N],
                       2 * GEMM_SCALE_BLOCK);
@@ -107,7 +107,7 @@ static inline void common_macros(const struct rfg_problem *prob, struct rfg_kern
     rfg_kernel_macro(k, "IN_DTYPE", prob->dtype[0]);
     rfg_kernel_macro(k, "W_DTYPE", prob->dtype[1]);
     rfg_kernel_macro(k, "W_SCALE_DTYPE", (int)prob->v[GEMM_W_SCALE]);
-    rfg_kernel_macro(k, "W_GROUP", gemm_w_is_4_bits(prob) ? (int)gemm_w_group(prob) : 0);
+    rfg_kernel_macro(k, "W_GROUP", (int)gemm_w_group(prob));
     if (prob->v[GEMM_W_ZERO]) /* others' kernels need not know that there is such a macro */
         rfg_kernel_macro(k, "W_ZERO", (int)prob->v[GEMM_W_ZERO]);
     if (gemm_w_is_padded(prob)) /* nor of this */
@@ -159,6 +159,14 @@ static inline bool takes_mma(const struct rfg_device *dev, const struct rfg_prob
     return gemm_takes(prob, takes, why);
 }
 
+/* Does a kernel that scales sums of half a step of 128 columns, or of whole ones, take w's groups of 8 bits? */
+static inline bool scales_steps(const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    int64_t group = gemm_w_is_8_bits(prob) ? prob->v[GEMM_W_GROUP] : 0;
+    return group == 64 || group % 128 == 0 ||
+           rfg_refuse(why, "w_group=%" PRId64 ": must be 64 or a multiple of 128", group);
+}
+
 static inline bool is_amd(const struct rfg_device *dev, struct rfg_reason *why)
 {
     return dev->platform != RFG_PLATFORM_NVIDIA || rfg_refuse(why, "device is %s: must be an AMD GPU", dev->name);
@@ -196,9 +204,10 @@ static inline bool takes_mma_amd(const struct rfg_device *dev, const struct rfg_
 {
     if (!is_amd(dev, why))
         return false;
-    if (prob->dtype[0] == RFG_E5M2 && dev->hw->flushes_f16)
-        return rfg_refuse(why, "x is e5m2: %s's matrix instructions take its least numbers, as fp16, for 0",
-                          dev->target);
+    if ((prob->dtype[0] == RFG_E5M2 || (prob->dtype[0] == RFG_F16 && prob->dtype[1] == RFG_E5M2)) &&
+        dev->hw->flushes_f16)
+        return rfg_refuse(why, "%s is e5m2: %s's matrix instructions take its least numbers, as fp16, for 0",
+                          prob->dtype[0] == RFG_E5M2 ? "x" : "w", dev->target);
     if (!takes_mma(dev, prob, takes, why))
         return false;
     if (!gemm_is_mx(prob) || prob->v[GEMM_PREPACKED])
@@ -241,7 +250,7 @@ static inline struct down tiles_down(const struct rfg_problem *grouped, const st
 /* Of a step of their main loops: fragments of X for one of W, */
 static inline int step_frags(const struct rfg_problem *prob)
 {
-    return gemm_w_is_4_bits(prob) ? PREPACK4_COLS / FRAG_K : 1;
+    return gemm_w_is_4_bits(prob) ? PREPACK4_COLS / FRAG_K : gemm_w_is_8_bits(prob) ? PREPACK8_COLS / FRAG_K : 1;
 }
 
 /* and, of a W of 4 bits, groups. */

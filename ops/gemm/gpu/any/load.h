@@ -10,6 +10,7 @@
  *                        a lane's vector, loaded first, dequantised to floats later (gemm_skinny)
  *   W_IS_FRAGMENTS       1: 16-byte chunks of W are those of matrix fragments, elements of X's format
  *   W_IS_4_BITS           1: they become fragments by w_decode(); see load4.h
+ *   W_IS_8_BITS           1: they do by w_decode8(); see load8.h
  *
  * Kernels of matrix cores take only formats with W_IS_FRAGMENTS: some copy W to LDS without registers in between. Those
  * for few rows, gemm_stream_mma and gemm_thin_mma, decode others.
@@ -109,13 +110,22 @@ RFG_DEVICE long long x_row_at(const struct gemm_args *a, long long m)
 #endif
 
 #if SCALES
-#define SCALE_BYTES   (SCALE_DTYPE == RFG_F32 ? 4 : 1)
-#define SCALE_COLUMNS (SCALES == GEMM_SCALES_GROUPS ? GEMM_SCALE_GROUP : GEMM_SCALE_BLOCK)
+#define SCALE_BYTES (RFG_IS_FLOAT(SCALE_DTYPE) ? RFG_DTYPE_BYTES(SCALE_DTYPE) : 1)
+/* Blocks of W_GROUP columns are of one row of W. */
+#define SCALE_COLUMNS (SCALES == GEMM_SCALES_GROUPS ? GEMM_SCALE_GROUP : W_GROUP ? W_GROUP : GEMM_SCALE_BLOCK)
+RFG_DEVICE float load_scale(const void *scale, long long at)
+{
+#if RFG_IS_FLOAT(SCALE_DTYPE)
+    return rfg_load_float(scale, at, SCALE_DTYPE);
+#else
+    return rfg_load_scale(scale, at, SCALE_DTYPE);
+#endif
+}
 /* Of a row of X in memory, or of row m, and of the columns from block * SCALE_COLUMNS on. */
 RFG_DEVICE float x_scale_at(const struct gemm_args *a, long long row, int block)
 {
-    return a->x_scale
-               ? rfg_load_scale(a->x_scale, row * a->x_scale_row + block * (long long)a->x_scale_col, SCALE_DTYPE)
+    return !RFG_IS_FLOAT(IN_DTYPE) && a->x_scale
+               ? load_scale(a->x_scale, row * a->x_scale_row + block * (long long)a->x_scale_col)
                : 1.0f;
 }
 RFG_DEVICE float x_scale_of(const struct gemm_args *a, long long m, int block)
@@ -124,10 +134,8 @@ RFG_DEVICE float x_scale_of(const struct gemm_args *a, long long m, int block)
 }
 RFG_DEVICE float w_scale_of(const struct gemm_args *a, long long n, int block)
 {
-    long long row = SCALES == GEMM_SCALES_BLOCKS ? w_row_at(a, n) / GEMM_SCALE_BLOCK : w_row_at(a, n);
-    return a->w_scale
-               ? rfg_load_scale(a->w_scale, row * a->w_scale_row + block * (long long)a->w_scale_col, SCALE_DTYPE)
-               : 1.0f;
+    long long row = SCALES == GEMM_SCALES_BLOCKS && !W_GROUP ? w_row_at(a, n) / GEMM_SCALE_BLOCK : w_row_at(a, n);
+    return a->w_scale ? load_scale(a->w_scale, row * a->w_scale_row + block * (long long)a->w_scale_col) : 1.0f;
 }
 #endif
 
@@ -282,12 +290,19 @@ RFG_DEVICE w_row w_row_of(const struct gemm_args *a, int n)
 
 #include "gemm/gpu/any/load4.h"
 
+#elif RFG_IS_CODE(W_DTYPE) && RFG_IS_FLOAT(IN_DTYPE)
+
+#include "gemm/gpu/any/load8.h"
+
 #else
 #error "gemm has no loader for this format of W (with these of X and scales)"
 #endif
 
 #ifndef W_IS_4_BITS
 #define W_IS_4_BITS 0
+#endif
+#ifndef W_IS_8_BITS
+#define W_IS_8_BITS 0
 #endif
 
 /* ---- W as matrix fragments -------------------------------------------------------------------------------------- */

@@ -30,7 +30,7 @@ struct shape {
 /* A residual, an activation or a y of codes takes a few that the compiler has before the sums are ready. */
 static int most_registers(const struct rfg_device *dev, const struct rfg_problem *prob, int threads)
 {
-    int decoding = gemm_is_codes(prob) && !(dev->features & RFG_FEATURE_CLUSTER) ? 48 : 0; /* without instructions */
+    int decoding = gemm_w_has_per(prob) && !(dev->features & RFG_FEATURE_CLUSTER) ? 48 : 0; /* without instructions */
     bool plain = !gemm_ends_asked(prob);
     return register_limit(dev, threads) - (plain ? 0 : 8) - decoding;
 }
@@ -48,6 +48,11 @@ static int registers_of(const struct rfg_problem *prob, const int *p, int unroll
     if (scales && (prob->v[GEMM_EXPERTS] || gemm_halves(prob))) /* addresses that nvcc makes ahead */
         scales += (prob->v[GEMM_EXPERTS] ? 4 : 2) * unroll;
     int codes = gemm_is_codes(prob) ? 8 * pieces : 0; /* as fp16, and a step's sums */
+    if (gemm_w_is_8_bits(prob)) {
+        int rows = prob->v[GEMM_W_GROUP] ? 2 * p[P_FRAGS_N] : of_w;
+        codes = 28 + 16 * p[P_FRAGS_N] + 4 * unroll; /* and what nvcc decodes ahead */
+        scales = gemm_scales(prob) == GEMM_SCALES_BLOCKS ? 2 * unroll * rows + 8 : 0;
+    }
     if (gemm_w_is_4_bits(prob)) {
         int words = prob->v[GEMM_W_SCALE] == RFG_F32 ? 2 : 1;
         scales = unroll * p[P_FRAGS_N] * step_groups(prob) * (words + (prob->v[GEMM_W_ZERO] ? 1 : 0));
@@ -76,8 +81,8 @@ static struct shape shape_of(const struct rfg_problem *prob, const int *p)
     return s;
 }
 
-static const struct gemm_takes takes = { .rows = GEMM_READ_FRAGMENTS,
-                                         .prepacked = GEMM_READ_HALF | GEMM_READ_GROUPS | GEMM_READ_MX4,
+static const struct gemm_takes takes = { .rows = GEMM_READ_FRAGMENTS | GEMM_READ_W8,
+                                         .prepacked = GEMM_READ_HALF | GEMM_READ_GROUPS | GEMM_READ_MX4 | GEMM_READ_W8,
                                          .chunks = true,
                                          .steps = true,
                                          .ends = GEMM_ENDS_EPILOGUE };
@@ -90,7 +95,8 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
         return rfg_refuse(why, "K=%" PRId64 ": must be a multiple of %d with x_per=group", prob->v[GEMM_K],
                           PREPACK4_COLS);
     struct rfg_problem plain = gemm_as_plain(prob);
-    return takes_mma(dev, prob, &takes, why) && few_rows(&plain, 128, why) && halves_in_blocks(prob, why);
+    return takes_mma(dev, prob, &takes, why) && few_rows(&plain, 128, why) && halves_in_blocks(prob, why) &&
+           scales_steps(prob, why);
 }
 
 static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
@@ -211,7 +217,9 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *gr
     f.issue = waves * longest * (loads * c->thin_load + blocks * step_frags(prob) * c->thin_mma);
     if (gemm_w_is_4_bits(prob)) /* 60 and 100 instructions for 8 rows and a step, half as fast as a CU can */
         f.issue += waves * longest * p[P_FRAGS_N] * (prob->dtype[1] == RFG_I4 ? 0.018 : 0.03);
-    f.chain = gemm_is_fp8(prob) ? longest * s.pieces * c->thin_decode : 0;
+    f.chain = gemm_is_fp8(prob)        ? longest * s.pieces * c->thin_decode
+              : gemm_w_is_8_bits(prob) ? longest * p[P_FRAGS_N] * 2 * c->thin_decode
+                                       : 0;
     /* Loads are issued one after the other. */
     double first = (double)MIN(p[P_UNROLL], s.longest);
     f.latency = first * loads * c->thin_step + s.lds / 1024.0 * c->thin_sum;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * gemm_w4_mma: a prepacked W of 4 bits on Hopper, through LDS (w4.hip). */
+ * gemm_w4_mma: a prepacked W of 4 bits, or a W of 8 bits, on Hopper, through LDS (w4.hip). */
 #include "ops/gemm/gpu/any/gpu.h"
 #include "w4_layout.h"
 
@@ -26,10 +26,21 @@ struct shape {
     int64_t longest; /* steps of the workgroup that has most */
 };
 
+/* Groups of a step, whose sums are scaled. */
+static int groups_of(const struct rfg_problem *prob)
+{
+    if (gemm_w_is_4_bits(prob))
+        return step_groups(prob);
+    return gemm_scales(prob) != GEMM_SCALES_BLOCKS ? 0 : gemm_w_group(prob) == 64 ? 2 : 1;
+}
+
 /* About what nvcc takes. */
 static int registers_of(const struct rfg_problem *prob, const int *p)
 {
     int frags_m = p[TILE_M] / 8;
+    if (gemm_w_is_8_bits(prob))
+        return 60 + p[FRAGS_N] * (16 + (groups_of(prob) ? 8 : 4) * frags_m) + 4 * frags_m +
+               8 * groups_of(prob) * p[FRAGS_N];
     return 44 + p[FRAGS_N] * (16 + 8 * frags_m) + 4 * frags_m + 6 * step_groups(prob) + (prob->v[GEMM_W_ZERO] ? 8 : 0);
 }
 
@@ -49,9 +60,10 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     s.groups = s.tiles_m * s.tiles_n * p[SPLIT];
     s.steps = ceil_div(prob->v[GEMM_K], PREPACK4_COLS);
     s.longest = ceil_div(s.steps, p[SPLIT]);
-    int64_t scales = rfg_format_bytes((int)prob->v[GEMM_W_SCALE], step_groups(prob) * PREPACK_ROWS);
+    bool w8 = gemm_w_is_8_bits(prob);
+    int64_t scales = w8 ? 0 : rfg_format_bytes((int)prob->v[GEMM_W_SCALE], step_groups(prob) * PREPACK_ROWS);
     int zeros = prob->v[GEMM_W_ZERO] ? step_groups(prob) * PREPACK_ROWS : 0;
-    int step = W4_STEP_BYTES(p[TILE_M], p[TILE_N], (int)scales, zeros, p[WGMMA]);
+    int step = W4_STEP_BYTES(p[TILE_M], p[TILE_N], w8 ? 128 : 64, (int)scales, zeros, p[WGMMA]);
     int ring = W4_RING_AT(p[TILE_M], p[TILE_N], p[SPLIT], p[SPLIT] * p[K_WAVES], p[WGMMA]);
     int most = (dev->lds_bytes + 1024) / p[PER_CU] - 1024; /* 1024 are the system's */
     s.stages = most > ring ? MIN((most - ring) / step, W4_MAX_STAGES) : 0;
@@ -64,12 +76,16 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
 }
 
 static const struct gemm_takes takes = {
-    .prepacked = GEMM_READ_GROUPS, .chunks = true, .steps = true, .ends = GEMM_ENDS_EPILOGUE
+    .rows = GEMM_READ_W8,
+    .prepacked = GEMM_READ_GROUPS | GEMM_READ_W8,
+    .chunks = true,
+    .steps = true,
+    .ends = GEMM_ENDS_EPILOGUE,
 };
 
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    return has_wgmma(dev, why) && takes_mma(dev, prob, &takes, why);
+    return has_wgmma(dev, why) && takes_mma(dev, prob, &takes, why) && scales_steps(prob, why);
 }
 
 static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
@@ -87,6 +103,11 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
                           p[FRAGS_N], p[TILE_M]);
     if (p[WGMMA] && s.waves != 4 && s.waves != 8)
         return rfg_refuse(why, "wgmma=1: %d waves multiply: must be 4 or 8, or there are too few registers", s.waves);
+    if (p[WGMMA] && gemm_halves(prob))
+        return rfg_refuse(why, "wgmma=1: must be 0 with gates=halves, addresses of W's rows spill");
+    if (p[WGMMA] && gemm_w_is_8_bits(prob) && p[TILE_M] == 128 && s.waves > 4)
+        return rfg_refuse(why, "tile_m=128: 4 waves must multiply, w is %s, or sums spill",
+                          rfg_dtype_name((rfg_dtype)prob->dtype[1]));
     if (s.registers > most_registers(s.threads))
         return rfg_refuse(why, "about %d registers: must be at most %d", s.registers, most_registers(s.threads));
     if (s.stages < MIN(s.longest, W4_LEAST_STAGES))
@@ -154,15 +175,18 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *gr
     struct down down = tiles_down(grouped, prob, p[TILE_M], s.tiles_m);
     struct gemm_flow f = { .groups = down.tiles * (double)s.tiles_n * p[SPLIT], .cluster = p[SPLIT] };
     f.per_cu = resident(dev, &s);
-    f.memory = m * k * x_bytes(prob) + n * w_row * down.reads;
+    /* By rows, 128 bytes of each at a time, W comes at 0.6 of the rate (H200). */
+    f.memory = m * k * x_bytes(prob) + n * w_row * down.reads * (prob->v[GEMM_PREPACKED] ? 1 : 1.6);
     f.bytes = (MIN(n, p[TILE_N]) * w_row / k + MIN(m, p[TILE_M]) * x_bytes(prob)) * PREPACK4_COLS * longest;
     f.in_flight = f.bytes * MIN(s.stages / longest, 1);
     /* Instructions of a block of 16 rows and a step: a quarter of the waves' at a time, 1.7 GHz. Of those that wait for
      * one another a wave does one in two clocks or so. */
-    double per_group = 6.0 * p[TILE_M] / 8 + 8, decode = prob->dtype[1] == RFG_I4 ? 100 : 150;
-    double block = decode + 10.0 * p[TILE_M] / 8 + per_group * step_groups(prob) + 6.0 * p[TILE_M] / 8 / p[FRAGS_N];
+    double per_group = 6.0 * p[TILE_M] / 8 + 8, decode = gemm_w_is_8_bits(prob)     ? 160
+                                                         : prob->dtype[1] == RFG_I4 ? 100
+                                                                                    : 150;
+    double block = decode + 10.0 * p[TILE_M] / 8 + per_group * groups_of(prob) + 6.0 * p[TILE_M] / 8 / p[FRAGS_N];
     if (p[WGMMA]) /* and matrix cores, all four of them */
-        block = decode + per_group * step_groups(prob) + p[TILE_M] * 4;
+        block = decode + per_group * groups_of(prob) + p[TILE_M] * 4;
     f.issue = longest * p[TILE_N] / 16 * block / 4 / 1700;
     f.chain = ceil(longest / p[K_WAVES]) * (p[FRAGS_N] * block * 2 / 1700 + c->wgmma_step);
     f.overlaps = rfg_problem_overlaps(prob);
@@ -196,7 +220,7 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     rfg_kernel_macro(k, "FRAGS_N", p[FRAGS_N]);
     rfg_kernel_macro(k, "K_WAVES", p[K_WAVES]);
     rfg_kernel_macro(k, "SPLIT", p[SPLIT]);
-    rfg_kernel_macro(k, "PREPACKED", 1);
+    rfg_kernel_macro(k, "PREPACKED", (int)prob->v[GEMM_PREPACKED]);
 }
 
 static void launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l)

@@ -16,17 +16,17 @@
  *
  * Codes of 8 bits have steps of 64. With scales of blocks a step's sums are multiplied by theirs before they are added.
  * W of 4 bits, prepacked, is loaded in the same pieces, each of four steps of 32 columns, and decoded and scaled as
- * gemm_stream_mma does it, with X of mx formats, too: see there.
+ * gemm_stream_mma does it, with X of mx formats, too, and so is W of 8 bits beside X of 16: see there.
  *
  * Budget of a wave's step of 32 columns of 16 bits: FRAGS_N loads of W and TILE_M / 8 of X, 512 bytes each; two mma of
  * 16x8x16 for each of the BLOCKS blocks. W is read once for each tile along m. What binds is memory: its latency if k
  * is short, its bandwidth otherwise. Under way are at most UNROLL * K_WAVES * FRAGS_N * 512 bytes of W a workgroup.
  *
- * Macros: those of load.h and epilogue.h (X fp16 or bf16 and W the same or of 4 bits; or both codes), TILE_M (8, 16,
+ * Macros: those of load.h and epilogue.h (X fp16 or bf16 and W the same or of 4 or 8 bits; or both codes), TILE_M (8, 16,
  * 32), FRAGS_N (1, 2, 4), K_WAVES, UNROLL (in steps), SPLIT (1 to 16), X_FIRST, EXACT (all waves have the same number
- * of steps, a multiple of UNROLL), TAIL (K % 32 != 0; of codes % 64, of W of 4 bits % 128), PREPACKED (W is). Grid:
+ * of steps, a multiple of UNROLL), TAIL (K % 32 != 0; of W of 8 bits % 64, of 4 bits % 128), PREPACKED (W is). Grid:
  * SPLIT neighbours for each tile, tiles along m first; of grouped products, along n first. LDS: THIN_LDS_BYTES. Needs
- * rows of X and W aligned to 16 bytes and K % 8 = 0 (of codes % 16). */
+ * rows of X and W aligned to 16 bytes and K % 8 = 0 (of W of 8 bits % 16). */
 #include "rfg_device.h"
 #include "gemm/gpu/any/load.h"
 #include "gemm/gpu/any/epilogue.h"
@@ -59,8 +59,14 @@ static_assert(COMBINE_AT % 16 == 0 && (SPLIT == 1 || THIN_SENT_AT + OWN * SENT *
 #else
 #define STEP_K (32 * W_STEPS * 2 / X_BYTES)
 #endif
-#define CHUNK_K     (MX ? 8 : X_VEC) /* columns of a lane's piece of X */
+#define CHUNK_K                                                                                                        \
+    (MX ? 8 : W_IS_8_BITS ? W_VEC : X_VEC) /* columns of a lane's piece of X, or of two that are neighbours */
 #define BLOCK_STEPS (GEMM_SCALE_BLOCK / STEP_K)
+/* Of W of 8 bits with groups each row has a scale of its own. */
+#define ROW_SCALES (SCALES == GEMM_SCALES_BLOCKS && W_IS_8_BITS && W_GROUP)
+/* From the lane's piece of X in a step's first fragment to that of another, in bytes, and chunks up to it. */
+#define X_AT(step, h)     (W_IS_8_BITS ? (step)*128 + (h)*16 : ((step)*W_STEPS + (h)) * 64)
+#define X_CHUNKS(step, h) (W_IS_8_BITS ? (step)*4 : ((step)*W_STEPS + (h)) * 4)
 static_assert(SCALES != GEMM_SCALES_BLOCKS || GEMM_SCALE_BLOCK % TILE_N == 0, "a tile has several scales of W");
 
 #if W_IS_4_BITS
@@ -82,7 +88,9 @@ struct step {
 #else
     rfg_u32x4 x[W_STEPS][PIECES_X];
 #endif
-#if SCALES == GEMM_SCALES_BLOCKS
+#if ROW_SCALES
+    float w_scale[FRAGS_N][2]; /* of the lane's two columns of a block */
+#elif SCALES == GEMM_SCALES_BLOCKS
     float w_scale[1 + HALVES], x_scale[PIECES_X]; /* of W gate's and up's, which are the lane's columns of a block */
 #endif
 #if W_IS_4_BITS
@@ -149,7 +157,7 @@ RFG_DEVICE void load_groups(struct groups *g, const struct place *p, int step, i
 #if SCALES == GEMM_SCALES_BLOCKS
 RFG_DEVICE int scale_block(const struct place *p, int step)
 {
-    int block = (p->first + step) / BLOCK_STEPS;
+    int block = W_IS_8_BITS ? (p->first + step) * STEP_K / SCALE_COLUMNS : (p->first + step) / BLOCK_STEPS;
 #if EXPERTS /* pointers aren't the launch's own, and nvcc would make the addresses of all steps' scales ahead */
     asm volatile("" : "+r"(block));
 #endif
@@ -168,7 +176,13 @@ RFG_DEVICE void load_w(struct step *s, const struct place *p, int step)
     for (int j = 0; j < FRAGS_N; j++)
         s->w[j] =
             !TAIL || W_IS_4_BITS || step * 4 < p->left ? rfg_load16_stream(p->w[j] + step * W_FRAG_STEP) : zero16();
-#if SCALES == GEMM_SCALES_BLOCKS
+#if ROW_SCALES
+#pragma unroll
+    for (int j = 0; j < FRAGS_N * 2; j++) {
+        int n = p->n + j / 2 * 8 + rfg_lane() % 4 * 2 + j % 2;
+        s->w_scale[j / 2][j % 2] = w_scale_of(p->a, n < p->a->n ? n : p->a->n - 1, scale_block(p, step));
+    }
+#elif SCALES == GEMM_SCALES_BLOCKS
 #pragma unroll
     for (int h = 0; h < 1 + HALVES; h++)
         s->w_scale[h] = w_scale_of(p->a, p->n + h, scale_block(p, step));
@@ -195,10 +209,9 @@ RFG_DEVICE void load_x(struct step *s, const struct place *p, int step)
     for (int h = 0; h < W_STEPS; h++)
 #pragma unroll
         for (int i = 0; i < PIECES_X; i++)
-            s->x[h][i] = !TAIL || (step * W_STEPS + h) * 4 < p->left ? rfg_load16(p->x[i] + (step * W_STEPS + h) * 64)
-                                                                     : zero16();
+            s->x[h][i] = !TAIL || X_CHUNKS(step, h) < p->left ? rfg_load16(p->x[i] + X_AT(step, h)) : zero16();
 #endif
-#if SCALES == GEMM_SCALES_BLOCKS
+#if SCALES == GEMM_SCALES_BLOCKS && !ROW_SCALES
 #pragma unroll
     for (int i = 0; i < PIECES_X; i++)
         s->x_scale[i] = x_scale_at(p->a, p->m[i], scale_block(p, step));
@@ -221,6 +234,8 @@ RFG_DEVICE void multiply_16x8(float *d, const rfg_u32x4 *pieces, int i, rfg_u32x
 #include "gemm/gpu/nvidia/thin_mx.h"
 #elif W_IS_4_BITS
 #include "gemm/gpu/nvidia/thin_w4.h"
+#elif W_IS_8_BITS
+#include "gemm/gpu/nvidia/thin_w8.h"
 #else
 RFG_DEVICE void multiply(float (*d)[4], const struct step *s)
 {
@@ -314,7 +329,7 @@ RFG_DEVICE struct range wave_range(int all, int split, int wave)
 RFG_DEVICE void place_wave(struct place *p, const struct gemm_args *a, int m0, int n0, int first)
 {
     int lane = rfg_lane();
-    p->left = a->k / X_VEC - first * (4 * W_STEPS) - lane % 4;
+    p->left = W_IS_8_BITS ? a->k / W_VEC - first * 4 - lane % 4 : a->k / X_VEC - first * (4 * W_STEPS) - lane % 4;
 #if W_IS_4_BITS
     p->first = first;
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * gemm of a prepacked W of 4 bits for few rows of X on NVIDIA's mma.sync from Hopper on. A row of W has a quarter of a
- * row of X's bytes, so a tile has many rows of W, or reading X would take longer than reading W; and what is under way
+ * gemm of a prepacked W of 4 bits, or of one of 8 (w8.h), for few rows of X on NVIDIA's mma.sync from Hopper on. A row
+ * of W has a quarter or a half of a row of X's bytes, so a tile has many rows of W, or reading X would take longer than reading W; and what is under way
  * is in LDS, for there are not registers enough to hold it.
  *
  * Some waves copy W with its scales, others X, so that copies of W wait neither for X nor for the previous launch.
@@ -27,7 +27,8 @@
  * words of W a lane for each of its FRAGS_N, for 8 FRAGS_N FRAGS_M mma of 16x8x16 (with WGMMA for 8 FRAGS_N
  * instructions of 64 x TILE_M x 16 a warpgroup). What binds is memory for few rows, instructions for many.
  *
- * Macros: those of load.h and epilogue.h (X fp16 or bf16, W prepacked i4 or e2m1), WGMMA, TILE_M (8, 16, 32, 64; with
+ * Macros: those of load.h and epilogue.h (X fp16 or bf16, W prepacked i4 or e2m1, or of 8 bits), WGMMA, TILE_M (8, 16, 32,
+ * 64; with
  * WGMMA 16 to 128), TILE_N (a multiple of 32; with WGMMA of 64 FRAGS_N), FRAGS_N, K_WAVES, SPLIT (1 to 16). Grid:
  * SPLIT neighbours for each tile, tiles along m first; of grouped products, along n first. LDS: RING_AT and the stages,
  * as W4_STAGES has them. Needs rows of X aligned to 16 bytes, K % 8 = 0, and at least SPLIT steps. */
@@ -52,16 +53,28 @@
 #define PARTS    (SPLIT * K_WAVES)
 #define RING_AT  W4_RING_AT(TILE_M, TILE_N, SPLIT, PARTS, WGMMA)
 
-#define SCALE_BYTES (W_GROUPS * PREPACK_ROWS * W_SCALE_BYTES) /* of 16 rows, in a step */
-#define ZERO_BYTES  (W_ZERO ? W_GROUPS * PREPACK_ROWS : 0)
-#define STEP_BYTES  W4_STEP_BYTES(TILE_M, TILE_N, SCALE_BYTES, ZERO_BYTES, WGMMA)
-#define X_AT        (TILE_N * 64)
-#define SCALES_AT   (X_AT + TILE_M * 256)
-#define ZEROS_AT    (SCALES_AT + BLOCKS_N * SCALE_BYTES)
+#if W_IS_8_BITS
+#define GROUP_SCALES 0
+#define W_STEP       128 /* bytes of a row in a step */
+#define X_SWIZZLE    1
+#else
+#define GROUP_SCALES (W_GROUPS * PREPACK_ROWS * W_SCALE_BYTES) /* bytes of 16 rows, in a step */
+#define W_STEP       64
+#define X_SWIZZLE    4
+#endif
+#define ZERO_BYTES (W_ZERO ? W_GROUPS * PREPACK_ROWS : 0)
+#define STEP_BYTES W4_STEP_BYTES(TILE_M, TILE_N, W_STEP, GROUP_SCALES, ZERO_BYTES, WGMMA)
+#define X_AT       (TILE_N * W_STEP)
+#define SCALES_AT  (X_AT + TILE_M * 256)
+#define ZEROS_AT   (SCALES_AT + BLOCKS_N * GROUP_SCALES)
 
 static_assert(TILE_N % 32 == 0 && BLOCKS_N % FRAGS_N == 0, "a tile's rows are not shared out evenly");
 static_assert((1 + 2 * W4_MAX_STAGES) * sizeof(rfg_u64) <= W4_PARTIALS_AT, "arrivals reach into the partial sums");
 static_assert(W4_BLOCK_BYTES == RFG_WAVE * sizeof(rfg_f32x4), "a block is not four floats of each lane");
+
+#if W_IS_8_BITS
+#include "gemm/gpu/nvidia/w8.h"
+#endif
 
 /* ---- copies ----------------------------------------------------------------------------------------------------- */
 
@@ -69,6 +82,7 @@ static_assert(W4_BLOCK_BYTES == RFG_WAVE * sizeof(rfg_f32x4), "a block is not fo
  * round from the next one, not from the one after that. So a ring that is used more than once has W4_LEAST_STAGES or
  * more stages, or a wave could come round to a stage that others have still to fill for the round before; and a
  * multiple of K_WAVES, so that a stage is always the same set's. */
+#if !W_IS_8_BITS
 struct w_copier {
     const char *from, *scales,
         *zeros;                /* the tile's first 16 rows, in the workgroup's first step; scales, zeros: of all */
@@ -103,10 +117,25 @@ RFG_DEVICE void copy_w_step(const struct gemm_args *a, const struct w_copier *c,
     }
     int group = W_GROUP_OF(c->first + step) * PREPACK_ROWS;
     copy_groups(stage + SCALES_AT, c->scales + group * W_SCALE_BYTES,
-                (long long)c->groups * (PREPACK_ROWS * W_SCALE_BYTES), SCALE_BYTES, c->blocks);
+                (long long)c->groups * (PREPACK_ROWS * W_SCALE_BYTES), GROUP_SCALES, c->blocks);
     if (W_ZERO)
         copy_groups(stage + ZEROS_AT, c->zeros + group, (long long)c->groups * PREPACK_ROWS, ZERO_BYTES, c->blocks);
 }
+
+RFG_DEVICE struct w_copier w_copier_of(const struct gemm_args *a, int n0, int first)
+{
+    int there = (a->n - n0) / PREPACK_ROWS;
+    long long block0 = n0 / PREPACK_ROWS;
+    struct w_copier c;
+    c.first = first;
+    c.groups = W_COLS(a) / W_GROUP;
+    c.blocks = there < BLOCKS_N ? there : BLOCKS_N;
+    c.from = W_CODES_AT(a) + block0 * W_COLS(a) * (PREPACK_ROWS / 2) + (long long)first * W_FRAG_STEP + rfg_lane() * 16;
+    c.scales = (const char *)a->w_scale + block0 * c.groups * (PREPACK_ROWS * W_SCALE_BYTES);
+    c.zeros = (const char *)W_ZEROS(a) + block0 * c.groups * PREPACK_ROWS;
+    return c;
+}
+#endif
 
 /* The stage `by` steps on. */
 RFG_DEVICE void skip_stages(struct rfg_stage *s, int by, int stages)
@@ -120,15 +149,7 @@ RFG_DEVICE void skip_stages(struct rfg_stage *s, int by, int stages)
 RFG_DEVICE void copy_w(const struct gemm_args *a, rfg_u32 ring, rfg_u64 *full, rfg_u64 *empty, int stages, int n0,
                        int first, int steps, int wave)
 {
-    int there = (a->n - n0) / PREPACK_ROWS;
-    long long block0 = n0 / PREPACK_ROWS;
-    struct w_copier c;
-    c.first = first;
-    c.groups = W_COLS(a) / W_GROUP;
-    c.blocks = there < BLOCKS_N ? there : BLOCKS_N;
-    c.from = W_CODES_AT(a) + block0 * W_COLS(a) * (PREPACK_ROWS / 2) + (long long)first * W_FRAG_STEP + rfg_lane() * 16;
-    c.scales = (const char *)a->w_scale + block0 * c.groups * (PREPACK_ROWS * W_SCALE_BYTES);
-    c.zeros = (const char *)W_ZEROS(a) + block0 * c.groups * PREPACK_ROWS;
+    struct w_copier c = w_copier_of(a, n0, first);
     struct rfg_stage s = { 0, 0 };
     skip_stages(&s, wave, stages);
     if (wave < steps && wave < stages)
@@ -167,14 +188,22 @@ RFG_DEVICE void load_x(rfg_u32x4 *v, const char *const *from, int step, int left
             v[i].x = v[i].y = v[i].z = v[i].w = 0;
     }
 }
+/* To word c of chunk p, where lane c of the instruction has them: of 4 bits c is the chunk in 32 columns, of 8 the pair
+ * of chunks in 64. */
+#define X_CHUNK(chunk) (W_IS_8_BITS ? (chunk) % 2 * 4 : (chunk) / 4 * 4)
+#define X_WORD(chunk)  (W_IS_8_BITS ? (chunk) / 2 * 4 : (chunk) % 4 * 4)
+RFG_DEVICE rfg_u32 x_word(rfg_u32x4 v, int i)
+{
+    return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
+}
 RFG_DEVICE void store_x(char *to, int row, int chunk, const rfg_u32x4 *v)
 {
 #pragma unroll
     for (int i = 0; i < 2 * X_PASSES; i++)
 #pragma unroll
         for (int p = 0; p < 4; p++)
-            *(rfg_u32 *)(to + i / X_PASSES * (TILE_M * 128) + i % X_PASSES * 2048 + rfg_wg_at(row, chunk / 4 * 4 + p) +
-                         chunk % 4 * 4) = w_word(v[i], p);
+            *(rfg_u32 *)(to + i / X_PASSES * (TILE_M * 128) + i % X_PASSES * 2048 + rfg_wg_at(row, X_CHUNK(chunk) + p) +
+                         X_WORD(chunk)) = x_word(v[i], p);
 }
 
 RFG_DEVICE void copy_x(const struct gemm_args *a, char *ring, rfg_u64 *full, rfg_u64 *empty, int stages, int m0,
@@ -216,7 +245,7 @@ RFG_DEVICE void copy_x(const struct gemm_args *a, char *lds_ring, rfg_u64 *full,
 {
     int row = t % RFG_WAVE / 16, chunk = t % 16, wave = t / RFG_WAVE;
     long long apart = GEMM_LDX(a) * (2 * X_BYTES);
-    rfg_u32 to = rfg_lds_address(lds_ring) + X_AT + (rfg_u32)(row * 256 + (chunk ^ row * 4) * 16);
+    rfg_u32 to = rfg_lds_address(lds_ring) + X_AT + (rfg_u32)(row * 256 + (chunk ^ row * X_SWIZZLE) * 16);
     struct rfg_stage s = { 0, 0 };
     skip_stages(&s, wave, stages);
 #pragma unroll 1
@@ -241,6 +270,7 @@ RFG_DEVICE void copy_x(const struct gemm_args *a, char *lds_ring, rfg_u64 *full,
 
 /* ---- sums ------------------------------------------------------------------------------------------------------- */
 
+#if !W_IS_8_BITS
 /* The scales of the lane's two rows of 16, of each group of a step. If those are four, each of the four lanes that have
  * these rows reads one. */
 #define SHARE_SCALES (W_SCALE_DTYPE == RFG_E8M0 && W_GROUPS == 4)
@@ -286,7 +316,7 @@ RFG_DEVICE void multiply_block(float (*d)[4], const char *stage, int n)
     struct scales scales;
     w[0] = *(const rfg_u32x4 *)w_at;
     w[1] = *(const rfg_u32x4 *)(w_at + 128); /* eight rows on: the same bits otherwise */
-    read_scales(&scales, stage + SCALES_AT + n * SCALE_BYTES);
+    read_scales(&scales, stage + SCALES_AT + n * GROUP_SCALES);
 #pragma unroll
     for (int h = 0; h < W_STEPS; h++) {
         rfg_u32x4 lo = w_decode(w_word(w[0], h), OFFSET_OF(stage, n, h / W_GROUP_STEPS, 0));
@@ -341,7 +371,7 @@ RFG_DEVICE void multiply(float (*d)[FRAGS_M][4], const char *stage, int n)
     for (int j = 0; j < FRAGS_N; j++) {
         w[j][0] = *(const rfg_u32x4 *)(w_at + j * 1024);
         w[j][1] = *(const rfg_u32x4 *)(w_at + j * 1024 + 128); /* eight rows on: the same bits otherwise */
-        read_scales(&scales[j], stage + SCALES_AT + (n + j) * SCALE_BYTES);
+        read_scales(&scales[j], stage + SCALES_AT + (n + j) * GROUP_SCALES);
     }
 #pragma unroll
     for (int g = 0; g < W_GROUPS; g++) {
@@ -378,7 +408,7 @@ RFG_DEVICE void multiply(float (*d)[FRAGS_M][4], const char *stage, int n)
         }
     }
 }
-
+#endif
 #endif
 
 /* Stores a block: number `16 rows of W` + BLOCKS_N * `8 rows of X`. A lane has a column of two rows; lanes that differ
@@ -471,13 +501,25 @@ gemm_w4_mma(struct gemm_args a)
     rfg_await_previous();
     struct rfg_stage s = { 0, 0 };
     skip_stages(&s, set, stages);
+#if W_IS_8_BITS
+    struct scales scales, ahead;
+    load_scales(&scales, &a, n0 + n * 16, first + set);
+#endif
 #pragma unroll 1
     for (int step = set; step < steps; step += K_WAVES) {
+#if W_IS_8_BITS
+        load_scales(&ahead, &a, n0 + n * 16, first + step + K_WAVES);
+#endif
         rfg_arrival_wait(full + s.at, s.odd);
 #if WGMMA
         rfg_wg_see();
 #endif
+#if W_IS_8_BITS
+        multiply(d, ring + s.at * STEP_BYTES, n, &scales);
+        scales = ahead;
+#else
         multiply(d, ring + s.at * STEP_BYTES, n);
+#endif
         __syncwarp();
         if (rfg_lane() == 0)
             rfg_arrive(empty + s.at);

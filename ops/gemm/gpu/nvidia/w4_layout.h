@@ -20,7 +20,7 @@
 /* LDS in bytes: the arrivals of partial sums, of steps' copies, and of the waves that are done with them; the partial
  * sums of the blocks that this workgroup owns, [block][part][lane]; steps of 128 columns, each tile_n rows of W, tile_m
  * of X, then the scales and the zero points of W's groups. A block of sums is 16 rows of W by 8 of X: four registers of
- * each lane of a wave. parts: of a block, if more than one; scales, zeros: bytes of 16 rows' in a step. */
+ * each lane of a wave. parts: of a block, if more than one; w: bytes of a row of W in a step; scales, zeros: of 16 rows'. */
 #define W4_MAX_STAGES                   24
 #define W4_LEAST_STAGES                 4 /* of fewer than there are steps: the waves that copy, of each kind */
 #define W4_BLOCK_BYTES                  512
@@ -30,7 +30,7 @@
 #define W4_UP(bytes, wgmma)             ((wgmma) ? ((bytes) + 1023) / 1024 * 1024 : (bytes))
 #define W4_RING_AT(tile_m, tile_n, split, parts, wgmma)                                                                \
     W4_UP(W4_PARTIALS_AT + ((parts) > 1 ? W4_OWNED(tile_m, tile_n, split) * (parts)*W4_BLOCK_BYTES : 0), wgmma)
-#define W4_STEP_BYTES(tile_m, tile_n, scales, zeros, wgmma)                                                            \
-    W4_UP((tile_n)*64 + (tile_m)*256 + (tile_n) / 16 * ((scales) + (zeros)), wgmma)
+#define W4_STEP_BYTES(tile_m, tile_n, w, scales, zeros, wgmma)                                                         \
+    W4_UP((tile_n) * (w) + (tile_m)*256 + (tile_n) / 16 * ((scales) + (zeros)), wgmma)
 
 #endif
