@@ -120,7 +120,7 @@ static const struct op_case kernels[] = {
       "gemm_thin_mma{tile_m=32,frags_n=4,k_waves=4,unroll=1,split_k=2}" },
     { "gemm bf16,i8->f32 M=20 N=40 K=1040 bias=1" BLOCK, R, false,
       "gemm_thin_mma{tile_m=16,frags_n=2,k_waves=5,unroll=2,split_k=1}" },
-    { "gemm f16,e5m2->f32 M=6 N=46 K=2048" GROUP "64", R, false,
+    { "gemm bf16,e5m2->f32 M=6 N=46 K=2048" GROUP "64", R, false,
       "gemm_thin_mma{tile_m=8,frags_n=1,k_waves=4,unroll=4,split_k=2}" },
     { "gemm bf16,e5m2->f32 M=6 N=512 K=1024 act=silu" BLOCK, R, false,
       "gemm_thin_mma{tile_m=8,frags_n=1,k_waves=4,unroll=2,split_k=1}" },

@@ -91,6 +91,8 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
 {
     if (dev->platform != RFG_PLATFORM_NVIDIA)
         return rfg_refuse(why, "arch is %s: must be NVIDIA's, its tiles are mma.sync's", dev->arch);
+    if (prob->dtype[0] == RFG_F16 && prob->dtype[1] == RFG_E5M2) /* two instructions for four, so nvcc does it early */
+        return rfg_refuse(why, "w is e5m2: must not be with x of f16, decoding w takes registers that then spill");
     if (gemm_is_mx(prob) && gemm_w_is_padded(prob))
         return rfg_refuse(why, "K=%" PRId64 ": must be a multiple of %d with x_per=group", prob->v[GEMM_K],
                           PREPACK4_COLS);
