@@ -156,7 +156,7 @@ static const struct op_case kernels[] = {
     { "gemm f16,i8->f32 M=20 N=80 K=448 packed=1 bias=1" ROW, R, false,
       "gemm_tile{tile_m=64,tile_n=64,tile_k=64,waves_m=2,waves_n=2,buffers=2,split_k=3}" },
     { "gemm bf16,e5m2->bf16 M=33 N=512 K=272 act=silu" BLOCK, R, false,
-      "gemm_tile{tile_m=64,tile_n=128,tile_k=32,waves_m=2,waves_n=2,buffers=2,split_k=1}" },
+      "gemm_tile{tile_m=64,tile_n=64,tile_k=32,waves_m=2,waves_n=2,buffers=2,split_k=1}" },
     { "gemm bf16,e4m3fnuz->f32 M=33 N=144 K=256 packed=1" BLOCK, R, false,
       "gemm_tile{tile_m=64,tile_n=128,tile_k=64,waves_m=2,waves_n=2,buffers=1,split_k=1}" },
     { "gemm bf16,e4m3->bf16 M=96 N=48 K=128 experts=3 top=2" ROW, R, false,
