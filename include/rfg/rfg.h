@@ -11,6 +11,7 @@
 #include "rfg/device.h"
 #include "rfg/embedding.h"
 #include "rfg/gemm.h"
+#include "rfg/lora.h"
 #include "rfg/merge_states.h"
 #include "rfg/mha.h"
 #include "rfg/moe.h"
