@@ -212,6 +212,17 @@ class MoeSumParams(Params):
     ]
 
 
+class LoraParams(Params):
+    _fields_ = [
+        ("size", c.c_size_t),
+        ("indptr", c.POINTER(Tensor)),
+        ("scales", c.POINTER(Tensor)),
+        ("ranks", c.POINTER(Tensor)),
+        ("scale", c.c_float),
+        ("reserved", c.c_int32),
+    ]
+
+
 class MergeStatesParams(Params):
     _fields_ = [
         ("size", c.c_size_t),
@@ -335,6 +346,8 @@ class Rfg:
         if hasattr(f, "rfg_op_mha"):
             f.rfg_op_mha.argtypes = [p] + [c.c_void_p] * 6
             f.rfg_op_mha_decode.argtypes = [p] + [c.c_void_p] * 6
+        if hasattr(f, "rfg_op_lora"):
+            f.rfg_op_lora.argtypes = [p] + [c.c_void_p] * 7
         if hasattr(f, "rfg_op_merge_states"):
             f.rfg_op_merge_states.argtypes = [p] + [c.c_void_p] * 5
         if hasattr(f, "rfg_op_rope_append"):
@@ -421,6 +434,10 @@ class Rfg:
         keep = [tensor(y), tensor(x), tensor(places), c.byref(MoeSumParams(**members(**params)))]
         return self.call(self.lib.rfg_op_moe_sum, keep)
 
+    def lora(self, y, x, a, b, ids, **params):
+        keep = [tensor(t) for t in (y, x, a, b, ids)] + [c.byref(LoraParams(**members(**params)))]
+        return self.call(self.lib.rfg_op_lora, keep)
+
     def merge_states(self, out, o, lse, **params):
         keep = [tensor(out), tensor(o), tensor(lse), c.byref(MergeStatesParams(**members(**params)))]
         return self.call(self.lib.rfg_op_merge_states, keep)
@@ -506,6 +523,7 @@ def self_test():
         "rfg_moe_route_params": MoeRouteParams,
         "rfg_moe_align_params": MoeAlignParams,
         "rfg_moe_sum_params": MoeSumParams,
+        "rfg_lora_params": LoraParams,
         "rfg_merge_states_params": MergeStatesParams,
         "rfg_moe_params": MoeParams,
     }

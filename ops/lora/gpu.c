@@ -8,13 +8,13 @@
 enum { P_WAVES, P_ROWS, P_PARTS, P_SLOTS, P_CLUSTER, P_EACH, P_RANKS };
 
 static const struct rfg_param rows_params[] = {
-    [P_WAVES] = { "waves", 3, { 4, 8, 16 } },
+    [P_WAVES] = { "waves", 2, { 4, 8 } },
     [P_ROWS] = { "rows", 4, { 8, 16, 32, 64 } },
-    [P_PARTS] = { "parts", 7, { 1, 2, 4, 8, 16, 32, 64 } },
+    [P_PARTS] = { "parts", 6, { 1, 2, 4, 8, 16, 32 } },
     [P_SLOTS] = { "slots", 7, { 1, 2, 4, 8, 16, 32, 64 } },
-    [P_CLUSTER] = { "cluster", 4, { 1, 2, 4, 8 } },
-    [P_EACH] = { "each", 3, { 4, 8, 16 } },
-    [P_RANKS] = { "ranks", 3, { 16, 32, 64 } },
+    [P_CLUSTER] = { "cluster", 3, { 1, 4, 8 } },
+    [P_EACH] = { "each", 2, { 4, 8 } },
+    [P_RANKS] = { "ranks", 2, { 16, 32 } },
 };
 #define CHAINS 32 /* lora.hip's */
 
@@ -43,13 +43,19 @@ static int64_t lds_of(const struct rfg_problem *prob, const int *p)
     return LORA_WINDOW * 4 + 4 * (int64_t)p[P_ROWS] * (p[P_WAVES] * p[P_CLUSTER] * p[P_RANKS] + ranks);
 }
 
+/* Of a lane: a wave's sums, at each level of its tree. */
+static int sum_registers(const struct rfg_device *dev, const int *p, int depth)
+{
+    int levels = 1;
+    for (; depth > 1; depth /= 2)
+        levels++;
+    return levels * p[P_RANKS] * p[P_ROWS] / dev->wave_size;
+}
+
 static bool rows_valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
                        struct rfg_reason *why)
 {
     int threads = p[P_WAVES] * dev->wave_size, least = fragment_rows(dev), depth = CHAINS / p[P_WAVES] / p[P_CLUSTER];
-    /* Sums and what is in flight of a block, in registers of a lane. */
-    int tiles = p[P_RANKS] / 16 * (p[P_ROWS] / least), most = 65536 / (MAX(threads, 256));
-    int sums = depth * tiles * 16 * least / dev->wave_size;
     if (threads > dev->max_threads)
         return rfg_refuse(why, "waves=%d: must be at most %d", p[P_WAVES], dev->max_threads / dev->wave_size);
     if (p[P_ROWS] % least)
@@ -62,7 +68,7 @@ static bool rows_valid(const struct rfg_device *dev, const struct rfg_problem *p
         return rfg_refuse(why, "cluster=%d: must divide parts=%d", p[P_CLUSTER], p[P_PARTS]);
     if (depth < 1)
         return rfg_refuse(why, "waves=%d, cluster=%d: must be %d at most, together", p[P_WAVES], p[P_CLUSTER], CHAINS);
-    if (sums * 2 > most)
+    if (sum_registers(dev, p, depth) > 96)
         return rfg_refuse(why, "waves=%d, rows=%d, ranks=%d: more sums than there are registers", p[P_WAVES], p[P_ROWS],
                           p[P_RANKS]);
     return lds_of(prob, p) <= dev->lds_bytes ||
@@ -87,8 +93,8 @@ static int64_t tiles_of(const struct rfg_problem *prob, const int *p)
 
 static int64_t rows_groups(const struct rfg_problem *prob, const int *p)
 {
-    int64_t each = (int64_t)p[P_PARTS] * p[P_SLOTS];
-    return MAX(MIN(windows_of(prob), MAX_GROUPS / each), 1) * each;
+    int64_t windows = windows_of(prob), most = MAX_GROUPS / p[P_PARTS];
+    return p[P_PARTS] * (windows < most ? windows * MIN(p[P_SLOTS], most / MAX(windows, 1)) : most);
 }
 
 static bool rows_worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
@@ -153,7 +159,6 @@ static void rows_kernel(const struct rfg_device *dev, const struct rfg_problem *
     rfg_kernel_macro(k, "WAVES", p[P_WAVES]);
     rfg_kernel_macro(k, "ROWS", p[P_ROWS]);
     rfg_kernel_macro(k, "PARTS", p[P_PARTS]);
-    rfg_kernel_macro(k, "SLOTS", p[P_SLOTS]);
     rfg_kernel_macro(k, "CLUSTER", p[P_CLUSTER]);
     rfg_kernel_macro(k, "EACH", p[P_EACH]);
     rfg_kernel_macro(k, "RANKS", p[P_RANKS]);

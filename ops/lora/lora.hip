@@ -6,15 +6,15 @@
  * long as rank * K is small. With CLUSTER > 1 that many neighbours share one shrink and send each other their sums.
  *
  * Rows of an adapter are found among LORA_WINDOW neighbouring rows: each lane has their ids, and ballots find who has
- * the same. A window's tiles are numbered by the first row of their adapter; SLOTS workgroups (for each part) go
- * through them in turn.
+ * the same. A window's tiles are numbered by the first row of their adapter. The launch's size says how many
+ * workgroups there are for a window and a part: they go through its tiles in turn.
  *
  * The order of a row's sums never changes. K has CHAINS chains of blocks of 64 columns, block i in chain i % CHAINS. A
  * wave has DEPTH neighbouring chains. Chains are added as a balanced tree, first in the wave, then in LDS, so that
  * waves and clusters only move the line between the two. The expand adds from rank 0 up.
  *
  * Macros: IN_DTYPE (x, a, b), OUT_DTYPE (y), WIDTH, WIDTH_A, WIDTH_B, WIDTH_Y (bytes of an access), WAVES, ROWS, PARTS,
- * SLOTS, CLUSTER, EACH (rows of a thread in the expand), RANKS (of a pass of the shrink). */
+ * CLUSTER, EACH (rows of a thread in the expand), RANKS (of a pass of the shrink). */
 #include "rfg_device.h"
 #include "rfg_ballot.h"
 #include "lora/lora_args.h"
@@ -50,6 +50,11 @@ typedef struct sums {
 #endif
 #define RT    (RANKS / 16)
 #define XT    (ROWS / X_ROWS)
+/* Chains whose blocks a wave has in flight, as far as its registers hold them; levels of the tree above them. */
+#define HELD (8 * (RT * W_PIECES + XT * X_POINTERS * X_PIECES))
+#define MOST   (HELD <= 24 ? 4 : HELD <= 32 ? 2 : 1)
+#define AHEAD  (MOST < DEPTH ? MOST : DEPTH)
+#define LEVELS 6
 #define WORDS (RT * XT * (SUMS / 4) * RFG_WAVE) /* of 16 bytes: a node */
 
 struct tile {
@@ -258,34 +263,62 @@ RFG_DEVICE void find_rows(const struct lora_args *a, const struct tile *t, const
         }
 }
 
-/* Sums of the wave's chains, in c[0]. */
-RFG_DEVICE void shrink(const struct lora_args *a, const struct pointers *p, int node, sums (*c)[RT][XT])
+/* c += of neighbouring chains, from chain `first` on. */
+RFG_DEVICE void add_chains(const struct lora_args *a, const struct pointers *p, int first, sums (*c)[RT][XT])
 {
-    int first = node * DEPTH * BLOCK, base = 0;
+    int base = first * BLOCK;
 #pragma unroll
-    for (int d = 0; d < DEPTH; d++)
+    for (int d = 0; d < AHEAD; d++)
 #pragma unroll
-        for (int i = 0; i < RT * XT; i++)
+        for (int i = 0; i < RT * XT * SUMS; i++)
+            c[d][i / SUMS / XT][i / SUMS % XT].v[i % SUMS] = 0.0f;
+#pragma unroll 1
+    for (; base + AHEAD * BLOCK <= a->k; base += ROUND)
 #pragma unroll
-            for (int s = 0; s < SUMS; s++)
-                c[d][i / XT][i % XT].v[s] = 0.0f;
-    for (; base + ROUND <= a->k; base += ROUND)
+        for (int d = 0; d < AHEAD; d++)
+            add_block(c[d], p, base + d * BLOCK, a->k, true);
+    if (base < a->k)
 #pragma unroll
-        for (int d = 0; d < DEPTH; d++)
-            add_block(c[d], p, base + first + d * BLOCK, a->k, true);
-    if (base + first < a->k)
+        for (int d = 0; d < AHEAD; d++)
+            add_block(c[d], p, base + d * BLOCK, a->k, false);
+}
+
+/* to = a + b, of all sums. */
+RFG_DEVICE void add_sums(sums (*to)[XT], sums (*a)[XT], sums (*b)[XT])
+{
 #pragma unroll
-        for (int d = 0; d < DEPTH; d++)
-            add_block(c[d], p, base + first + d * BLOCK, a->k, false);
+    for (int i = 0; i < RT * XT * SUMS; i++) {
+        int r = i / SUMS / XT, m = i / SUMS % XT;
+        to[r][m].v[i % SUMS] = a[r][m].v[i % SUMS] + b[r][m].v[i % SUMS];
+    }
+}
+
+/* The tree of the wave's chains, AHEAD of them at a time. level[i] waits for another sum of as many chains. */
+RFG_DEVICE void shrink(const struct lora_args *a, const struct pointers *p, int node, sums (*sum)[XT])
+{
+    sums level[LEVELS][RT][XT];
 #pragma unroll
-    for (int by = 1; by < DEPTH; by *= 2)
+    for (int g = 0; g < DEPTH / AHEAD; g++) {
+        sums c[AHEAD][RT][XT];
+        int l = 0;
+        add_chains(a, p, node * DEPTH + g * AHEAD, c);
 #pragma unroll
-        for (int d = 0; d < DEPTH; d += 2 * by)
+        for (int by = 1; by < AHEAD; by *= 2)
 #pragma unroll
-            for (int i = 0; i < RT * XT; i++)
+            for (int d = 0; d < AHEAD; d += 2 * by)
+                add_sums(c[d], c[d], c[d + by]);
 #pragma unroll
-                for (int s = 0; s < SUMS; s++)
-                    c[d][i / XT][i % XT].v[s] += c[d + by][i / XT][i % XT].v[s];
+        for (int bit = 1; bit < DEPTH / AHEAD; bit *= 2)
+            if ((g & (2 * bit - 1)) == 2 * bit - 1) {
+                add_sums(c[0], level[l], c[0]);
+                l++;
+            }
+#pragma unroll
+        for (int i = 0; i < RT * XT; i++) {
+            level[l][i / XT][i % XT] = c[0][i / XT][i % XT];
+            sum[i / XT][i % XT] = c[0][i / XT][i % XT];
+        }
+    }
 }
 
 /* A wave's sums, a word for each lane and four of them. */
@@ -420,6 +453,7 @@ RFG_DEVICE void expand(const struct lora_args *a, const struct tile *t, const in
         if (first + m < t->rows)
             was[m] = load_y(y + rows[first + m] * a->ldy * Y_BYTES, both);
     }
+#pragma unroll 1
     for (int r = 0; r < t->rank; r += RFG_MAX_VEC) {
         float f[RFG_MAX_VEC], g[RFG_MAX_VEC];
         load_b(f, b, r, a->rank, t->rank - r);
@@ -463,14 +497,15 @@ RFG_DEVICE void run_tile(const struct lora_args *a, const struct tile *t, const 
 #if CLUSTER > 1
     node += rfg_cluster_rank() * WAVES;
 #endif
+#pragma unroll 1
     for (int rank0 = 0; rank0 < t->rank; rank0 += RANKS) {
         struct pointers p;
-        sums c[DEPTH][RT][XT];
+        sums c[RT][XT];
         find_rows(a, t, rows, rank0, &p);
         shrink(a, &p, node, c);
 #if CLUSTER > 1
         rfg_cluster_wait(); /* all have read the nodes before */
-        send(nodes, node, c[0]);
+        send(nodes, node, c);
         rfg_cluster_arrive();
         rfg_cluster_wait();
         combine(nodes, t, h, stride, rank0);
@@ -478,7 +513,7 @@ RFG_DEVICE void run_tile(const struct lora_args *a, const struct tile *t, const 
 #else
         if (rank0)
             rfg_barrier_lds();
-        send(nodes, node, c[0]);
+        send(nodes, node, c);
         rfg_barrier_lds();
         combine(nodes, t, h, stride, rank0);
 #endif
@@ -494,20 +529,21 @@ RFG_KERNEL(THREADS)
 #endif
 lora_rows(struct lora_args args)
 {
-    int part = rfg_group_x() % PARTS, slot = rfg_group_x() / PARTS % SLOTS, id[IDS];
-    int step = rfg_groups_x(THREADS) / (PARTS * SLOTS), *rows = (int *)rfg_lds;
+    int part = rfg_group_x() % PARTS, groups = rfg_groups_x(THREADS) / PARTS, windows = (args.m - 1) / LORA_WINDOW + 1;
+    int slots = groups > windows ? groups / windows : 1, slot = rfg_group_x() / PARTS % slots;
+    int id[IDS], *rows = (int *)rfg_lds;
     const struct lora_args *a = &args;
     rfg_start_next();
     rfg_await_previous();
 #if CLUSTER > 1
     rfg_cluster_arrive();
 #endif
-    for (int w = rfg_group_x() / (PARTS * SLOTS); w <= (a->m - 1) / LORA_WINDOW; w += step) {
+    for (int w = rfg_group_x() / PARTS / slots; w < windows; w += groups / slots) {
         struct tile t;
 #pragma unroll
         for (int j = 0; j < IDS; j++)
             id[j] = id_of(a, w * LORA_WINDOW + j * RFG_WAVE + rfg_lane());
-        for (int number = slot; find_tile(w, id, number, &t, rows); number += SLOTS) {
+        for (int number = slot; find_tile(w, id, number, &t, rows); number += slots) {
             rfg_barrier_lds();
             t.rank = a->ranks ? (int)rfg_load4(a->ranks + t.adapter) : a->rank;
             t.rank = t.rank < a->rank ? t.rank : a->rank;

@@ -40,6 +40,7 @@ struct call {
     rfg_moe_align_params moe_align;
     rfg_moe_params moe;
     rfg_moe_route_params moe_route;
+    float lora_scale;
     int64_t sample_order;
     struct foreign foreign;
     rfg_stream stream;

@@ -225,6 +225,7 @@ static const struct wrong embedding_wrongs[] = { { "scale", embedding_scale_nan 
                                                  { NULL, NULL } };
 
 #include "args_advance.h"
+#include "args_lora.h"
 #include "args_merge.h"
 #include "args_moe.h"
 #include "args_quantize.h"
@@ -627,6 +628,23 @@ const struct form forms[] = {
                 { "o", T4(B, 2, 3, 4, 20), 0, FLOATS },
                 { "lse", T3(RFG_F32, 2, 3, 4), ARG_ANY_STRIDE },
                 { "lse_out", T2(RFG_F32, 3, 4), ARG_OUT | ARG_OPTIONAL | ARG_ANY_STRIDE } } },
+    { "rfg_op_lora", "lora", "an id a row", lora, .wrongs = lora_wrongs, .n = 7,
+      .args = { { "y", T2(B, 3, 20), ARG_OUT, FLOATS },
+                { "x", T2(B, 3, 16), 0 },
+                { "a", T3(B, 2, 8, 16), 0 },
+                { "b", T3(B, 2, 20, 8), 0 },
+                { "ids", T1(RFG_I32, 3), 0, .values = { 1, -1, 0 } },
+                { "scales", T1(RFG_F32, 2), ARG_OPTIONAL },
+                { "ranks", T1(RFG_I32, 2), ARG_OPTIONAL, .values = { 8, 3 } } } },
+    { "rfg_op_lora", "lora", "segments", lora, .wrongs = lora_wrongs, .n = 8,
+      .args = { { "y", T2(RFG_F32, 2, 20), ARG_OUT, FLOATS },
+                { "x", T2(RFG_F16, 2, 16), 0 },
+                { "a", T3(RFG_F16, 2, 8, 16), 0 },
+                { "b", T3(RFG_F16, 2, 20, 8), 0 },
+                { "ids", T1(RFG_I32, 2), 0, .values = { 1, 0 } },
+                { "scales", T1(RFG_F32, 2), ARG_OPTIONAL },
+                { "ranks", T1(RFG_I32, 2), ARG_OPTIONAL, .values = { 8, 3 } },
+                { "indptr", T1(RFG_I32, 3), ARG_OPTIONAL, .values = { 0, 1, 2 } } } },
     { "rfg_op_argmax", "argmax", "plain", argmax, .wrongs = no_wrongs, .n = 2,
       .args = { { "y", T1(RFG_I64, 3), ARG_OUT, 1u << RFG_I32 }, { "x", T2(B, 3, 20), 0, FLOATS, .sizes = 2 } } },
     { "rfg_op_sample", "sample", "all", draw, .wrongs = sample_wrongs, .n = 14,

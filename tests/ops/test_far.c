@@ -405,6 +405,14 @@ static const struct far heads[] = {
 };
 FAR(far_heads, heads)
 
+static const struct far adapters[] = {
+    { "lora bf16->bf16 M=16 N=64 K=64 rank=8 adapters=2", "", "x", 268435520 },
+    { "lora bf16->bf16 M=16 N=64 K=64 rank=8 adapters=2", "", "a", 268435520 },
+    { "lora bf16->bf16 M=16 N=64 K=64 rank=8 adapters=2", "", "b", 33554440 },
+    { "lora bf16->bf16 M=16 N=64 K=64 rank=8 adapters=2", "", "y_in", 268435520 },
+};
+FAR(far_adapters, adapters)
+
 static const struct far products[] = {
     { "gemm bf16,bf16->bf16 M=32 N=32 K=64", "ldx=" A_FEW, "x" },
     { "gemm bf16,bf16->bf16 M=32 N=32 K=64", "ldw=" A_FEW, "w" },
@@ -485,6 +493,6 @@ END_TEST
 
 int main(void)
 {
-    return op_main("far", OP_TESTS(far_few, far_norms, far_codes, far_tokens, far_heads, far_products, far_experts),
+    return op_main("far", OP_TESTS(far_few, far_norms, far_codes, far_tokens, far_heads, far_adapters, far_products, far_experts),
                    OP_TESTS(refused));
 }

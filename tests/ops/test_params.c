@@ -165,6 +165,12 @@ static rfg_status merge_states(const void *p)
                lse = rfg_tensor_nd(w, RFG_F32, 3, (int64_t[]){ 2, 2, 3 });
     return rfg_op_merge_states(ctx, &out, &o, &lse, p, NULL);
 }
+static rfg_status lora(const void *p)
+{
+    rfg_tensor ty = rfg_tensor_2d(hy, RFG_BF16, 4, 8, 8), tx = rfg_tensor_2d(hx, RFG_BF16, 4, 16, 16), a = H3(hk, 4, 8, 16),
+               b = H3(hv, 4, 8, 8), i = rfg_tensor_1d(ids, RFG_I32, 4);
+    return rfg_op_lora(ctx, &ty, &tx, &a, &b, &i, p, NULL);
+}
 static rfg_status moe_sum(const void *p)
 {
     rfg_tensor tx = F2(x, 4, 8), t = rfg_tensor_2d(ids, RFG_I32, 2, 2, 2), ty = F2(y, 2, 8);
@@ -274,6 +280,11 @@ static const struct member {
     M(rfg_mha_params, mean_seqlen_k, HINT, 3, mha),
     M(rfg_mha_params, block_table, TENSOR, 0, mha),
     M(rfg_mha_params, kv_lens, TENSOR, 0, mha),
+    M(rfg_lora_params, indptr, TENSOR, 0, lora),
+    M(rfg_lora_params, scales, TENSOR, 0, lora),
+    M(rfg_lora_params, ranks, TENSOR, 0, lora),
+    M(rfg_lora_params, scale, REAL, 2, lora),
+    M(rfg_lora_params, reserved, INT, 1, lora),
     M(rfg_merge_states_params, lse_out, TENSOR, 0, merge_states),
     M(rfg_merge_states_params, base2, INT, 1, merge_states),
     M(rfg_merge_states_params, reserved, INT, 1, merge_states),

@@ -61,6 +61,7 @@ quantize: Op
 quantize_scale: Op
 mha: Op
 mha_decode: Op
+lora: Op
 merge_states: Op
 moe: Op
 moe_align: Op

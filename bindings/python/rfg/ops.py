@@ -342,6 +342,17 @@ def mha_decode(
     return out
 
 
+def lora(
+    y: Tensor, x: Tensor, a: Tensor, b: Tensor, ids: Tensor, *, indptr: Optional[Tensor] = None, scales: Optional[Tensor] = None,
+    ranks: Optional[Tensor] = None, scale: float = 1.0, stream: Any = None, ctx: Ctx = None
+) -> None:
+    """rfg_op_lora: y[m] += scale * scales[i] * (x[m] a[i]^T) b[i]^T with i = ids[m], the adapter of row m; ids below 0: none.
+
+    y [M,N] bf16, f16, f32, a view of columns too; x [M,K] bf16, f16; a [L,rank,K], b [L,N,rank] x's dtype; ids [M] i32. indptr [S+1] i32:
+    rows indptr[s] to indptr[s+1] - 1 have adapter ids[s]. scales [L] f32; ranks [L] i32: of adapters that use less than rank."""
+    _rfg.lora(y, x, a, b, ids, indptr=indptr, scales=scales, ranks=ranks, scale=scale, stream=stream, ctx=ctx)
+
+
 def merge_states(
     o: Tensor, lse: Tensor, *, base2: bool = False, out: Optional[Tensor] = None, lse_out: Optional[Tensor] = None, dtype: Any = None,
     stream: Any = None, ctx: Ctx = None

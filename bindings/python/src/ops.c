@@ -193,6 +193,11 @@ PARAMS(moe_sum, MEMBER(rfg_moe_sum_params, weights, INPUT), MEMBER(rfg_moe_sum_p
        MEMBER(rfg_moe_sum_params, tokens, INPUT));
 CALLER(rfg_op_moe_sum, rfg_moe_sum_params, t[0], t[1], t[2])
 
+static const rfg_lora_params lora_init = RFG_LORA_PARAMS_INIT;
+PARAMS(lora, MEMBER(rfg_lora_params, indptr, INPUT), MEMBER(rfg_lora_params, scales, INPUT),
+       MEMBER(rfg_lora_params, ranks, INPUT), MEMBER(rfg_lora_params, scale, FLOAT));
+CALLER(rfg_op_lora, rfg_lora_params, t[0], t[1], t[2], t[3], t[4])
+
 static const rfg_merge_states_params merge_states_init = RFG_MERGE_STATES_PARAMS_INIT;
 PARAMS(merge_states, MEMBER(rfg_merge_states_params, lse_out, OUTPUT), MEMBER(rfg_merge_states_params, base2, INT32));
 CALLER(rfg_op_merge_states, rfg_merge_states_params, t[0], t[1], t[2])
@@ -258,6 +263,7 @@ static const struct op ops[] = {
     { "mha", "rfg_op_mha", "out - q k v", &mha_params, call_rfg_op_mha },
     { "mha_decode", "rfg_op_mha_decode", "out - q k v", &mha_params, call_rfg_op_mha_decode },
     { "merge_states", "rfg_op_merge_states", "out - o lse", &merge_states_params, call_rfg_op_merge_states },
+    { "lora", "rfg_op_lora", "y - x a b ids", &lora_params, call_rfg_op_lora },
     { "rope", "rfg_op_rope", "q_out k_out - q k cos_sin positions", &rope_params, call_rfg_op_rope },
     { "kv_append", "rfg_op_kv_append", "k_cache v_cache - k v slots", &kv_append_params, call_rfg_op_kv_append },
     { "rope_append", "rfg_op_rope_append", "q_out k_cache v_cache - q k v cos_sin positions slots", &rope_append_params,

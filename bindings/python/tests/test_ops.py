@@ -487,6 +487,25 @@ def test_merge_states(rng):
     assert (o[0] == first).all()
 
 
+def test_lora(rng):
+    """Rows of three adapters, one smaller; then the same rows as segments, into columns of a wider y."""
+    x, a, b = normal(rng, 6, 40).astype(np.float16), normal(rng, 3, 8, 40).astype(np.float16), normal(rng, 3, 24, 8).astype(np.float16)
+    ids, scales, ranks = np.array([2, -1, 0, 2, 1, 7], np.int32), np.array([1, 2, 0.5], np.float32), np.array([8, 3, 8], np.int32)
+    y = normal(rng, 6, 24).astype(np.float32)
+    want = y.astype(np.float64)
+    for m, i in enumerate(ids):
+        if 0 <= i < 3:
+            h = a[i, : ranks[i]].astype(np.float64) @ x[m].astype(np.float64)
+            want[m] += 3 * scales[i] * (b[i, :, : ranks[i]].astype(np.float64) @ h)
+    got, wide = y.copy(), np.zeros((6, 60), np.float32)
+    assert rfg.lora(got, x, a, b, ids, scales=scales, ranks=ranks, scale=3) is None
+    close(got, want, 1e-4)
+    wide[:, 30:54] = y
+    indptr = np.array([0, 1, 2, 3, 4, 5, 6], np.int32)
+    rfg.lora(wide[:, 30:54], x, a, b, ids, indptr=indptr, scales=scales, ranks=ranks, scale=3)
+    assert (wide[:, 30:54] == got).all() and (wide[:, :30] == 0).all() and (wide[:, 54:] == 0).all()
+
+
 def test_moe_sum(rng):
     ids, weights, residual = rng.integers(-1, 6, (9, 4)).astype(np.int32), normal(rng, 9, 4), normal(rng, 9, 40)
     tokens, made = normal(rng, 9, 40), rfg.moe_align(ids, 6)

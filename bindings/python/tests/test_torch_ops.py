@@ -96,6 +96,7 @@ CALLS = {
     "moe": lambda: (
         randn(2, 3, 32, dtype=BF16), randn(4, 128, 32, dtype=BF16), randn(4, 32, 64, dtype=BF16), i32(*range(4), *range(4), 1, 0, 3, 2).view(2, 3, 2),
         torch.rand(2, 3, 2)),
+    "lora": lambda: (randn(5, 24), randn(5, 16, dtype=BF16), randn(2, 8, 16, dtype=BF16), randn(2, 24, 8, dtype=BF16), i32(1, -1, 0, 1, 1)),
     "merge_states": lambda: (randn(3, 4, 2, 40), randn(3, 4, 2), True),
     "argmax": lambda: (randn(2, 3, 50),),
     "sample": lambda: (randn(3, 50), torch.arange(3), torch.zeros(3, dtype=torch.int64), torch.tensor([0.5, 1.0, 0.0])),

@@ -38,6 +38,7 @@ embedding = _torch.ops.rfg.embedding
 mha = _torch.ops.rfg.mha
 mha_lse = _torch.ops.rfg.mha_lse
 mha_decode = _torch.ops.rfg.mha_decode
+lora = _torch.ops.rfg.lora
 merge_states = _torch.ops.rfg.merge_states
 rope = _torch.ops.rfg.rope
 kv_append = _torch.ops.rfg.kv_append

@@ -313,6 +313,13 @@ def moe(x: Tensor, w1: Tensor, w2: Tensor, ids: Tensor, weights: Tensor, *rest: 
     return ops.moe(_rows(x), w1, w2, _rows(ids), _rows(weights), **options).view(x.shape)
 
 
+def lora(
+    y: Tensor, x: Tensor, a: Tensor, b: Tensor, ids: Tensor, indptr: Optional[Tensor] = None, scales: Optional[Tensor] = None,
+    ranks: Optional[Tensor] = None, scale: float = 1.0
+) -> None:
+    ops.lora(y, x, a, b, ids, indptr=indptr, scales=scales, ranks=ranks, scale=scale)
+
+
 def merge_states(o: Tensor, lse: Tensor, base2: bool = False) -> Tuple[Tensor, Tensor]:
     return ops.merge_states(o, lse, base2=base2)
 
@@ -524,6 +531,12 @@ OPS: List[Op] = [
         "Tensor? w2_scale=None, Tensor? w1_zero=None, Tensor? w2_zero=None, Tensor? x_scale=None, Tensor? h_scale=None, Tensor? expert_map=None, "
         "Tensor? tokens=None, Tensor? residual=None, ScalarType? x_codes=None, ScalarType? dtype=None) -> Tensor",
         _mixed,
+    ),
+    (
+        lora,
+        "(Tensor(a!) y, Tensor x, Tensor a, Tensor b, Tensor ids, Tensor? indptr=None, Tensor? scales=None, Tensor? ranks=None, "
+        "float scale=1.0) -> ()",
+        lambda *_, **__: None,
     ),
     (
         merge_states,
