@@ -18,12 +18,9 @@ enum { X, A, B, IDS, INDPTR, SCALES, RANKS, Y, TENSORS };
 
 enum { ROWS = 1, COLUMNS, INNER, RANK, ADAPTERS, SEGMENTS };
 static const struct rfg_axis axes[] = {
-    [ROWS] = { "rows", 0, 0 },
-    [COLUMNS] = { "columns", 0, 0 },
-    [INNER] = { "columns", 1, 0 },
-    [RANK] = { "rank", 1, RFG_LORA_MAX_RANK },
-    [ADAPTERS] = { "adapters", 0, 0 },
-    [SEGMENTS] = { "segments", 1, RFG_MAX_SIZE - 1 },
+    [ROWS] = { "rows", 0, 0 },         [COLUMNS] = { "columns", 0, 0 },
+    [INNER] = { "columns", 1, 0 },     [RANK] = { "rank", 1, RFG_LORA_MAX_RANK },
+    [ADAPTERS] = { "adapters", 0, 0 }, [SEGMENTS] = { "segments", 1, RFG_MAX_SIZE - 1 },
 };
 
 enum { SEGMENTED = 1 };

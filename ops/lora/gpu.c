@@ -71,9 +71,8 @@ static bool rows_valid(const struct rfg_device *dev, const struct rfg_problem *p
     if (sum_registers(dev, p, depth) > 96)
         return rfg_refuse(why, "waves=%d, rows=%d, ranks=%d: more sums than there are registers", p[P_WAVES], p[P_ROWS],
                           p[P_RANKS]);
-    return lds_of(prob, p) <= dev->lds_bytes ||
-           rfg_refuse(why, "rows=%d: %lld bytes of LDS: must be at most %d", p[P_ROWS], (long long)lds_of(prob, p),
-                      dev->lds_bytes);
+    return lds_of(prob, p) <= dev->lds_bytes || rfg_refuse(why, "rows=%d: %lld bytes of LDS: must be at most %d",
+                                                           p[P_ROWS], (long long)lds_of(prob, p), dev->lds_bytes);
 }
 
 static int64_t windows_of(const struct rfg_problem *prob)

@@ -31,10 +31,14 @@ static const struct rfg_key lora_keys[LORA_NKEYS] = {
 };
 
 static const struct rfg_op_operand lora_operands[] = {
-    { "x", false, RFG_FORMAT_LISTED, 0, 0 },      { "y", true, RFG_FORMAT_LISTED, 1, 0 },
-    { "a", false, RFG_FORMAT_AS, 0, 0 },          { "b", false, RFG_FORMAT_AS, 0, 0 },
-    { "ids", false, RFG_FORMAT_ALWAYS, RFG_I32, 0 }, { "indptr", false, RFG_FORMAT_ALWAYS, RFG_I32, 0 },
-    { "scales", false, RFG_FORMAT_ALWAYS, RFG_F32, 0 }, { "ranks", false, RFG_FORMAT_ALWAYS, RFG_I32, 0 },
+    { "x", false, RFG_FORMAT_LISTED, 0, 0 },
+    { "y", true, RFG_FORMAT_LISTED, 1, 0 },
+    { "a", false, RFG_FORMAT_AS, 0, 0 },
+    { "b", false, RFG_FORMAT_AS, 0, 0 },
+    { "ids", false, RFG_FORMAT_ALWAYS, RFG_I32, 0 },
+    { "indptr", false, RFG_FORMAT_ALWAYS, RFG_I32, 0 },
+    { "scales", false, RFG_FORMAT_ALWAYS, RFG_F32, 0 },
+    { "ranks", false, RFG_FORMAT_ALWAYS, RFG_I32, 0 },
     { "y_in", false, RFG_FORMAT_AS, 1, 0 },
 };
 

@@ -48,14 +48,15 @@ typedef struct sums {
     float v[SUMS];
 } sums;
 #endif
-#define RT    (RANKS / 16)
-#define XT    (ROWS / X_ROWS)
+#define RT (RANKS / 16)
+#define XT (ROWS / X_ROWS)
 /* Chains whose blocks a wave has in flight, as far as its registers hold them; levels of the tree above them. */
-#define HELD (8 * (RT * W_PIECES + XT * X_POINTERS * X_PIECES))
+#define HELD   (8 * (RT * W_PIECES + XT * X_POINTERS * X_PIECES))
 #define MOST   (HELD <= 24 ? 4 : HELD <= 32 ? 2 : 1)
 #define AHEAD  (MOST < DEPTH ? MOST : DEPTH)
 #define LEVELS 6
-#define WORDS (RT * XT * (SUMS / 4) * RFG_WAVE) /* of 16 bytes: a node */
+#define EARLY  (ROWS <= 16)                      /* registers hold a thread's part of y and b, too */
+#define WORDS  (RT * XT * (SUMS / 4) * RFG_WAVE) /* of 16 bytes: a node */
 
 struct tile {
     int adapter, rows, rank;
@@ -133,42 +134,68 @@ RFG_DEVICE int id_of(const struct lora_args *a, int row)
     return id < a->adapters ? id : -1;
 }
 
-/* The window's tile number `wanted`: its adapter, and its rows, which the first wave writes to LDS. False: there are
- * fewer. */
-RFG_DEVICE bool find_tile(int window, const int *id, int wanted, struct tile *t, int *rows)
+/* A lane's rows of a window. place: of a row among those of its adapter; tiles begin where it is a multiple of ROWS. */
+struct window {
+    int id[IDS], place[IDS], tiles;
+    rfg_lanes begins[IDS];
+};
+
+RFG_DEVICE void find_window(const struct lora_args *a, int number, struct window *w)
 {
-    rfg_lanes left[IDS], same[IDS];
-    int before = 0, count, tiles, at = 0;
+    rfg_lanes same[IDS][IDS];
+    w->tiles = 0;
 #pragma unroll
     for (int j = 0; j < IDS; j++)
-        left[j] = rfg_ballot(id[j] >= 0);
-    for (;;) {
-        if (IDS == 2 && !left[0] ? !left[IDS - 1] : !left[0])
-            return false;
-        t->adapter = IDS == 2 && !left[0] ? (int)rfg_shuffle_u32((rfg_u32)id[IDS - 1], rfg_first_lane(left[IDS - 1]))
-                                          : (int)rfg_shuffle_u32((rfg_u32)id[0], rfg_first_lane(left[0]));
-        count = 0;
+        w->id[j] = id_of(a, number * LORA_WINDOW + j * RFG_WAVE + rfg_lane());
 #pragma unroll
-        for (int j = 0; j < IDS; j++) {
-            same[j] = rfg_ballot(id[j] == t->adapter);
-            left[j] &= ~same[j];
-            count += (int)rfg_count_lanes(same[j]);
-        }
-        tiles = (count + ROWS - 1) / ROWS;
-        if (wanted < before + tiles)
-            break;
-        before += tiles;
+    for (int k = 0; k < IDS; k++) {
+        rfg_lanes there = rfg_ballot(w->id[k] >= 0);
+#pragma unroll
+        for (int j = 0; j < IDS; j++)
+            same[j][k] = there;
     }
-    int first = (wanted - before) * ROWS;
-    t->rows = count - first < ROWS ? count - first : ROWS;
+    for (rfg_u32 bit = 1; bit < (rfg_u32)a->adapters; bit *= 2)
+#pragma unroll
+        for (int k = 0; k < IDS; k++) {
+            rfg_lanes ones = rfg_ballot(((rfg_u32)w->id[k] & bit) != 0);
+#pragma unroll
+            for (int j = 0; j < IDS; j++)
+                same[j][k] &= (rfg_u32)w->id[j] & bit ? ones : ~ones;
+        }
 #pragma unroll
     for (int j = 0; j < IDS; j++) {
-        int place = at + (int)rfg_lanes_below(same[j]) - first;
-        if (rfg_wave() == 0 && id[j] == t->adapter && place >= 0 && place < ROWS)
-            rows[place] = window * LORA_WINDOW + j * RFG_WAVE + rfg_lane();
-        at += (int)rfg_count_lanes(same[j]);
+        w->place[j] = (int)rfg_lanes_below(same[j][j]);
+#pragma unroll
+        for (int k = 0; k < j; k++)
+            w->place[j] += (int)rfg_count_lanes(same[j][k]);
+        w->begins[j] = rfg_ballot(w->id[j] >= 0 && w->place[j] % ROWS == 0);
+        w->tiles += (int)rfg_count_lanes(w->begins[j]);
     }
-    return true;
+}
+
+/* A tile of the window: its adapter, and its rows, which the first wave writes to LDS. */
+RFG_DEVICE void find_tile(const struct window *w, int window, int number, struct tile *t, int *rows)
+{
+    int first = 0, before = 0;
+    t->rows = t->adapter = 0;
+#pragma unroll
+    for (int j = 0; j < IDS; j++) {
+        bool begins = w->id[j] >= 0 && w->place[j] % ROWS == 0;
+        rfg_lanes found = rfg_ballot(begins && before + (int)rfg_lanes_below(w->begins[j]) == number);
+        if (found) {
+            t->adapter = (int)rfg_shuffle_u32((rfg_u32)w->id[j], rfg_first_lane(found));
+            first = (int)rfg_shuffle_u32((rfg_u32)w->place[j], rfg_first_lane(found));
+        }
+        before += (int)rfg_count_lanes(w->begins[j]);
+    }
+#pragma unroll
+    for (int j = 0; j < IDS; j++) {
+        int place = w->place[j] - first;
+        bool one = w->id[j] == t->adapter && place >= 0 && place < ROWS;
+        if (one && rfg_wave() == 0)
+            rows[place] = window * LORA_WINDOW + j * RFG_WAVE + rfg_lane();
+        t->rows += (int)rfg_count_lanes(rfg_ballot(one));
+    }
 }
 
 /* ---- the shrink -------------------------------------------------------------------------------------------------- */
@@ -427,82 +454,123 @@ RFG_DEVICE void store_y(char *p, rfg_u32x2 v, rfg_f32x2 add, bool both)
         rfg_store2(p + 2, (rfg_u16)(two >> 16));
 }
 
-/* Eight of b's columns, of which `left` are the adapter's; the others are 0. */
-RFG_DEVICE void load_b(float *f, const char *row, int rank, int total, int left)
+/* Two neighbouring columns and EACH of the tile's rows: where they are, y, and b's first 16 ranks. */
+struct item {
+    int first, col;
+    rfg_u32x2 was[EACH];
+    rfg_u32x4 f[2], g[2];
+};
+struct part {
+    int from, pairs, items;
+};
+
+RFG_DEVICE rfg_u32x4 load_b(const struct lora_args *a, const struct tile *t, int col, int rank)
 {
-    rfg_unpack(f, rfg_load_chunk(row, (rfg_u32)rank * 2u, total - rank, IN_DTYPE, WIDTH_B, false), IN_DTYPE);
+    const char *b = (const char *)a->b + (t->adapter * a->b_adapter + col * a->b_row) * 2;
+    rfg_u32x4 v;
+    v.x = v.y = v.z = v.w = 0;
+    if (rank < t->rank)
+        v = rfg_load_chunk(b, (rfg_u32)rank * 2u, a->rank - rank, IN_DTYPE, WIDTH_B, false);
+    return v;
+}
+
+RFG_DEVICE int second_col(const struct lora_args *a, int col)
+{
+    return col + 1 < a->n ? col + 1 : col;
+}
+
+RFG_DEVICE void load_item(const struct lora_args *a, const struct tile *t, const struct part *p, const int *rows, int i,
+                          struct item *e)
+{
+    int group = (int)((rfg_u32)i / (rfg_u32)p->pairs);
+    e->first = group * EACH;
+    e->col = i < p->items ? p->from + 2 * (i - group * p->pairs) : a->n;
+    if (e->col >= a->n)
+        return;
+#pragma unroll
+    for (int c = 0; c < 2; c++) {
+        e->f[c] = load_b(a, t, e->col, c * RFG_MAX_VEC);
+        e->g[c] = load_b(a, t, second_col(a, e->col), c * RFG_MAX_VEC);
+    }
+#pragma unroll
+    for (int m = 0; m < EACH; m++) {
+        e->was[m].x = e->was[m].y = 0;
+        if (e->first + m < t->rows)
+            e->was[m] = load_y((char *)a->y + (rows[e->first + m] * a->ldy + e->col) * Y_BYTES, e->col + 1 < a->n);
+    }
+}
+
+/* b's ranks behind the adapter's are 0. */
+RFG_DEVICE void unpack_b(float *f, rfg_u32x4 v, int left)
+{
+    rfg_unpack(f, v, IN_DTYPE);
     if (left < RFG_MAX_VEC)
 #pragma unroll
         for (int i = 0; i < RFG_MAX_VEC; i++)
             f[i] = i < left ? f[i] : 0.0f;
 }
 
-/* y of two neighbouring columns and EACH of the tile's rows. */
-RFG_DEVICE void expand(const struct lora_args *a, const struct tile *t, const int *rows, const float *h, int stride,
-                       int first, int col)
+/* sum += eight ranks of both columns by those of h. */
+RFG_DEVICE void add_ranks(rfg_f32x2 *sum, rfg_u32x4 b0, rfg_u32x4 b1, const float *h, int stride, int left)
 {
-    bool both = col + 1 < a->n;
-    const char *b = (const char *)a->b + (t->adapter * a->b_adapter + col * a->b_row) * 2;
-    char *y = (char *)a->y + (long long)col * Y_BYTES;
-    rfg_u32x2 was[EACH];
-    rfg_f32x2 sum[EACH];
-#pragma unroll
-    for (int m = 0; m < EACH; m++) {
-        was[m].x = was[m].y = 0;
-        sum[m] = rfg_pair(0.0f, 0.0f);
-        if (first + m < t->rows)
-            was[m] = load_y(y + rows[first + m] * a->ldy * Y_BYTES, both);
-    }
-#pragma unroll 1
-    for (int r = 0; r < t->rank; r += RFG_MAX_VEC) {
-        float f[RFG_MAX_VEC], g[RFG_MAX_VEC];
-        load_b(f, b, r, a->rank, t->rank - r);
-        load_b(g, b + (both ? a->b_row * 2 : 0), r, a->rank, t->rank - r);
-#pragma unroll
-        for (int m = 0; m < EACH; m++)
-#pragma unroll
-            for (int i = 0; i < RFG_MAX_VEC; i += 4) {
-                rfg_f32x4 v = *(const rfg_f32x4 *)(h + (first + m) * stride + r + i);
-                sum[m] = rfg_fma2(rfg_pair(f[i], g[i]), rfg_pair(v.x, v.x), sum[m]);
-                sum[m] = rfg_fma2(rfg_pair(f[i + 1], g[i + 1]), rfg_pair(v.y, v.y), sum[m]);
-                sum[m] = rfg_fma2(rfg_pair(f[i + 2], g[i + 2]), rfg_pair(v.z, v.z), sum[m]);
-                sum[m] = rfg_fma2(rfg_pair(f[i + 3], g[i + 3]), rfg_pair(v.w, v.w), sum[m]);
-            }
-    }
+    float f[RFG_MAX_VEC], g[RFG_MAX_VEC];
+    unpack_b(f, b0, left);
+    unpack_b(g, b1, left);
 #pragma unroll
     for (int m = 0; m < EACH; m++)
-        if (first + m < t->rows)
-            store_y(y + rows[first + m] * a->ldy * Y_BYTES, was[m], sum[m], both);
+#pragma unroll
+        for (int i = 0; i < RFG_MAX_VEC; i += 4) {
+            rfg_f32x4 v = *(const rfg_f32x4 *)(h + m * stride + i);
+            sum[m] = rfg_fma2(rfg_pair(f[i], g[i]), rfg_pair(v.x, v.x), sum[m]);
+            sum[m] = rfg_fma2(rfg_pair(f[i + 1], g[i + 1]), rfg_pair(v.y, v.y), sum[m]);
+            sum[m] = rfg_fma2(rfg_pair(f[i + 2], g[i + 2]), rfg_pair(v.z, v.z), sum[m]);
+            sum[m] = rfg_fma2(rfg_pair(f[i + 3], g[i + 3]), rfg_pair(v.w, v.w), sum[m]);
+        }
 }
 
-RFG_DEVICE void expand_part(const struct lora_args *a, const struct tile *t, const int *rows, const float *h,
-                            int stride, int part)
+RFG_DEVICE void expand(const struct lora_args *a, const struct tile *t, const int *rows, const float *h, int stride,
+                       const struct item *e)
 {
-    int grains = (a->n + GRAIN - 1) / GRAIN, each = (grains + PARTS - 1) / PARTS * GRAIN;
-    int from = part * each, pairs = each / 2, items = (t->rows + EACH - 1) / EACH * pairs;
-    for (int i = rfg_thread(); i < items; i += THREADS) {
-        int group = (int)((rfg_u32)i / (rfg_u32)pairs), col = from + 2 * (i - group * pairs);
-        if (col < a->n)
-            expand(a, t, rows, h, stride, group * EACH, col);
-    }
+    rfg_f32x2 sum[EACH];
+    h += e->first * stride;
+#pragma unroll
+    for (int m = 0; m < EACH; m++)
+        sum[m] = rfg_pair(0.0f, 0.0f);
+#pragma unroll
+    for (int c = 0; c < 2; c++)
+        if (c * RFG_MAX_VEC < t->rank)
+            add_ranks(sum, e->f[c], e->g[c], h + c * RFG_MAX_VEC, stride, t->rank - c * RFG_MAX_VEC);
+#pragma unroll 1
+    for (int r = 2 * RFG_MAX_VEC; r < t->rank; r += RFG_MAX_VEC)
+        add_ranks(sum, load_b(a, t, e->col, r), load_b(a, t, second_col(a, e->col), r), h + r, stride, t->rank - r);
+#pragma unroll
+    for (int m = 0; m < EACH; m++)
+        if (e->first + m < t->rows)
+            store_y((char *)a->y + (rows[e->first + m] * a->ldy + e->col) * Y_BYTES, e->was[m], sum[m],
+                    e->col + 1 < a->n);
 }
 
 /* ---- a tile ------------------------------------------------------------------------------------------------------ */
 
-RFG_DEVICE void run_tile(const struct lora_args *a, const struct tile *t, const int *rows, int part)
+RFG_DEVICE void run_tile(const struct lora_args *a, const struct tile *t, const int *rows, int number)
 {
     int stride = (a->rank + RANKS - 1) / RANKS * RANKS, node = rfg_wave();
     rfg_u32x4 *nodes = rfg_lds + LORA_WINDOW / 4;
     float *h = (float *)(nodes + NODES * WORDS);
+    int grains = (a->n + GRAIN - 1) / GRAIN, columns = (grains + PARTS - 1) / PARTS * GRAIN;
+    struct part p = { number * columns, columns / 2, (t->rows + EACH - 1) / EACH * (columns / 2) };
+    struct item e;
 #if CLUSTER > 1
     node += rfg_cluster_rank() * WAVES;
 #endif
+    if (EARLY) /* in flight beside the shrink's loads */
+        load_item(a, t, &p, rows, rfg_thread(), &e);
 #pragma unroll 1
     for (int rank0 = 0; rank0 < t->rank; rank0 += RANKS) {
-        struct pointers p;
+        struct pointers at;
         sums c[RT][XT];
-        find_rows(a, t, rows, rank0, &p);
-        shrink(a, &p, node, c);
+        find_rows(a, t, rows, rank0, &at);
+        shrink(a, &at, node, c);
 #if CLUSTER > 1
         rfg_cluster_wait(); /* all have read the nodes before */
         send(nodes, node, c);
@@ -518,8 +586,14 @@ RFG_DEVICE void run_tile(const struct lora_args *a, const struct tile *t, const 
         combine(nodes, t, h, stride, rank0);
 #endif
     }
+    if (!EARLY)
+        load_item(a, t, &p, rows, rfg_thread(), &e);
     rfg_barrier_lds();
-    expand_part(a, t, rows, h, stride, part);
+    for (int i = rfg_thread(); i < p.items; i += THREADS) {
+        if (e.col < a->n)
+            expand(a, t, rows, h, stride, &e);
+        load_item(a, t, &p, rows, i + THREADS, &e);
+    }
 }
 
 #if CLUSTER > 1
@@ -531,7 +605,7 @@ lora_rows(struct lora_args args)
 {
     int part = rfg_group_x() % PARTS, groups = rfg_groups_x(THREADS) / PARTS, windows = (args.m - 1) / LORA_WINDOW + 1;
     int slots = groups > windows ? groups / windows : 1, slot = rfg_group_x() / PARTS % slots;
-    int id[IDS], *rows = (int *)rfg_lds;
+    int *rows = (int *)rfg_lds;
     const struct lora_args *a = &args;
     rfg_start_next();
     rfg_await_previous();
@@ -539,11 +613,11 @@ lora_rows(struct lora_args args)
     rfg_cluster_arrive();
 #endif
     for (int w = rfg_group_x() / PARTS / slots; w < windows; w += groups / slots) {
-        struct tile t;
-#pragma unroll
-        for (int j = 0; j < IDS; j++)
-            id[j] = id_of(a, w * LORA_WINDOW + j * RFG_WAVE + rfg_lane());
-        for (int number = slot; find_tile(w, id, number, &t, rows); number += slots) {
+        struct window window;
+        find_window(a, w, &window);
+        for (int number = slot; number < window.tiles; number += slots) {
+            struct tile t;
+            find_tile(&window, w, number, &t, rows);
             rfg_barrier_lds();
             t.rank = a->ranks ? (int)rfg_load4(a->ranks + t.adapter) : a->rank;
             t.rank = t.rank < a->rank ? t.rank : a->rank;

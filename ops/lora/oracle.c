@@ -12,7 +12,8 @@ static int64_t adapter_of(const struct rfg_problem *prob, const rfg_tensor *host
 {
     int64_t at = prob->v[LORA_SEGMENTS] ? -1 : row;
     for (int64_t s = 0; s < prob->v[LORA_SEGMENTS]; s++)
-        if (rfg_element(&host[CASE_INDPTR], 0, s) <= (double)row && rfg_element(&host[CASE_INDPTR], 0, s + 1) > (double)row)
+        if (rfg_element(&host[CASE_INDPTR], 0, s) <= (double)row &&
+            rfg_element(&host[CASE_INDPTR], 0, s + 1) > (double)row)
             at = s;
     double id = at < 0 ? -1 : rfg_element(&host[CASE_IDS], 0, at);
     return id >= 0 && id < (double)prob->v[LORA_ADAPTERS] ? (int64_t)id : -1;

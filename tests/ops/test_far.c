@@ -493,6 +493,7 @@ END_TEST
 
 int main(void)
 {
-    return op_main("far", OP_TESTS(far_few, far_norms, far_codes, far_tokens, far_heads, far_adapters, far_products, far_experts),
-                   OP_TESTS(refused));
+    return op_main(
+        "far", OP_TESTS(far_few, far_norms, far_codes, far_tokens, far_heads, far_adapters, far_products, far_experts),
+        OP_TESTS(refused));
 }

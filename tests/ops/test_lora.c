@@ -192,8 +192,10 @@ static void run_plan(void *arg, const struct rfg_plan *plan, const char *name)
 START_TEST(one_order)
 {
     rfg_context *ctx = op_context(op_device(_i));
-    static const char *const problems[] = { "lora bf16->bf16 M=40 N=200 K=4300 rank=40 adapters=3 scales=1 align=8 align_a=8",
-                                            "lora f16->f32 M=70 N=130 K=2050 rank=8 adapters=2 segments=3 align=4 align_a=4 align_y=8" };
+    static const char *const problems[] = {
+        "lora bf16->bf16 M=40 N=200 K=4300 rank=40 adapters=3 scales=1 align=8 align_a=8",
+        "lora f16->f32 M=70 N=130 K=2050 rank=8 adapters=2 segments=3 align=4 align_a=4 align_y=8"
+    };
     for (int i = 0; i < 2; i++) {
         struct rfg_problem prob = op_problem(problems[i]);
         struct rfg_case_params params = { .seed = op_seed() };
@@ -268,7 +270,7 @@ END_TEST
 
 int main(void)
 {
-    return op_main_gpus("lora",
-                        OP_TESTS(right_shapes, right_segments, right_layouts, right_values, one_order, any_batch, captured),
-                        OP_TESTS(refusals), OP_TESTS(windows_by_turns));
+    return op_main_gpus(
+        "lora", OP_TESTS(right_shapes, right_segments, right_layouts, right_values, one_order, any_batch, captured),
+        OP_TESTS(refusals), OP_TESTS(windows_by_turns));
 }

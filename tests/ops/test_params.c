@@ -167,8 +167,8 @@ static rfg_status merge_states(const void *p)
 }
 static rfg_status lora(const void *p)
 {
-    rfg_tensor ty = rfg_tensor_2d(hy, RFG_BF16, 4, 8, 8), tx = rfg_tensor_2d(hx, RFG_BF16, 4, 16, 16), a = H3(hk, 4, 8, 16),
-               b = H3(hv, 4, 8, 8), i = rfg_tensor_1d(ids, RFG_I32, 4);
+    rfg_tensor ty = rfg_tensor_2d(hy, RFG_BF16, 4, 8, 8), tx = rfg_tensor_2d(hx, RFG_BF16, 4, 16, 16),
+               a = H3(hk, 4, 8, 16), b = H3(hv, 4, 8, 8), i = rfg_tensor_1d(ids, RFG_I32, 4);
     return rfg_op_lora(ctx, &ty, &tx, &a, &b, &i, p, NULL);
 }
 static rfg_status moe_sum(const void *p)
