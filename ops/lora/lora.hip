@@ -243,6 +243,18 @@ RFG_DEVICE void product(sums *c, const rfg_u32x4 *w, const rfg_u32x4 (*x)[X_PIEC
 #endif
 }
 
+/* What matrix instructions made is read here: see rfg_settle() in rfg_amd_stream.h. */
+RFG_DEVICE void settle(sums *c)
+{
+#if defined(__clang__) && __clang_major__ < 16
+#pragma unroll
+    for (int i = 0; i < SUMS; i++)
+        asm volatile("" : "+v"(c->v[i]));
+#else
+    (void)c;
+#endif
+}
+
 /* The block at a column, of all ranks and rows. */
 RFG_DEVICE void add_block(sums (*c)[XT], const struct pointers *p, int col, int k, bool whole)
 {
@@ -264,8 +276,11 @@ RFG_DEVICE void add_block(sums (*c)[XT], const struct pointers *p, int col, int 
 #pragma unroll
         for (int r = 0; r < RT; r++)
 #pragma unroll
-            for (int m = 0; m < XT; m++)
+            for (int m = 0; m < XT; m++) {
                 product(&c[r][m], w[r], x[m]);
+                if (!whole)
+                    settle(&c[r][m]);
+            }
     }
 }
 
