@@ -17,6 +17,7 @@
  * CLUSTER, EACH (rows of a thread in the expand), RANKS (of a pass of the shrink). */
 #include "rfg_device.h"
 #include "rfg_ballot.h"
+#include "rfg_frag_any.h"
 #include "lora/lora_args.h"
 
 #define THREADS (WAVES * RFG_WAVE)
@@ -28,86 +29,20 @@
 #define IDS     (LORA_WINDOW / RFG_WAVE) /* of a lane */
 #define GRAIN   128                      /* columns: parts are whole ones */
 
-/* A product of 16 ranks by X_ROWS rows, 32 columns at a time. A lane has W_POINTERS rows of a, X_POINTERS of x. */
-#if RFG_HAS_MMA
-#define X_ROWS     RFG_FRAG_X_ROWS
-#define X_POINTERS 1
-#define W_POINTERS (RFG_NVIDIA ? 2 : 1)
-#define W_PIECES   RFG_FRAG_AB
-#define X_PIECES   RFG_FRAG_X
-#define SUMS       RFG_FRAG_WX
-typedef rfg_frag_wx sums;
-#else
-#define X_ROWS     (RFG_WAVE / 4)
-#define X_POINTERS 4
-#define W_POINTERS 1
-#define W_PIECES   4
-#define X_PIECES   4
-#define SUMS       4
-typedef struct sums {
-    float v[SUMS];
-} sums;
-#endif
 #define RT (RANKS / 16)
-#define XT (ROWS / X_ROWS)
+#define XT (ROWS / RFG_WX_ROWS)
 /* Chains whose blocks a wave has in flight, as far as its registers hold them; levels of the tree above them. */
-#define HELD   (8 * (RT * W_PIECES + XT * X_POINTERS * X_PIECES))
+#define HELD   (8 * (RT * RFG_WX_W_PIECES + XT * RFG_WX_X * RFG_WX_X_PIECES))
 #define MOST   (HELD <= 24 ? 4 : HELD <= 32 ? 2 : 1)
 #define AHEAD  (MOST < DEPTH ? MOST : DEPTH)
 #define LEVELS 6
-#define EARLY  (ROWS <= 16)                      /* registers hold a thread's part of y and b, too */
-#define WORDS  (RT * XT * (SUMS / 4) * RFG_WAVE) /* of 16 bytes: a node */
+#define EARLY  (ROWS <= 16)                             /* registers hold a thread's part of y and b, too */
+#define WORDS  (RT * XT * (RFG_WX_SUMS / 4) * RFG_WAVE) /* of 16 bytes: a node */
 
 struct tile {
     int adapter, rows, rank;
     float scale;
 };
-
-/* ---- lanes ------------------------------------------------------------------------------------------------------- */
-
-RFG_DEVICE int w_row(int i)
-{
-#if RFG_HAS_MMA
-    return rfg_frag_row(i);
-#else
-    (void)i;
-    return rfg_lane() % 16;
-#endif
-}
-RFG_DEVICE int x_row(int i)
-{
-#if RFG_HAS_MMA
-    return rfg_frag_row(i);
-#else
-    return 4 * (rfg_lane() / 16) + i;
-#endif
-}
-RFG_DEVICE int chunk_of(int i)
-{
-#if RFG_HAS_MMA
-    return rfg_frag_chunk(i);
-#else
-    return i;
-#endif
-}
-/* Element i of a lane's sums: its rank and row. */
-RFG_DEVICE int sum_rank(int i)
-{
-#if RFG_HAS_MMA
-    return rfg_frag_c_row(i);
-#else
-    (void)i;
-    return rfg_lane() % 16;
-#endif
-}
-RFG_DEVICE int sum_row(int i)
-{
-#if RFG_HAS_MMA
-    return rfg_frag_c_col(i);
-#else
-    return x_row(i);
-#endif
-}
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
@@ -201,7 +136,7 @@ RFG_DEVICE void find_tile(const struct window *w, int window, int number, struct
 /* ---- the shrink -------------------------------------------------------------------------------------------------- */
 
 struct pointers {
-    const char *w[RT][W_POINTERS], *x[XT][X_POINTERS];
+    const char *w[RT][RFG_WX_W], *x[XT][RFG_WX_X];
 };
 
 /* The chunk of a row from a column on; 0 behind the row's end, which whole: isn't near. */
@@ -214,72 +149,31 @@ RFG_DEVICE rfg_u32x4 load(const char *row, int col, int k, int width, bool whole
     return v;
 }
 
-/* c += a x^T over 32 columns. */
-RFG_DEVICE void product(sums *c, const rfg_u32x4 *w, const rfg_u32x4 (*x)[X_PIECES])
-{
-#if RFG_HAS_MMA
-    rfg_frag_ab fw;
-    rfg_frag_x fx;
-#pragma unroll
-    for (int i = 0; i < W_PIECES; i++)
-        fw.v[i] = w[i];
-#pragma unroll
-    for (int i = 0; i < X_PIECES; i++)
-        fx.v[i] = x[0][i];
-    rfg_frag_mma_wx(c, &fw, &fx, IN_DTYPE);
-#else
-#pragma unroll
-    for (int p = 0; p < 4; p++) {
-        float f[RFG_MAX_VEC], g[RFG_MAX_VEC];
-        rfg_unpack(f, w[p], IN_DTYPE);
-#pragma unroll
-        for (int i = 0; i < X_POINTERS; i++) {
-            rfg_unpack(g, x[i][p], IN_DTYPE);
-#pragma unroll
-            for (int k = 0; k < RFG_MAX_VEC; k++)
-                c->v[i] = rfg_fma(f[k], g[k], c->v[i]);
-        }
-    }
-#endif
-}
-
-/* What matrix instructions made is read here: see rfg_settle() in rfg_amd_stream.h. */
-RFG_DEVICE void settle(sums *c)
-{
-#if defined(__clang__) && __clang_major__ < 16
-#pragma unroll
-    for (int i = 0; i < SUMS; i++)
-        asm volatile("" : "+v"(c->v[i]));
-#else
-    (void)c;
-#endif
-}
-
 /* The block at a column, of all ranks and rows. */
-RFG_DEVICE void add_block(sums (*c)[XT], const struct pointers *p, int col, int k, bool whole)
+RFG_DEVICE void add_block(rfg_wx (*c)[XT], const struct pointers *p, int col, int k, bool whole)
 {
 #pragma unroll
     for (int half = 0; half < BLOCK; half += 32) {
-        rfg_u32x4 w[RT][W_PIECES], x[XT][X_POINTERS][X_PIECES];
+        rfg_u32x4 w[RT][RFG_WX_W_PIECES], x[XT][RFG_WX_X][RFG_WX_X_PIECES];
 #pragma unroll
         for (int r = 0; r < RT; r++)
 #pragma unroll
-            for (int i = 0; i < W_PIECES; i++)
-                w[r][i] = load(p->w[r][W_POINTERS > 1 ? i : 0], col + half + 8 * chunk_of(i), k, WIDTH_A, whole);
+            for (int i = 0; i < RFG_WX_W_PIECES; i++)
+                w[r][i] = load(p->w[r][RFG_WX_W > 1 ? i : 0], col + half + 8 * rfg_wx_chunk(i), k, WIDTH_A, whole);
 #pragma unroll
         for (int m = 0; m < XT; m++)
 #pragma unroll
-            for (int n = 0; n < X_POINTERS; n++)
+            for (int n = 0; n < RFG_WX_X; n++)
 #pragma unroll
-                for (int i = 0; i < X_PIECES; i++)
-                    x[m][n][i] = load(p->x[m][n], col + half + 8 * chunk_of(i), k, WIDTH, whole);
+                for (int i = 0; i < RFG_WX_X_PIECES; i++)
+                    x[m][n][i] = load(p->x[m][n], col + half + 8 * rfg_wx_chunk(i), k, WIDTH, whole);
 #pragma unroll
         for (int r = 0; r < RT; r++)
 #pragma unroll
             for (int m = 0; m < XT; m++) {
-                product(&c[r][m], w[r], x[m]);
+                rfg_wx_product(&c[r][m], w[r], x[m], IN_DTYPE);
                 if (!whole)
-                    settle(&c[r][m]);
+                    rfg_wx_settle(&c[r][m]);
             }
     }
 }
@@ -292,28 +186,28 @@ RFG_DEVICE void find_rows(const struct lora_args *a, const struct tile *t, const
 #pragma unroll
     for (int r = 0; r < RT; r++)
 #pragma unroll
-        for (int i = 0; i < W_POINTERS; i++) {
-            int rank = rank0 + r * 16 + w_row(i);
+        for (int i = 0; i < RFG_WX_W; i++) {
+            int rank = rank0 + r * 16 + rfg_wx_w_row(i);
             p->w[r][i] = w + (rank < t->rank ? rank : t->rank - 1) * a->a_row * 2;
         }
 #pragma unroll
     for (int m = 0; m < XT; m++)
 #pragma unroll
-        for (int i = 0; i < X_POINTERS; i++) {
-            int row = m * X_ROWS + x_row(i);
+        for (int i = 0; i < RFG_WX_X; i++) {
+            int row = m * RFG_WX_ROWS + rfg_wx_x_row(i);
             p->x[m][i] = (const char *)a->x + rows[row < t->rows ? row : 0] * a->ldx * 2;
         }
 }
 
 /* c += of neighbouring chains, from chain `first` on. */
-RFG_DEVICE void add_chains(const struct lora_args *a, const struct pointers *p, int first, sums (*c)[RT][XT])
+RFG_DEVICE void add_chains(const struct lora_args *a, const struct pointers *p, int first, rfg_wx (*c)[RT][XT])
 {
     int base = first * BLOCK;
 #pragma unroll
     for (int d = 0; d < AHEAD; d++)
 #pragma unroll
-        for (int i = 0; i < RT * XT * SUMS; i++)
-            c[d][i / SUMS / XT][i / SUMS % XT].v[i % SUMS] = 0.0f;
+        for (int i = 0; i < RT * XT * RFG_WX_SUMS; i++)
+            c[d][i / RFG_WX_SUMS / XT][i / RFG_WX_SUMS % XT].v[i % RFG_WX_SUMS] = 0.0f;
 #pragma unroll 1
     for (; base + AHEAD * BLOCK <= a->k; base += ROUND)
 #pragma unroll
@@ -326,22 +220,22 @@ RFG_DEVICE void add_chains(const struct lora_args *a, const struct pointers *p, 
 }
 
 /* to = a + b, of all sums. */
-RFG_DEVICE void add_sums(sums (*to)[XT], sums (*a)[XT], sums (*b)[XT])
+RFG_DEVICE void add_sums(rfg_wx (*to)[XT], rfg_wx (*a)[XT], rfg_wx (*b)[XT])
 {
 #pragma unroll
-    for (int i = 0; i < RT * XT * SUMS; i++) {
-        int r = i / SUMS / XT, m = i / SUMS % XT;
-        to[r][m].v[i % SUMS] = a[r][m].v[i % SUMS] + b[r][m].v[i % SUMS];
+    for (int i = 0; i < RT * XT * RFG_WX_SUMS; i++) {
+        int r = i / RFG_WX_SUMS / XT, m = i / RFG_WX_SUMS % XT;
+        to[r][m].v[i % RFG_WX_SUMS] = a[r][m].v[i % RFG_WX_SUMS] + b[r][m].v[i % RFG_WX_SUMS];
     }
 }
 
 /* The tree of the wave's chains, AHEAD of them at a time. level[i] waits for another sum of as many chains. */
-RFG_DEVICE void shrink(const struct lora_args *a, const struct pointers *p, int node, sums (*sum)[XT])
+RFG_DEVICE void shrink(const struct lora_args *a, const struct pointers *p, int node, rfg_wx (*sum)[XT])
 {
-    sums level[LEVELS][RT][XT];
+    rfg_wx level[LEVELS][RT][XT];
 #pragma unroll
     for (int g = 0; g < DEPTH / AHEAD; g++) {
-        sums c[AHEAD][RT][XT];
+        rfg_wx c[AHEAD][RT][XT];
         int l = 0;
         add_chains(a, p, node * DEPTH + g * AHEAD, c);
 #pragma unroll
@@ -364,11 +258,11 @@ RFG_DEVICE void shrink(const struct lora_args *a, const struct pointers *p, int 
 }
 
 /* A wave's sums, a word for each lane and four of them. */
-RFG_DEVICE void send(rfg_u32x4 *nodes, int node, sums (*c)[XT])
+RFG_DEVICE void send(rfg_u32x4 *nodes, int node, rfg_wx (*c)[XT])
 {
 #pragma unroll
     for (int q = 0; q < WORDS / RFG_WAVE; q++) {
-        const float *v = c[q / (SUMS / 4) / XT][q / (SUMS / 4) % XT].v + q % (SUMS / 4) * 4;
+        const float *v = c[q / (RFG_WX_SUMS / 4) / XT][q / (RFG_WX_SUMS / 4) % XT].v + q % (RFG_WX_SUMS / 4) * 4;
         float *to = (float *)(nodes + node * WORDS + q * RFG_WAVE + rfg_lane());
         rfg_f32x4 f;
         f.x = v[0];
@@ -404,11 +298,11 @@ RFG_DEVICE void combine(const rfg_u32x4 *nodes, const struct tile *t, float *h, 
             level[l] = v;
         }
         float f[4] = { v.x, v.y, v.z, v.w };
-        int q = word / RFG_WAVE, tile = q / (SUMS / 4);
+        int q = word / RFG_WAVE, tile = q / (RFG_WX_SUMS / 4);
 #pragma unroll
         for (int j = 0; j < 4; j++) {
-            int i = q % (SUMS / 4) * 4 + j, rank = rank0 + tile / XT * 16 + sum_rank(i);
-            h[(tile % XT * X_ROWS + sum_row(i)) * stride + rank] = rank < t->rank ? f[j] * t->scale : 0.0f;
+            int i = q % (RFG_WX_SUMS / 4) * 4 + j, rank = rank0 + tile / XT * 16 + rfg_wx_sum_w(i);
+            h[(tile % XT * RFG_WX_ROWS + rfg_wx_sum_x(i)) * stride + rank] = rank < t->rank ? f[j] * t->scale : 0.0f;
         }
     }
 }
@@ -583,7 +477,7 @@ RFG_DEVICE void run_tile(const struct lora_args *a, const struct tile *t, const 
 #pragma unroll 1
     for (int rank0 = 0; rank0 < t->rank; rank0 += RANKS) {
         struct pointers at;
-        sums c[RT][XT];
+        rfg_wx c[RT][XT];
         find_rows(a, t, rows, rank0, &at);
         shrink(a, &at, node, c);
 #if CLUSTER > 1

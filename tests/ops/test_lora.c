@@ -234,7 +234,7 @@ START_TEST(captured)
         ck_assert_msg(!memcmp(got, round ? want : m.y, sizeof(got)), "replay %d", round);
     }
     ck_assert_msg(rfg_graph_destroy(m.ctx, &graph) == RFG_OK, "%s", rfg_last_error());
-    ck_assert_msg(rfg_stream_destroy(m.ctx, stream) == RFG_OK, "%s", rfg_last_error());
+    ck_assert_msg(rfg_stream_destroy(m.ctx, &stream) == RFG_OK, "%s", rfg_last_error());
     close_memory(&m);
 }
 END_TEST
