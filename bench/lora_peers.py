@@ -198,27 +198,24 @@ def measure(args, bench, records):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--lib", default="build/librfg.so")
+    p = race.arguments(__doc__)
     p.add_argument("--device", default="nvidia:0", help="rfg's name of PyTorch's device 0; cpu: check only")
-    p.add_argument("--db", help="the tuned database (default: the user's; with --tune: one that is thrown away)")
     p.add_argument("--tune", metavar="RFG-TUNE", help="tunes the problems first, by this program")
     p.add_argument("--tune-options", default="", help="more options of it, in one word")
     p.add_argument("--problems", type=int, default=len(PROBLEMS), help="only the first so many")
-    p.add_argument("--rounds", type=int, default=15)
-    p.add_argument("--json", metavar="FILE", help="everything measured")
-    args = p.parse_args()
+    args, records = p.parse_args(), []
+    if args.shapes:
+        p.error("--shapes: --tune knows the problems")
     if args.device == "cpu":
         return check(args)
-    records = []
-    with tempfile.TemporaryDirectory() as folder:
-        if args.tune:
-            args.db = args.db or os.path.join(folder, "tuned.db")
-            tune(args, [Problem(*sizes) for sizes in PROBLEMS[: args.problems]])
-        gc.disable()  # not in the middle of a capture, but after each problem
-        bench = race.Bench(args.rounds)
-        bench.on_stream(lambda: measure(args, bench, records))
-        bench.say_seconds()
+    folder = tempfile.TemporaryDirectory()
+    if args.tune and not args.db:
+        args.db = os.path.join(folder.name, "tuned.db")
+    if args.tune:
+        tune(args, [Problem(*sizes) for sizes in PROBLEMS[: args.problems]])
+    gc.disable()  # not in the middle of a capture, but after each problem
+    bench = race.Bench(args.rounds)
+    bench.finish(lambda: measure(args, bench, records))
     return int(len(records) < args.problems)
 
 

@@ -65,12 +65,11 @@ static void run_row(void *ctx, int64_t row, int place, void *scratch)
 static void cpu_run(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, const void *kargs,
                     struct rfg_cpu_pool *pool)
 {
-    struct job j = { kargs, prob->dtype[0], prob->dtype[1] };
-    double bytes, flops;
+    const struct lora_args *a = kargs;
+    struct job j = { a, prob->dtype[0], prob->dtype[1] };
     (void)p;
-    prob->op->cost(prob, &bytes, &flops);
-    if (j.a->m && j.a->n && j.a->adapters)
-        rfg_cpu_rows_run(dev, pool, j.a->m, 2.0 * j.a->rank * (j.a->n + j.a->k), NULL, 0, run_row, &j);
+    if (a->m && a->n && a->adapters)
+        rfg_cpu_rows_run(dev, pool, a->m, 2.0 * a->rank * (a->n + a->k), NULL, 0, run_row, &j);
 }
 
 const struct rfg_variant lora_cpu = {

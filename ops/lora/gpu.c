@@ -52,6 +52,14 @@ static int sum_registers(const struct rfg_device *dev, const int *p, int depth)
     return levels * p[P_RANKS] * p[P_ROWS] / dev->wave_size;
 }
 
+/* Of a lane: a block of a and x in flight, lora.hip's HELD. */
+static int held_registers(const struct rfg_device *dev, const int *p)
+{
+    bool nvidia = dev->platform == RFG_PLATFORM_NVIDIA;
+    int w = MAX(dev->hw->frag_registers / 4, 1), x = nvidia ? 1 : w;
+    return 8 * (p[P_RANKS] / 16 * w + p[P_ROWS] / fragment_rows(dev) * x);
+}
+
 static bool rows_valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
                        struct rfg_reason *why)
 {
@@ -68,7 +76,7 @@ static bool rows_valid(const struct rfg_device *dev, const struct rfg_problem *p
         return rfg_refuse(why, "cluster=%d: must divide parts=%d", p[P_CLUSTER], p[P_PARTS]);
     if (depth < 1)
         return rfg_refuse(why, "waves=%d, cluster=%d: must be %d at most, together", p[P_WAVES], p[P_CLUSTER], CHAINS);
-    if (sum_registers(dev, p, depth) > 96)
+    if (sum_registers(dev, p, depth) > 96 || held_registers(dev, p) > 96)
         return rfg_refuse(why, "waves=%d, rows=%d, ranks=%d: more sums than there are registers", p[P_WAVES], p[P_ROWS],
                           p[P_RANKS]);
     return lds_of(prob, p) <= dev->lds_bytes || rfg_refuse(why, "rows=%d: %lld bytes of LDS: must be at most %d",
@@ -171,5 +179,22 @@ static void rows_launch(const struct rfg_device *dev, const struct rfg_problem *
                               (uint32_t)lds_of(prob, p) };
 }
 
-KERNEL_VARIANT(lora, rows);
+/* Without matrix instructions, sums of more rows and ranks don't fit into registers as compilers use them. */
+static bool mma_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    return rows_supports(dev, prob, why) &&
+           (dev->features & RFG_FEATURE_MMA || rfg_refuse(why, "%s has no matrix instructions", dev->arch));
+}
+const struct rfg_variant lora_rows = {
+    .name = "lora_rows",
+    .kind = RFG_VARIANT_KERNEL,
+    .params = rows_params,
+    .n_params = COUNT(rows_params),
+    .supports = mma_supports,
+    .worth = rows_worth,
+    .valid = rows_valid,
+    .predict = rows_predict,
+    .launch = rows_launch,
+    .kernel = rows_kernel,
+};
 PORTABLE_VARIANT(lora);

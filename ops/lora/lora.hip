@@ -146,6 +146,8 @@ RFG_DEVICE rfg_u32x4 load(const char *row, int col, int k, int width, bool whole
     v.x = v.y = v.z = v.w = 0;
     if (whole || col < k)
         v = rfg_load_chunk(row, (rfg_u32)col * 2u, whole ? RFG_MAX_VEC : k - col, IN_DTYPE, width, false);
+    if (!whole) /* or the masks of all loads are kept in scalar registers */
+        rfg_keep_order();
     return v;
 }
 
@@ -380,6 +382,8 @@ RFG_DEVICE rfg_u32x4 load_b(const struct lora_args *a, const struct tile *t, int
     v.x = v.y = v.z = v.w = 0;
     if (rank < t->rank)
         v = rfg_load_chunk(b, (rfg_u32)rank * 2u, a->rank - rank, IN_DTYPE, WIDTH_B, false);
+    if (WIDTH_B < 16)
+        rfg_keep_order();
     return v;
 }
 
@@ -406,6 +410,8 @@ RFG_DEVICE void load_item(const struct lora_args *a, const struct tile *t, const
         e->was[m].x = e->was[m].y = 0;
         if (e->first + m < t->rows)
             e->was[m] = load_y((char *)a->y + (rows[e->first + m] * a->ldy + e->col) * Y_BYTES, e->col + 1 < a->n);
+        if (WIDTH_Y < 4 || OUT_DTYPE == RFG_F32)
+            rfg_keep_order();
     }
 }
 
