@@ -82,15 +82,15 @@ RFG_DEVICE void rfg_wx_product(rfg_wx *c, const rfg_u32x4 *w, const rfg_u32x4 (*
 #pragma unroll
     for (int i = 0; i < RFG_WX_X_PIECES; i++)
         fx.v[i] = x[0][i];
-    rfg_frag_mma_wx(c, &fw, &fx, dtype);
+    (rfg_frag_mma_wx)(c, &fw, &fx, dtype); /* rfg_check.h's macro of this name wants a constant */
 #else
 #pragma unroll
     for (int p = 0; p < 4; p++) {
         float f[RFG_MAX_VEC], g[RFG_MAX_VEC];
-        rfg_unpack(f, w[p], dtype);
+        (rfg_unpack)(f, w[p], dtype);
 #pragma unroll
         for (int i = 0; i < RFG_WX_X; i++) {
-            rfg_unpack(g, x[i][p], dtype);
+            (rfg_unpack)(g, x[i][p], dtype);
 #pragma unroll
             for (int k = 0; k < RFG_MAX_VEC; k++)
                 c->v[i] = rfg_fma(f[k], g[k], c->v[i]);
