@@ -199,10 +199,10 @@ def measure(args, bench, records):
 
 def main():
     p = race.arguments(__doc__)
-    p.add_argument("--device", default="nvidia:0", help="rfg's name of PyTorch's device 0; cpu: check only")
-    p.add_argument("--tune", metavar="RFG-TUNE", help="tunes the problems first, by this program")
-    p.add_argument("--tune-options", default="", help="more options of it, in one word")
     p.add_argument("--problems", type=int, default=len(PROBLEMS), help="only the first so many")
+    p.add_argument("--tune-options", default="", help="more options of --tune, in one word")
+    p.add_argument("--tune", metavar="RFG-TUNE", help="tunes the problems first, by this program")
+    p.add_argument("--device", default="nvidia:0", help="rfg's name of PyTorch's device 0; cpu: check only")
     args, records = p.parse_args(), []
     if args.shapes:
         p.error("--shapes: --tune knows the problems")

@@ -26,7 +26,7 @@ static void portable_params_of(const struct rfg_problem *prob, int *p)
     p[P_PARTS] = 8;
     p[P_SLOTS] = 8;
     p[P_CLUSTER] = 1;
-    p[P_EACH] = 8;
+    p[P_EACH] = 4;
     p[P_RANKS] = 16;
 }
 
