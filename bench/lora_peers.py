@@ -190,11 +190,11 @@ def measure(args, bench, records):
             peer = min((t for n, t in r["us"].items() if not n.startswith("rfg")), default=0)
             ratio = peer / min(t for n, t in r["us"].items() if n.startswith("rfg"))
             say("# the bar of %.1fx: %s, %.2fx" % (BAR, "kept" if ratio >= BAR else "MISSED", ratio))
-        records.append(r)
-        race.save(args.json, head, records)
         del p
         gc.collect()
-    return True
+        records.append(r)
+        race.save(args.json, head, records)
+    return len(records)
 
 
 def main():
