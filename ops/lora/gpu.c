@@ -18,10 +18,18 @@ static const struct rfg_param rows_params[] = {
 };
 #define CHAINS 32 /* lora.hip's */
 
+/* Elements of a tensor are loaded one by one: much code, of which compilers unroll less, and more scalar registers. */
+static bool loads_singly(const struct rfg_problem *prob)
+{
+    const int64_t *v = prob->v;
+    int in = prob->dtype[0];
+    return access_width(in, v[LORA_K], v[LORA_ALIGN], 16) == 2 || access_width(in, v[LORA_K], v[LORA_ALIGN_A], 16) == 2 ||
+           access_width(in, v[LORA_RANK], v[LORA_ALIGN_B], 16) == 2;
+}
+
 static void portable_params_of(const struct rfg_problem *prob, int *p)
 {
-    (void)prob;
-    p[P_WAVES] = 4;
+    p[P_WAVES] = loads_singly(prob) ? 8 : 4;
     p[P_ROWS] = 16;
     p[P_PARTS] = 8;
     p[P_SLOTS] = 8;
@@ -76,9 +84,14 @@ static bool rows_valid(const struct rfg_device *dev, const struct rfg_problem *p
         return rfg_refuse(why, "cluster=%d: must divide parts=%d", p[P_CLUSTER], p[P_PARTS]);
     if (depth < 1)
         return rfg_refuse(why, "waves=%d, cluster=%d: must be %d at most, together", p[P_WAVES], p[P_CLUSTER], CHAINS);
-    if (sum_registers(dev, p, depth) > 96 || held_registers(dev, p) > 96)
+    int held = dev->platform == RFG_PLATFORM_NVIDIA ? 96 : 64;
+    if (sum_registers(dev, p, depth) > 96 || held_registers(dev, p) > held)
         return rfg_refuse(why, "waves=%d, rows=%d, ranks=%d: more sums than there are registers", p[P_WAVES], p[P_ROWS],
                           p[P_RANKS]);
+    if ((p[P_WAVES] < 8 || p[P_EACH] > 4) && dev->platform == RFG_PLATFORM_AMD && dev->wave_size == 32 &&
+        loads_singly(prob))
+        return rfg_refuse(why, "waves=%d, each=%d: must be 8 and 4 where elements are loaded one by one", p[P_WAVES],
+                          p[P_EACH]);
     return lds_of(prob, p) <= dev->lds_bytes || rfg_refuse(why, "rows=%d: %lld bytes of LDS: must be at most %d",
                                                            p[P_ROWS], (long long)lds_of(prob, p), dev->lds_bytes);
 }

@@ -16,6 +16,7 @@
  * Macros: IN_DTYPE (x, a, b), OUT_DTYPE (y), WIDTH, WIDTH_A, WIDTH_B, WIDTH_Y (bytes of an access), WAVES, ROWS, PARTS,
  * CLUSTER, EACH (rows of a thread in the expand), RANKS (of a pass of the shrink). */
 #include "rfg_device.h"
+#include "rfg_attention.h"
 #include "rfg_ballot.h"
 #include "rfg_frag_any.h"
 #include "lora/lora_args.h"
@@ -118,7 +119,7 @@ RFG_DEVICE void find_tile(const struct window *w, int window, int number, struct
         bool begins = w->id[j] >= 0 && w->place[j] % ROWS == 0;
         rfg_lanes found = rfg_ballot(begins && before + (int)rfg_lanes_below(w->begins[j]) == number);
         if (found) {
-            t->adapter = (int)rfg_shuffle_u32((rfg_u32)w->id[j], rfg_first_lane(found));
+            t->adapter = rfg_uniform_int((int)rfg_shuffle_u32((rfg_u32)w->id[j], rfg_first_lane(found)));
             first = (int)rfg_shuffle_u32((rfg_u32)w->place[j], rfg_first_lane(found));
         }
         before += (int)rfg_count_lanes(w->begins[j]);
@@ -144,6 +145,8 @@ RFG_DEVICE rfg_u32x4 load(const char *row, int col, int k, int width, bool whole
 {
     rfg_u32x4 v;
     v.x = v.y = v.z = v.w = 0;
+    if (!whole) /* or the masks of other rows' loads are kept for this one's */
+        col = (int)rfg_anew((rfg_u32)col);
     if (whole || col < k)
         v = rfg_load_chunk(row, (rfg_u32)col * 2u, whole ? RFG_MAX_VEC : k - col, IN_DTYPE, width, false);
     if (!whole) /* or the masks of all loads are kept in scalar registers */
@@ -467,8 +470,10 @@ RFG_DEVICE void expand(const struct lora_args *a, const struct tile *t, const in
 
 /* ---- a tile ------------------------------------------------------------------------------------------------------ */
 
-RFG_DEVICE void run_tile(const struct lora_args *a, const struct tile *t, const int *rows, int number)
+RFG_DEVICE void run_tile(const struct lora_args *given, const struct tile *t, const int *rows, int number)
 {
+    struct lora_args args = *given;
+    const struct lora_args *a = &args;
     int stride = (a->rank + RANKS - 1) / RANKS * RANKS, node = rfg_wave();
     rfg_u32x4 *nodes = rfg_lds + LORA_WINDOW / 4;
     float *h = (float *)(nodes + NODES * WORDS);
@@ -484,6 +489,7 @@ RFG_DEVICE void run_tile(const struct lora_args *a, const struct tile *t, const 
     for (int rank0 = 0; rank0 < t->rank; rank0 += RANKS) {
         struct pointers at;
         rfg_wx c[RT][XT];
+        RFG_REREAD_ARGS(args, given); /* rather than keep them all in scalar registers: so below */
         find_rows(a, t, rows, rank0, &at);
         shrink(a, &at, node, c);
 #if CLUSTER > 1
@@ -501,6 +507,7 @@ RFG_DEVICE void run_tile(const struct lora_args *a, const struct tile *t, const 
         combine(nodes, t, h, stride, rank0);
 #endif
     }
+    RFG_REREAD_ARGS(args, given);
     if (!EARLY)
         load_item(a, t, &p, rows, rfg_thread(), &e);
     rfg_barrier_lds();
@@ -516,8 +523,9 @@ RFG_KERNEL_CLUSTER(THREADS, CLUSTER)
 #else
 RFG_KERNEL(THREADS)
 #endif
-lora_rows(struct lora_args args)
+lora_rows(struct lora_args given)
 {
+    struct lora_args args = given;
     int part = rfg_group_x() % PARTS, groups = rfg_groups_x(THREADS) / PARTS, windows = (args.m - 1) / LORA_WINDOW + 1;
     int slots = groups > windows ? groups / windows : 1, slot = rfg_group_x() / PARTS % slots;
     int *rows = (int *)rfg_lds;
@@ -529,16 +537,18 @@ lora_rows(struct lora_args args)
 #endif
     for (int w = rfg_group_x() / PARTS / slots; w < windows; w += groups / slots) {
         struct window window;
+        RFG_REREAD_ARGS(args, &given);
         find_window(a, w, &window);
         for (int number = slot; number < window.tiles; number += slots) {
             struct tile t;
             find_tile(&window, w, number, &t, rows);
             rfg_barrier_lds();
-            t.rank = a->ranks ? (int)rfg_load4(a->ranks + t.adapter) : a->rank;
+            RFG_REREAD_ARGS(args, &given);
+            t.rank = a->ranks ? rfg_uniform_int((int)rfg_load4(a->ranks + t.adapter)) : a->rank;
             t.rank = t.rank < a->rank ? t.rank : a->rank;
             t.scale = a->scales ? a->scale * rfg_load_float(a->scales, t.adapter, RFG_F32) : a->scale;
             if (t.rank > 0)
-                run_tile(a, &t, rows, part);
+                run_tile(&given, &t, rows, part);
             rfg_barrier_lds();
         }
     }
