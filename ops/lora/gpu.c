@@ -18,18 +18,10 @@ static const struct rfg_param rows_params[] = {
 };
 #define CHAINS 32 /* lora.hip's */
 
-/* Elements of a tensor are loaded one by one: much code, of which compilers unroll less, and more scalar registers. */
-static bool loads_singly(const struct rfg_problem *prob)
-{
-    const int64_t *v = prob->v;
-    int in = prob->dtype[0];
-    return access_width(in, v[LORA_K], v[LORA_ALIGN], 16) == 2 || access_width(in, v[LORA_K], v[LORA_ALIGN_A], 16) == 2 ||
-           access_width(in, v[LORA_RANK], v[LORA_ALIGN_B], 16) == 2;
-}
-
 static void portable_params_of(const struct rfg_problem *prob, int *p)
 {
-    p[P_WAVES] = loads_singly(prob) ? 8 : 4;
+    (void)prob;
+    p[P_WAVES] = 8;
     p[P_ROWS] = 16;
     p[P_PARTS] = 8;
     p[P_SLOTS] = 8;
@@ -66,6 +58,16 @@ static int held_registers(const struct rfg_device *dev, const int *p)
     bool nvidia = dev->platform == RFG_PLATFORM_NVIDIA;
     int w = MAX(dev->hw->frag_registers / 4, 1), x = nvidia ? 1 : w;
     return 8 * (p[P_RANKS] / 16 * w + p[P_ROWS] / fragment_rows(dev) * x);
+}
+
+/* Elements of a tensor are loaded one by one: much code, of which compilers unroll less, and more scalar registers. */
+static bool loads_singly(const struct rfg_problem *prob)
+{
+    const int64_t *v = prob->v;
+    int in = prob->dtype[0];
+    return access_width(in, v[LORA_K], v[LORA_ALIGN], 16) == 2 ||
+           access_width(in, v[LORA_K], v[LORA_ALIGN_A], 16) == 2 ||
+           access_width(in, v[LORA_RANK], v[LORA_ALIGN_B], 16) == 2;
 }
 
 static bool rows_valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
