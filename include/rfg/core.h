@@ -223,8 +223,8 @@ typedef struct rfg_context_params {
     /* Not 0: the bits of a row do not depend on how many rows a call has, where among them the row is, or what the
      * others hold. 0: $RFG_BATCH_INVARIANT, 0 or 1.
      *
-     * A row is one of x of rfg_op_gemm() and the norms, and a query of rfg_op_mha() and rfg_op_mha_decode() (rfg/mha.h
-     * says what else must be equal). Embeddings, activations, rotary embeddings, rfg_op_merge_states(), rfg_op_argmax()
+     * A row is one of x of rfg_op_gemm() and the norms, and a query of rfg_op_mha(), rfg_op_mha_decode() (rfg/mha.h
+     * says what else must be equal) and rfg_op_mla_decode(). Embeddings, activations, rotary embeddings, rfg_op_merge_states(), rfg_op_argmax()
      * and rfg_op_sample() are so anyway.
      *
      * These may vary without changing a row's bits: M; for attention the sequences, their lengths, and the capacity of

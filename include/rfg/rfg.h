@@ -14,6 +14,7 @@
 #include "rfg/lora.h"
 #include "rfg/merge_states.h"
 #include "rfg/mha.h"
+#include "rfg/mla.h"
 #include "rfg/moe.h"
 #include "rfg/norm.h"
 #include "rfg/quant.h"

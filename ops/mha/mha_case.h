@@ -33,4 +33,7 @@ struct mha_views {
 };
 void mha_views(const struct rfg_problem *prob, const rfg_tensor *t, struct mha_views *views);
 
+/* What the oracle says of a call: expected[MHA_T_OUT] and, with values, expected[MHA_T_LSE]. */
+rfg_status mha_expect(const struct rfg_problem *prob, const struct mha_call *call, struct rfg_expected *expected);
+
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The oracle of attention, by the formulas of rfg/mha.h: two passes over a query's keys, all in double. */
+ * The oracle of attention, by the formulas of rfg/mha.h: two passes over a query's keys, all in double. mla_decode's
+ * oracle asks it, too. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,13 +9,13 @@
 #include "ops/oracle.h"
 #include "mha_case.h"
 
-#define EPS 0x1p-24 /* half an ulp of 1 in fp32 */
+#define EPS   0x1p-24 /* half an ulp of 1 in fp32 */
+#define MAX_D 576     /* a latent row of MLA */
 
 struct job {
     const struct rfg_problem *prob;
-    struct mha_views w;
+    const struct mha_call *call;
     const int64_t *rows;
-    int64_t n_rows;
     struct rfg_expected *expected;
     double *value; /* what each 16-bit or 8-bit code of k and v stands for */
 };
@@ -36,7 +37,7 @@ struct place {
 
 static bool find(const struct job *j, int64_t token, struct place *at)
 {
-    const struct mha_call *c = &j->w.call;
+    const struct mha_call *c = j->call;
     const rfg_tensor *cu_q = c->p.cu_seqlens_q, *cu_k = c->p.cu_seqlens_k;
     at->b = 0;
     at->sq = j->prob->v[MHA_SQ];
@@ -61,7 +62,7 @@ static bool find(const struct job *j, int64_t token, struct place *at)
 static void load_key(const struct job *j, const rfg_tensor *t, double scale, int64_t b, int64_t key, int64_t h, int n,
                      double *out)
 {
-    const struct mha_call *c = &j->w.call;
+    const struct mha_call *c = j->call;
     bool older = c->k->ndim == 5; /* [blocks,Hkv,D/x,page,x] and [blocks,Hkv,D,page] */
     int64_t page = older ? c->k->shape[3] : c->k->shape[1], block = b, row = key;
     if (c->p.block_table) {
@@ -87,7 +88,7 @@ static void load_key(const struct job *j, const rfg_tensor *t, double scale, int
 /* One head's answer. */
 struct answer {
     double lse, lse_allow;
-    double out[MHA_MAX_D], allow[MHA_MAX_D];
+    double out[MAX_D], allow[MAX_D];
 };
 
 /* A kernel may err by this much in a score: fp32 sums of D products, whose order and rounding (matrix units truncate)
@@ -103,13 +104,13 @@ static void attend(const struct job *j, const struct place *at, int64_t h, const
                    struct answer *a)
 {
     const struct rfg_problem *prob = j->prob;
-    const struct mha_call *c = &j->w.call;
+    const struct mha_call *c = j->call;
     const rfg_mha_params *p = &c->p;
     int d = (int)prob->v[MHA_D], dv = mha_dv(prob);
     int64_t kv_head = h / (prob->v[MHA_HQ] / prob->v[MHA_HKV]), pos = at->i + at->skv - at->sq;
     double scale = p->scale != 0 ? (double)p->scale : 1 / sqrt(d), cap = (double)p->soft_cap;
     double k_scale = vector_at(p->k_scale, kv_head, 1), v_scale = vector_at(p->v_scale, kv_head, 1);
-    double sink = vector_at(p->sinks, h, -INFINITY), slope = vector_at(p->alibi, h, 0), row[MHA_MAX_D];
+    double sink = vector_at(p->sinks, h, -INFINITY), slope = vector_at(p->alibi, h, 0), row[MAX_D];
     int64_t from = 0, end = at->skv;
     if (p->window > 0 && pos - p->window + 1 > from)
         from = pos - p->window + 1;
@@ -144,8 +145,7 @@ static void attend(const struct job *j, const struct place *at, int64_t h, const
     a->lse = max + log(sum);
 
     /* Exponentials by approximate instructions err by 2^-22 relative, and so do weights by their scores' errors. */
-    double n = end > from ? (double)(end - from) : 0, squares[MHA_MAX_D] = { 0 }, all[MHA_MAX_D] = { 0 },
-           skewed[MHA_MAX_D] = { 0 };
+    double n = end > from ? (double)(end - from) : 0, squares[MAX_D] = { 0 }, all[MAX_D] = { 0 }, skewed[MAX_D] = { 0 };
     for (int64_t key = from; key < end; key++) {
         double w = exp(s[key] - a->lse), relative = err[key] + 4 * EPS, lost = 0;
         /* fp16 has no exponent below 2^-14: smaller weights, beside the maximum's, lose up to 2^-25. */
@@ -183,14 +183,14 @@ static void attend(const struct job *j, const struct place *at, int64_t h, const
 static void run_head(void *job, int64_t item, void *scratch)
 {
     const struct job *j = job;
-    const struct mha_call *c = &j->w.call;
+    const struct mha_call *c = j->call;
     int64_t hq = j->prob->v[MHA_HQ], n = item / hq, h = item % hq, token = j->rows[n];
     double *s = scratch;
     int d = (int)j->prob->v[MHA_D], dv = mha_dv(j->prob), dims = c->q->ndim;
     struct rfg_expected *out = &j->expected[MHA_T_OUT], *lse = &j->expected[MHA_T_LSE];
     struct place at = { 0 };
     struct answer a;
-    double q[MHA_MAX_D];
+    double q[MAX_D];
     bool known = find(j, token, &at);
     if (known) {
         int64_t batch = c->p.cu_seqlens_q ? 0 : at.b * c->q->strides[0];
@@ -211,13 +211,12 @@ static void run_head(void *job, int64_t item, void *scratch)
     }
 }
 
-rfg_status rfg_oracle_mha(const struct rfg_problem *prob, const rfg_tensor *host, struct rfg_expected *expected)
+rfg_status mha_expect(const struct rfg_problem *prob, const struct mha_call *call, struct rfg_expected *expected)
 {
     int64_t n_rows = expected[MHA_T_OUT].n_rows;
-    struct job j = { .prob = prob, .rows = expected[MHA_T_OUT].rows, .n_rows = n_rows, .expected = expected };
+    struct job j = { .prob = prob, .call = call, .rows = expected[MHA_T_OUT].rows, .expected = expected };
     rfg_dtype kv = (rfg_dtype)mha_kv_dtype(prob);
     int codes = kv == RFG_F32 ? 1 : rfg_format_bytes((int)kv, 1) == 1 ? 256 : 65536; /* none of f32 */
-    mha_views(prob, host, &j.w);
     j.value = malloc((size_t)codes * sizeof(*j.value));
     if (!j.value)
         return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "oracle: no memory for a table");
@@ -226,8 +225,15 @@ rfg_status rfg_oracle_mha(const struct rfg_problem *prob, const rfg_tensor *host
         uint8_t byte = (uint8_t)i;
         j.value[i] = codes == 1 ? 0 : rfg_load(codes == 256 ? (const void *)&byte : (const void *)&code, kv, 0);
     }
-    size_t scratch = (size_t)mha_held(&j.w.call) * 2 * sizeof(double);
+    size_t scratch = (size_t)mha_held(call) * 2 * sizeof(double);
     rfg_status st = rfg_share_out(n_rows * prob->v[MHA_HQ], true, scratch, run_head, &j);
     free(j.value);
     return st;
+}
+
+rfg_status rfg_oracle_mha(const struct rfg_problem *prob, const rfg_tensor *host, struct rfg_expected *expected)
+{
+    struct mha_views w;
+    mha_views(prob, host, &w);
+    return mha_expect(prob, &w.call, expected);
 }

@@ -31,6 +31,7 @@ struct call {
     rfg_norm_params norm;
     rfg_act_params act;
     rfg_mha_params mha;
+    rfg_mla_params mla;
     rfg_embedding_params embedding;
     rfg_advance_params advance;
     rfg_dequantize_params dequantize;

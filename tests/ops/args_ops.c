@@ -227,6 +227,7 @@ static const struct wrong embedding_wrongs[] = { { "scale", embedding_scale_nan 
 #include "args_advance.h"
 #include "args_lora.h"
 #include "args_merge.h"
+#include "args_mla.h"
 #include "args_moe.h"
 #include "args_quantize.h"
 #include "args_route.h"
@@ -696,5 +697,6 @@ const struct form forms[] = {
                 { "v", T4(B, 3, 2, 64, 16), 0 },
                 { "block_table", T2(RFG_I32, 2, 2), 0, .sizes = 2, .values = { 0, 1, 2, 1 } },
                 { "kv_lens", T1(RFG_I32, 2), ARG_OPTIONAL, .values = { 5, 19 } } } },
+    MLA_FORMS,
 };
 const int n_forms = COUNT(forms);

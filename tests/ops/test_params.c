@@ -158,6 +158,16 @@ static rfg_status moe_align(const void *p)
     a.offsets = a.offsets ? a.offsets : &offsets;
     return rfg_op_moe_align(ctx, &rows, &t, &a, NULL);
 }
+/* Causal matters with two queries; scale must be given, which NULL doesn't. */
+static rfg_status mla(const void *p)
+{
+    rfg_mla_params m = RFG_MLA_PARAMS_INIT;
+    rfg_tensor out = H4(hy, 1, 2, 2, 64), q = H4(hx, 1, 2, 2, 96), kv = H3(hk, 1, 8, 96);
+    if (p)
+        memcpy(&m, p, sizeof(m));
+    m.scale = m.scale != 0 ? m.scale : 4;
+    return rfg_op_mla_decode(ctx, &out, &q, &kv, &m, NULL);
+}
 static rfg_status merge_states(const void *p)
 {
     rfg_tensor out = rfg_tensor_nd(y, RFG_F32, 3, (int64_t[]){ 2, 3, 4 }),
@@ -285,6 +295,18 @@ static const struct member {
     M(rfg_lora_params, ranks, TENSOR, 0, lora),
     M(rfg_lora_params, scale, REAL, 2, lora),
     M(rfg_lora_params, reserved, INT, 1, lora),
+    M(rfg_mla_params, scale, REAL, 2, mla),
+    M(rfg_mla_params, soft_cap, REAL, 1, mla),
+    M(rfg_mla_params, causal, INT, 1, mla),
+    M(rfg_mla_params, max_seqlen_k, HINT, 3, mla),
+    M(rfg_mla_params, q_rope, TENSOR, 0, mla),
+    M(rfg_mla_params, block_table, TENSOR, 0, mla),
+    M(rfg_mla_params, kv_indptr, TENSOR, 0, mla),
+    M(rfg_mla_params, kv_indices, TENSOR, 0, mla),
+    M(rfg_mla_params, kv_lens, TENSOR, 0, mla),
+    M(rfg_mla_params, sinks, TENSOR, 0, mla),
+    M(rfg_mla_params, lse, TENSOR, 0, mla),
+    M(rfg_mla_params, kv_scale, TENSOR, 0, mla),
     M(rfg_merge_states_params, lse_out, TENSOR, 0, merge_states),
     M(rfg_merge_states_params, base2, INT, 1, merge_states),
     M(rfg_merge_states_params, reserved, INT, 1, merge_states),

@@ -197,6 +197,14 @@ static const rfg_lora_params lora_init = RFG_LORA_PARAMS_INIT;
 PARAMS(lora, MEMBER(rfg_lora_params, indptr, INPUT), MEMBER(rfg_lora_params, scales, INPUT),
        MEMBER(rfg_lora_params, ranks, INPUT), MEMBER(rfg_lora_params, scale, FLOAT));
 CALLER(rfg_op_lora, rfg_lora_params, t[0], t[1], t[2], t[3], t[4])
+static const rfg_mla_params mla_init = RFG_MLA_PARAMS_INIT;
+PARAMS(mla, MEMBER(rfg_mla_params, scale, FLOAT), MEMBER(rfg_mla_params, soft_cap, FLOAT),
+       MEMBER(rfg_mla_params, causal, INT32), MEMBER(rfg_mla_params, max_seqlen_k, INT32),
+       MEMBER(rfg_mla_params, q_rope, INPUT), MEMBER(rfg_mla_params, block_table, INPUT),
+       MEMBER(rfg_mla_params, kv_indptr, INPUT), MEMBER(rfg_mla_params, kv_indices, INPUT),
+       MEMBER(rfg_mla_params, kv_lens, INPUT), MEMBER(rfg_mla_params, sinks, INPUT),
+       MEMBER(rfg_mla_params, lse, OUTPUT), MEMBER(rfg_mla_params, kv_scale, INPUT));
+CALLER(rfg_op_mla_decode, rfg_mla_params, t[0], t[1], t[2])
 
 static const rfg_merge_states_params merge_states_init = RFG_MERGE_STATES_PARAMS_INIT;
 PARAMS(merge_states, MEMBER(rfg_merge_states_params, lse_out, OUTPUT), MEMBER(rfg_merge_states_params, base2, INT32));
@@ -262,6 +270,7 @@ static const struct op ops[] = {
     { "quantize_scale", "rfg_op_quantize_scale", "scale - x", &quantize_params, call_rfg_op_quantize_scale },
     { "mha", "rfg_op_mha", "out - q k v", &mha_params, call_rfg_op_mha },
     { "mha_decode", "rfg_op_mha_decode", "out - q k v", &mha_params, call_rfg_op_mha_decode },
+    { "mla_decode", "rfg_op_mla_decode", "out - q kv", &mla_params, call_rfg_op_mla_decode },
     { "merge_states", "rfg_op_merge_states", "out - o lse", &merge_states_params, call_rfg_op_merge_states },
     { "lora", "rfg_op_lora", "y - x a b ids", &lora_params, call_rfg_op_lora },
     { "rope", "rfg_op_rope", "q_out k_out - q k cos_sin positions", &rope_params, call_rfg_op_rope },

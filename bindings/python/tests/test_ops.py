@@ -467,6 +467,24 @@ def test_moe_align_map(rng):
         rfg.moe_align(ids, 7, format="other")
 
 
+def test_mla_decode(rng):
+    """Latent attention is mha_decode with one kv head whose values are a part of its keys."""
+    q, kv = normal(rng, 2, 3, 5, 128).astype(np.float16), normal(rng, 4, 8, 128).astype(np.float16)
+    table, lens = np.array([[2, 0], [1, 3]], np.int32), np.array([9, 14], np.int32)
+    lse, want_lse = np.empty((2, 5, 3), np.float32), np.empty((2, 5, 3), np.float32)
+    out = rfg.mla_decode(q, kv, table, lens, scale=0.2, dv=64, causal=True, lse=lse)
+    k = np.zeros((2, 16, 1, 128), np.float16)
+    for b in range(2):
+        k[b, :, 0] = kv[table[b]].reshape(16, 128)
+    v = np.concatenate([k[..., :64]] * 2, axis=-1)
+    want = rfg.mha_decode(q, k, v, kv_lens=lens, scale=0.2, causal=True, lse=want_lse)
+    close(out, want[..., :64], 2e-3)
+    close(lse, want_lse, 1e-3)
+    apart = rfg.mla_decode(q[..., :64], kv, scale=0.2, causal=True, q_rope=q[..., 64:], kv_lens=lens,
+                           kv_indptr=np.array([0, 2, 4], np.int32), kv_indices=table.reshape(-1))  # fmt: skip
+    assert (apart == out).all()
+
+
 def test_merge_states(rng):
     """Attention over keys in two parts, merged, is attention over all of them."""
     q, k, v = (normal(rng, 1, n, 4, 64).astype(np.float16) for n in (3, 20, 20))

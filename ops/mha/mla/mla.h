@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef RFG_OPS_MLA_H
+#define RFG_OPS_MLA_H
+
+#include "ops/op.h"
+#include "mla_args.h"
+#include "rfg/mla.h"
+
+/* Indices of the keys. */
+enum {
+    MLA_B,
+    MLA_HQ,
+    MLA_D,
+    MLA_S,
+    MLA_SQ,
+    MLA_DV, /* 0: D */
+    MLA_CAUSAL,
+    MLA_CAP, /* the soft cap, rounded up; 0: none */
+    MLA_SINK,
+    MLA_STYPE, /* rfg_dtype of the sinks; 0: f32 */
+    MLA_LSE,
+    MLA_PAGE,  /* rows of a block; 0: no table */
+    MLA_KV,    /* rfg_dtype of kv; 0: q's */
+    MLA_SCALE, /* kv_scale */
+    MLA_TABLE, /* enum mla_table */
+    MLA_Q,     /* enum mla_q */
+    MLA_FORM,  /* enum mla_form: tests' */
+    MLA_LENS,  /* enum mha_lens: tests' */
+    MLA_ALIGN,
+    MLA_INVARIANT,
+    MLA_OVERLAP,
+    MLA_NKEYS
+};
+
+enum mla_table { MLA_TABLE_BLOCK, MLA_TABLE_INDICES }; /* "block", "indices" */
+enum mla_q { MLA_Q_WHOLE, MLA_Q_APART };               /* "whole", "apart" */
+enum mla_form { MLA_FORM_PACKED, MLA_FORM_GAPS };      /* "packed"; "gaps": between rows, and kv has a head */
+
+#define MLA_MAX_D 576
+
+extern const struct rfg_op rfg_op_mla_decode_desc;
+
+static inline int mla_dv(const struct rfg_problem *prob)
+{
+    return (int)(prob->v[MLA_DV] ? prob->v[MLA_DV] : prob->v[MLA_D]);
+}
+static inline int mla_kv_dtype(const struct rfg_problem *prob)
+{
+    return prob->v[MLA_KV] ? (int)prob->v[MLA_KV] : prob->dtype[0];
+}
+static inline int mla_sink_dtype(const struct rfg_problem *prob)
+{
+    return prob->v[MLA_STYPE] ? (int)prob->v[MLA_STYPE] : RFG_F32;
+}
+static inline int64_t mla_table_columns(const struct rfg_problem *prob)
+{
+    return prob->v[MLA_PAGE] ? ceil_div(prob->v[MLA_S], prob->v[MLA_PAGE]) : 0;
+}
+
+/* A call with its arguments. */
+struct mla_call {
+    const rfg_tensor *out, *q, *kv;
+    rfg_mla_params p;
+};
+/* The most keys that a sequence of the call's tensors can have. */
+int64_t mla_held(const struct mla_call *c);
+/* The kernel arguments of a call that was checked. */
+void mla_fill_args(const struct mla_call *c, struct mla_args *a);
+
+/* Keys of sequence b in tests: drawn from the problem alone. */
+int64_t mla_test_length(const struct rfg_problem *prob, int64_t b);
+
+/* gpu.c, cpu.c */
+extern const struct rfg_variant mla_decode_tile_mma, mla_decode_portable, mla_decode_cpu;
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How mla_decode's kernels divide keys, and what they have in LDS and in the workspace. The host and the kernels read
+ * this same text; a kernel asserts that the LDS_BYTES and ACC that it is compiled with are what it lays out. */
+#ifndef RFG_MLA_LAYOUT_H
+#define RFG_MLA_LAYOUT_H
+
+#define MLA_TILE 16 /* rows of a row tile: queries times heads */
+
+/* A sequence's steps, of `keys` keys each, make segments of MLA_EACH() steps, by its length alone: at most MLA_SEGMENTS,
+ * of at least MLA_LEAST_KEYS keys. */
+#define MLA_SEGMENTS      16
+#define MLA_LEAST_KEYS    128
+#define MLA_LEAST(keys)   (MLA_LEAST_KEYS / (keys))
+#define MLA_EACH(n, keys) ((n) <= MLA_LEAST(keys) * MLA_SEGMENTS ? MLA_LEAST(keys) : ((n)-1) / MLA_SEGMENTS + 1)
+
+/* LDS, in this order: tiles of keys; queries, where they are not in registers; scores, of each part of D; weights of 16
+ * bits (unless `scalar`: there they take the place of scores); a factor and more for each row. Rows of keys and of
+ * queries are MLA_ROW_CHUNKS() chunks of 16 bytes. */
+#define MLA_ROW_CHUNKS(d)                      (((d) / 8 + 7) / 8 * 8)
+#define MLA_SCORE_ROW(keys)                    ((keys) + 4)
+#define MLA_WEIGHT_ROW(keys)                   ((keys) / 2 + 4)
+#define MLA_QUERIES_AT(stages, keys, d)        (((stages) ? (stages) : 1) * (keys)*MLA_ROW_CHUNKS(d) * 4)
+#define MLA_SCORES_AT(stages, keys, d, q_rows) (MLA_QUERIES_AT(stages, keys, d) + (q_rows)*MLA_ROW_CHUNKS(d) * 4)
+#define MLA_WEIGHTS_AT(stages, keys, d, q_rows, parts, rows)                                                           \
+    (MLA_SCORES_AT(stages, keys, d, q_rows) + (parts) * (rows)*MLA_SCORE_ROW(keys))
+#define MLA_FACTORS_AT(stages, keys, d, q_rows, parts, rows, scalar)                                                   \
+    (MLA_WEIGHTS_AT(stages, keys, d, q_rows, parts, rows) + ((scalar) ? 0 : (rows)*MLA_WEIGHT_ROW(keys)))
+#define MLA_LDS_FLOATS(stages, keys, d, q_rows, parts, rows, scalar)                                                   \
+    (MLA_FACTORS_AT(stages, keys, d, q_rows, parts, rows, scalar) + (rows)*4)
+
+/* Workspace, in floats: of each segment its threads' sums, then of each row the maximum and the sum of weights. */
+#define MLA_SLOT_FLOATS(threads, acc, rows) ((threads) * (acc) + 2 * (rows))
+
+#endif

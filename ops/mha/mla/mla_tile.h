@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * mla_decode: the algorithm of all GPU kernels. Included by tile_mma.hip (matrix cores) and portable.hip (FMA), which
+ * define, before: ACC (sums of a thread), and after what is declared below: multiply_keys(), add_values(), acc_row(),
+ * store_out(), struct queries and load_queries().
+ *
+ * A work item is a sequence and ROWS rows, a row being a query and a head: all heads share the keys. A step is KEYS
+ * keys. Their rows are copied to LDS once, and are both keys (all D elements) and values (the first DV):
+ *
+ *   1. scores[part][row][key], by waves that divide keys and D among them
+ *   2. softmax: KEYS / 2 threads a row, two keys a thread; weights, and what older sums are scaled down by
+ *   3. each wave adds its share of the values' elements, for all rows and keys
+ *
+ * A sequence's steps make segments by its length alone (mla_layout.h). Each segment has sums of its own, which are
+ * combined in the order of the segments: by the workgroup that goes through all of them (groups_y 1), or out of the
+ * workspace by the last of groups_y workgroups to arrive. The bits are the same. Nor do they depend on ROWS: all that
+ * is done to a row depends on that row alone.
+ *
+ * Bytes bind up to about 16 rows on Hopper (32 B a ns and CU; a step of 64 keys is 74 KB and 2.3 us of memory's time, 0.5
+ * us of mma.sync's) and 64 on MI300X (17 B a ns; 32 keys are 2.1 us, MFMA 0.26 us for 16 rows). So loads of the next
+ * steps are always under way: STAGES tiles by asynchronous copies, or (STAGES 0) one tile, and the next one in registers.
+ *
+ * Macros: DTYPE (q, out), KV_DTYPE, D, DV, ROWS, KEYS, WAVES, STAGES, PARTS_OF_D, Q_ROWS (rows of queries in LDS, or 0),
+ * WIDE (rows of kv are aligned to 16 bytes), CAP, SINK_DTYPE (if not f32), ACC, LDS_BYTES. */
+#define THREADS        (WAVES * RFG_WAVE)
+#define ROW_CHUNKS     MLA_ROW_CHUNKS(D)
+#define LOG2_E         1.44269504f
+#define LN_2           0.69314718f
+#define MINUS_INFINITY rfg_as_float(0xff800000u)
+#define LOWEST         -1e30f     /* the maximum over no keys: below any score, but finite, so that differences are */
+#define SLACK          8.0f       /* powers of two by which scores may exceed what was subtracted */
+#define LANES          (KEYS / 2) /* threads of a row in softmax */
+#define AT_ONCE        (THREADS / LANES) /* rows */
+#define PASSES         (ROWS / AT_ONCE)
+#define SCORE_ROW      MLA_SCORE_ROW(KEYS)
+#define WEIGHT_ROW     MLA_WEIGHT_ROW(KEYS)
+#define SCORES_AT      MLA_SCORES_AT(STAGES, KEYS, D, Q_ROWS)
+#define WEIGHTS_AT     MLA_WEIGHTS_AT(STAGES, KEYS, D, Q_ROWS, PARTS_OF_D, ROWS)
+#define FACTORS_AT     MLA_FACTORS_AT(STAGES, KEYS, D, Q_ROWS, PARTS_OF_D, ROWS, SCALAR)
+#define COPY_ROWS      (KEYS * 8 / THREADS) /* rows of a step that a thread copies an eighth of */
+#define KV_BYTES       RFG_DTYPE_BYTES(KV_DTYPE)
+#define COPY_CHUNKS    ((D * KV_BYTES / 16 + 7) / 8)
+#define ROW_PIECES     (D * KV_BYTES / 16) /* of 16 bytes */
+static_assert(LDS_BYTES == 4 * MLA_LDS_FLOATS(STAGES, KEYS, D, Q_ROWS, PARTS_OF_D, ROWS, SCALAR), "mla_layout.h");
+static_assert(PASSES * AT_ONCE == ROWS && LANES <= RFG_WAVE, "softmax has a thread for each pair of keys");
+static_assert(COPY_ROWS * THREADS == KEYS * 8, "eight threads copy a row");
+static_assert(PARTS_OF_D * ROWS * SCORE_ROW >= MLA_SEGMENTS * ROWS * 2, "scores leave room for all segments' factors");
+
+struct work_item {
+    int b, row0, rows; /* rows: of the sequence */
+    int len, steps, each, segments;
+    const int *table;
+    float scale; /* of scores as powers of two; CAP: of scores */
+};
+
+/* What a thread knows of its rows: each of a row's LANES threads the same but l, the sum of its own keys' weights. */
+struct softmax {
+    float m[PASSES], l[PASSES];
+};
+
+struct sums {
+    float o[ACC];
+};
+
+/* ---- what tile_mma.hip and portable.hip have ---------------------------------------------------------------------- */
+
+struct queries;
+RFG_DEVICE void load_queries(const struct mla_args *a, const struct work_item *it, float *lds, struct queries *q);
+RFG_DEVICE void multiply_keys(const struct work_item *it, const struct queries *q, const rfg_u32x4 *tile, float *lds);
+RFG_DEVICE void add_values(const struct work_item *it, struct sums *acc, const rfg_u32x4 *tile, const float *lds);
+RFG_DEVICE int acc_row(int i);
+RFG_DEVICE void store_out(const struct mla_args *a, const struct work_item *it, const struct sums *acc,
+                          const float *lds);
+
+/* ---- the work item ------------------------------------------------------------------------------------------------ */
+
+RFG_DEVICE int within_i32(int n, int least, int most)
+{
+    n = n < most ? n : most;
+    return n > least ? n : least;
+}
+
+RFG_DEVICE void open_item(const struct mla_args *a, struct work_item *it, int item, int tiles)
+{
+    it->b = item / tiles;
+    it->row0 = (item - it->b * tiles) * ROWS;
+    it->rows = a->sq * a->hq;
+    it->len = a->skv;
+    it->table = a->table;
+    if (a->indptr) {
+        int first = within_i32((int)rfg_load4_uniform(a->indptr + it->b), 0, a->entries);
+        int end = within_i32((int)rfg_load4_uniform(a->indptr + it->b + 1), first, a->entries);
+        it->table += first;
+        it->len = (end - first) << a->page_shift;
+    } else if (a->table) {
+        it->table += it->b * a->table_stride;
+    }
+    if (a->kv_lens)
+        it->len = within_i32((int)rfg_load4_uniform(a->kv_lens + it->b), 0, it->len);
+    it->len = rfg_uniform_int(it->len);
+    it->steps = (it->len - 1) / KEYS + 1;
+    if (it->len == 0)
+        it->steps = 0;
+    it->each = MLA_EACH(it->steps, KEYS);
+    it->segments = it->steps ? (it->steps - 1) / it->each + 1 : 1; /* none: a row of zeroes is still stored */
+    float scale = a->scale;
+    if (a->kv_scale)
+        scale *= rfg_as_float(rfg_load4_uniform((const int *)a->kv_scale));
+    it->scale = CAP ? scale : scale * LOG2_E;
+}
+
+/* A row of the item, or the last one where there is none. */
+RFG_DEVICE int row_of(const struct work_item *it, int r)
+{
+    return it->row0 + r < it->rows ? it->row0 + r : it->rows - 1;
+}
+RFG_DEVICE long long row_at(const struct mla_args *a, const struct work_item *it, const struct mla_rows *t, int r)
+{
+    int row = row_of(it, r), query = row / a->hq;
+    return it->b * t->batch + query * t->token + (row - query * a->hq) * t->head;
+}
+/* Chunk c, of 8 elements, of row r of queries; zeroes where there is none. */
+RFG_DEVICE rfg_u32x4 query_chunk(const struct mla_args *a, const struct work_item *it, int r, int c)
+{
+    rfg_u32x4 v = { 0, 0, 0, 0 };
+    if (it->row0 + r >= it->rows || c >= D / 8)
+        return v;
+    const struct mla_rows *t = c < DV / 8 ? &a->q : &a->q_rope;
+    const rfg_u16 *p = (const rfg_u16 *)t->data + row_at(a, it, t, r) + (c < DV / 8 ? c : c - DV / 8) * 8;
+    if (WIDE)
+        return rfg_load16(p);
+    rfg_u32 w[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        w[i] = rfg_load2(p + 2 * i) | (rfg_u32)rfg_load2(p + 2 * i + 1) << 16;
+    v.x = w[0];
+    v.y = w[1];
+    v.z = w[2];
+    v.w = w[3];
+    return v;
+}
+
+/* ---- copying a step's rows to LDS --------------------------------------------------------------------------------- */
+
+/* Where chunk c of a row of keys (or queries) is. */
+RFG_DEVICE int chunk_at(int row, int c)
+{
+    return row * ROW_CHUNKS + (c ^ rfg_latent_swizzle(row));
+}
+
+/* The n-th step that a workgroup goes through: those of segments part, part + parts, ... */
+struct cursor {
+    int step, left; /* left: of the segment */
+};
+RFG_DEVICE void advance(struct cursor *c, const struct work_item *it, int parts)
+{
+    c->step++;
+    if (--c->left == 0) {
+        c->step += (parts - 1) * it->each;
+        c->left = it->each;
+    }
+}
+
+/* This thread's rows of a step, and the blocks that hold them. Rows past the sequence's end repeat its last one. */
+RFG_DEVICE int copied_key(const struct work_item *it, int step, int i)
+{
+    int key = step * KEYS + i * (THREADS / 8) + rfg_thread() / 8;
+    return key < it->len ? key : it->len - 1;
+}
+RFG_DEVICE void find_blocks(const struct mla_args *a, const struct work_item *it, int step, int *block)
+{
+#pragma unroll
+    for (int i = 0; i < COPY_ROWS; i++) {
+        block[i] = it->b;
+        if (a->table && step < it->steps)
+            block[i] =
+                within_i32((int)rfg_load4(it->table + (copied_key(it, step, i) >> a->page_shift)), 0, a->blocks - 1);
+    }
+}
+RFG_DEVICE const char *copied_row(const struct mla_args *a, const struct work_item *it, int step, int i, int block)
+{
+    int key = copied_key(it, step, i), t = a->table ? key & ((1 << a->page_shift) - 1) : key;
+    return (const char *)a->kv + (block * a->kv_block + t * a->kv_row) * KV_BYTES;
+}
+
+#if STAGES
+/* Asynchronous copies to tile `at`. */
+RFG_DEVICE void copy_step(const struct mla_args *a, const struct work_item *it, rfg_u32x4 *tile, int step,
+                          const int *block)
+{
+#pragma unroll
+    for (int i = 0; i < COPY_ROWS; i++) {
+        const char *row = copied_row(a, it, step, i, block[i]);
+#pragma unroll
+        for (int k = 0; k < COPY_CHUNKS; k++) {
+            int c = k * 8 + rfg_thread() % 8;
+            if (ROW_PIECES % 8 == 0 || c < ROW_PIECES)
+                rfg_async_copy16(tile + chunk_at(i * (THREADS / 8) + rfg_thread() / 8, c), row + c * 16, true);
+        }
+    }
+}
+#else
+struct staged {
+    rfg_u32x4 v[COPY_ROWS][COPY_CHUNKS];
+};
+RFG_DEVICE rfg_u32x4 load_piece(const char *p)
+{
+    if (WIDE)
+        return rfg_load16(p);
+    rfg_u32 w[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        w[i] = 0;
+#pragma unroll
+        for (int k = 0; k < 4; k += KV_BYTES)
+            w[i] |= (KV_BYTES == 1 ? rfg_load1(p + 4 * i + k) : (rfg_u32)rfg_load2((const rfg_u16 *)(p + 4 * i + k)))
+                    << 8 * k;
+    }
+    rfg_u32x4 v;
+    v.x = w[0];
+    v.y = w[1];
+    v.z = w[2];
+    v.w = w[3];
+    return v;
+}
+RFG_DEVICE void load_step(const struct mla_args *a, const struct work_item *it, struct staged *s, int step,
+                          const int *block)
+{
+    int c = rfg_thread() % 8;
+#pragma unroll
+    for (int n = 0; n < COPY_ROWS * COPY_CHUNKS; n++) {
+        int i = n / COPY_CHUNKS, k = n % COPY_CHUNKS;
+        if (ROW_PIECES % 8 == 0 || k * 8 + c < ROW_PIECES)
+            s->v[i][k] = load_piece(copied_row(a, it, step, i, block[i]) + (k * 8 + c) * 16);
+    }
+}
+
+#if KV_BYTES == 1
+/* Eight codes as 16-bit elements, exactly. */
+RFG_DEVICE rfg_u32x4 decode8(rfg_u32 lo, rfg_u32 hi)
+{
+    rfg_u32x2 a = rfg_f8_to_f16x4(lo, KV_DTYPE, true), b = rfg_f8_to_f16x4(hi, KV_DTYPE, true);
+    rfg_u32x4 v;
+    if (DTYPE == RFG_F16) {
+        v.x = a.x;
+        v.y = a.y;
+        v.z = b.x;
+        v.w = b.y;
+    } else {
+        v.x = rfg_pack_bf16(rfg_low(a.x, RFG_F16), rfg_high(a.x, RFG_F16));
+        v.y = rfg_pack_bf16(rfg_low(a.y, RFG_F16), rfg_high(a.y, RFG_F16));
+        v.z = rfg_pack_bf16(rfg_low(b.x, RFG_F16), rfg_high(b.x, RFG_F16));
+        v.w = rfg_pack_bf16(rfg_low(b.y, RFG_F16), rfg_high(b.y, RFG_F16));
+    }
+    return v;
+}
+#endif
+RFG_DEVICE void write_step(const struct staged *s, rfg_u32x4 *tile)
+{
+#pragma unroll
+    for (int i = 0; i < COPY_ROWS; i++) {
+        int row = i * (THREADS / 8) + rfg_thread() / 8;
+#pragma unroll
+        for (int k = 0; k < COPY_CHUNKS; k++) {
+            int c = k * 8 + rfg_thread() % 8;
+            if (ROW_PIECES % 8 != 0 && c >= ROW_PIECES)
+                continue;
+#if KV_BYTES == 1
+            tile[chunk_at(row, 2 * c)] = decode8(s->v[i][k].x, s->v[i][k].y);
+            tile[chunk_at(row, 2 * c + 1)] = decode8(s->v[i][k].z, s->v[i][k].w);
+#else
+            tile[chunk_at(row, c)] = s->v[i][k];
+#endif
+        }
+    }
+}
+#endif
+
+/* ---- softmax ------------------------------------------------------------------------------------------------------ */
+
+/* The row of a pass that this thread is one of LANES of, and its keys of a step: 2 key() and the next. */
+RFG_DEVICE int softmax_row(int pass)
+{
+    return pass * AT_ONCE + rfg_thread() / LANES;
+}
+RFG_DEVICE int softmax_pair(void)
+{
+    return rfg_thread() % LANES;
+}
+
+RFG_DEVICE float score(const struct mla_args *a, const struct work_item *it, float s, bool seen)
+{
+    s *= it->scale;
+    if (CAP) /* by tanh x = 1 - 2 / (1 + exp 2x) */
+        s = a->soft_cap * LOG2_E * (1.0f - 2.0f * rfg_rcp(1.0f + rfg_exp2(s / a->soft_cap * (2 * LOG2_E))));
+    return seen ? s : MINUS_INFINITY;
+}
+
+/* The weights of the step that begins at key `first`, and factors[row]: what the rows' sums are scaled down by. */
+RFG_DEVICE void softmax_step(const struct mla_args *a, const struct work_item *it, struct softmax *st, float *lds,
+                             int first)
+{
+#pragma unroll
+    for (int p = 0; p < PASSES; p++) {
+        int r = softmax_row(p), key = first + 2 * softmax_pair();
+        float *s = lds + SCORES_AT + r * SCORE_ROW + 2 * softmax_pair();
+        float s0 = s[0], s1 = s[1];
+#pragma unroll
+        for (int i = 1; i < PARTS_OF_D; i++) {
+            s0 += s[i * ROWS * SCORE_ROW];
+            s1 += s[i * ROWS * SCORE_ROW + 1];
+        }
+        int end = it->len;
+        if (a->causal)
+            end += row_of(it, r) / a->hq + 1 - a->sq;
+        s0 = score(a, it, s0, key < end);
+        s1 = score(a, it, s1, key + 1 < end);
+        float most = rfg_reduce_lanes(rfg_max(s0, s1), LANES, true), m = st->m[p];
+        m = most > m + SLACK ? most : m; /* what weights are relative to need not be the largest score, only near it */
+        float down = rfg_exp2(st->m[p] - m), w0 = rfg_exp2(s0 - m), w1 = rfg_exp2(s1 - m);
+        st->m[p] = m;
+        st->l[p] = rfg_fma(st->l[p], down, w0 + w1);
+        if (SCALAR) {
+            s[0] = w0;
+            s[1] = w1;
+        } else {
+            lds[WEIGHTS_AT + r * WEIGHT_ROW + softmax_pair()] = rfg_as_float(rfg_pack_operand(w0, w1, DTYPE));
+        }
+        if (softmax_pair() == 0)
+            lds[FACTORS_AT + r] = down;
+    }
+}
+
+/* ---- segments ----------------------------------------------------------------------------------------------------- */
+
+RFG_DEVICE void begin_rows(struct softmax *st)
+{
+#pragma unroll
+    for (int p = 0; p < PASSES; p++) {
+        st->m[p] = LOWEST;
+        st->l[p] = 0.0f;
+    }
+}
+RFG_DEVICE void begin_sums(struct sums *acc)
+{
+#pragma unroll
+    for (int i = 0; i < ACC; i++)
+        acc->o[i] = 0.0f;
+}
+
+/* A row of a segment (m, l) added to those before it: what the sums of both are multiplied by. */
+RFG_DEVICE void combine_row(float *all_m, float *all_l, float m, float l, float *factors)
+{
+    float top = rfg_max(*all_m, m), before = rfg_exp2(*all_m - top), mine = rfg_exp2(m - top);
+    *all_l = rfg_fma(*all_l, before, l * mine);
+    *all_m = top;
+    factors[0] = before;
+    factors[1] = mine;
+}
+RFG_DEVICE void combine_sums(struct sums *all, const float *o, const float *factors)
+{
+#pragma unroll
+    for (int i = 0; i < ACC; i++) {
+        const float *f = factors + acc_row(i) * 2;
+        all->o[i] = rfg_fma(all->o[i], f[0], o[i] * f[1]);
+    }
+}
+
+/* A segment's sums are added to `all`. */
+RFG_DEVICE void close_segment(float *lds, struct softmax *all_rows, struct sums *all, const struct softmax *st,
+                              const struct sums *acc)
+{
+    float *factors = lds + SCORES_AT;
+#pragma unroll
+    for (int p = 0; p < PASSES; p++) {
+        float f[2], l = rfg_reduce_lanes(st->l[p], LANES, false);
+        combine_row(&all_rows->m[p], &all_rows->l[p], st->m[p], l, f);
+        if (softmax_pair() < 2)
+            factors[softmax_row(p) * 2 + softmax_pair()] = softmax_pair() ? f[1] : f[0];
+    }
+    rfg_barrier_lds();
+    combine_sums(all, acc->o, factors);
+}
+
+/* Or written to its place in the workspace. */
+RFG_DEVICE void write_segment(float *slot, const struct softmax *st, const struct sums *acc)
+{
+#pragma unroll
+    for (int i = 0; i < ACC; i += 4) {
+        rfg_f32x4 v = { acc->o[i], acc->o[i + 1], acc->o[i + 2], acc->o[i + 3] };
+        rfg_store_f32x4(slot + (i / 4 * THREADS + rfg_thread()) * 4, v);
+    }
+    slot += THREADS * ACC;
+#pragma unroll
+    for (int p = 0; p < PASSES; p++) {
+        float l = rfg_reduce_lanes(st->l[p], LANES, false);
+        if (softmax_pair() == 0) {
+            rfg_store4(slot + softmax_row(p) * 2, rfg_as_u32(st->m[p]));
+            rfg_store4(slot + softmax_row(p) * 2 + 1, rfg_as_u32(l));
+        }
+    }
+}
+
+/* All segments, out of the workspace, in their order. */
+#define SLOTS_AT_ONCE (ACC <= 32 ? 2 : 1)
+RFG_DEVICE void combine_segments(float *lds, const float *slots, int n, struct softmax *all_rows, struct sums *all)
+{
+    float *factors = lds + SCORES_AT;
+    const int slot = MLA_SLOT_FLOATS(THREADS, ACC, ROWS);
+#pragma unroll
+    for (int p = 0; p < PASSES; p++) {
+        int r = softmax_row(p);
+#pragma unroll 4
+        for (int s = 0; s < n; s++) {
+            const float *ml = slots + (long long)s * slot + THREADS * ACC + r * 2;
+            float f[2], m = rfg_as_float(rfg_load4(ml)), l = rfg_as_float(rfg_load4(ml + 1));
+            combine_row(&all_rows->m[p], &all_rows->l[p], m, l, f);
+            if (softmax_pair() < 2)
+                factors[(s * ROWS + r) * 2 + softmax_pair()] = softmax_pair() ? f[1] : f[0];
+        }
+    }
+    rfg_barrier_lds();
+#pragma unroll 1
+    for (int s = 0; s < n; s += SLOTS_AT_ONCE) {
+        float o[SLOTS_AT_ONCE][ACC];
+#pragma unroll
+        for (int k = 0; k < SLOTS_AT_ONCE; k++)
+#pragma unroll
+            for (int i = 0; i < ACC; i += 4) {
+                int at = s + k < n ? s + k : n - 1;
+                rfg_f32x4 v = rfg_load_f32x4(slots + (long long)at * slot + (i / 4 * THREADS + rfg_thread()) * 4);
+                o[k][i] = v.x;
+                o[k][i + 1] = v.y;
+                o[k][i + 2] = v.z;
+                o[k][i + 3] = v.w;
+            }
+#pragma unroll
+        for (int k = 0; k < SLOTS_AT_ONCE; k++)
+            if (s + k < n)
+                combine_sums(all, o[k], factors + (s + k) * ROWS * 2);
+    }
+}
+
+/* lse, and factors[row]: what the row's sums are multiplied by to be the output. */
+RFG_DEVICE void finish_rows(const struct mla_args *a, const struct work_item *it, float *lds, const struct softmax *all)
+{
+    float scale = a->kv_scale ? rfg_as_float(rfg_load4_uniform((const int *)a->kv_scale)) : 1.0f;
+#pragma unroll
+    for (int p = 0; p < PASSES; p++) {
+        int r = softmax_row(p), row = row_of(it, r), query = row / a->hq, head = row - query * a->hq;
+        float l = all->l[p], lse = all->m[p] + rfg_log2(l), factor = scale / l;
+        if (a->sinks) {
+#ifdef SINK_DTYPE
+            float sink = rfg_load_float(a->sinks, head, SINK_DTYPE);
+#else
+            float sink = rfg_as_float(rfg_load4((const float *)a->sinks + head));
+#endif
+            factor /= 1.0f + rfg_exp2(sink * LOG2_E - lse);
+        }
+        if (softmax_pair() == 0) {
+            lds[FACTORS_AT + r] = l == 0.0f ? 0.0f : factor;
+            if (a->lse && it->row0 + r < it->rows)
+                rfg_store4(a->lse + it->b * a->lse_batch + head * a->lse_head + query * a->lse_token,
+                           rfg_as_u32(l == 0.0f ? MINUS_INFINITY : lse * LN_2));
+        }
+    }
+    rfg_barrier_lds();
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * For args_ops.c: calls of mla_decode. */
+/* out, q, kv, block_table, kv_lens, lse, sinks, kv_scale */
+static rfg_status mla_paged(const struct call *c)
+{
+    rfg_mla_params p = c->mla;
+    p.block_table = c->t[3], p.kv_lens = c->t[4], p.lse = c->t[5], p.sinks = c->t[6], p.kv_scale = c->t[7];
+    return rfg_op_mla_decode(c->ctx, c->t[0], c->t[1], c->t[2], PARAMS(p), c->stream);
+}
+/* out, q, kv, q_rope, kv_indptr, kv_indices, lse */
+static rfg_status mla_indices(const struct call *c)
+{
+    rfg_mla_params p = c->mla;
+    p.q_rope = c->t[3], p.kv_indptr = c->t[4], p.kv_indices = c->t[5], p.lse = c->t[6];
+    return rfg_op_mla_decode(c->ctx, c->t[0], c->t[1], c->t[2], PARAMS(p), c->stream);
+}
+
+static void mla_scale_none(struct call *c)
+{
+    c->mla.scale = 0;
+}
+static void mla_scale_nan(struct call *c)
+{
+    c->mla.scale = NAN;
+}
+static void mla_cap_negative(struct call *c)
+{
+    c->mla.soft_cap = -1;
+}
+static void mla_most_negative(struct call *c)
+{
+    c->mla.max_seqlen_k = -1;
+}
+static const struct wrong mla_wrongs[] = { { "scale", mla_scale_none },
+                                           { "scale", mla_scale_nan },
+                                           { "soft_cap", mla_cap_negative },
+                                           { "max_seqlen_k", mla_most_negative },
+                                           { NULL, NULL } };
+
+/* clang-format off */
+#define MLA_FORMS \
+    { "rfg_op_mla_decode", "mla_decode", "paged", mla_paged, .call = { .mla = { .scale = 0.1f } }, .wrongs = mla_wrongs, \
+      .n = 8, \
+      .args = { { "out", T4(B, 2, 3, 4, 64), ARG_OUT }, \
+                { "q", T4(B, 2, 3, 4, 96), 0 }, \
+                { "kv", T3(RFG_E4M3, 2, 16, 96), 0, 1u << RFG_E4M3FNUZ | 1u << RFG_E5M2, .sizes = 1 }, \
+                { "block_table", T2(RFG_I32, 2, 2), ARG_OPTIONAL, .sizes = 2, .values = { 0, 1, 1, 0 } }, \
+                { "kv_lens", T1(RFG_I32, 2), ARG_OPTIONAL, .values = { 5, 9 } }, \
+                { "lse", T3(RFG_F32, 2, 4, 3), ARG_OUT | ARG_OPTIONAL | ARG_ANY_STRIDE }, \
+                { "sinks", T1(RFG_F32, 4), ARG_OPTIONAL, 1u << B }, \
+                { "kv_scale", T1(RFG_F32, 1), ARG_OPTIONAL } } }, \
+    { "rfg_op_mla_decode", "mla_decode", "indices", mla_indices, .call = { .mla = { .scale = 0.1f } }, \
+      .wrongs = mla_wrongs, .n = 7, \
+      .args = { { "out", T3(B, 2, 4, 64), ARG_OUT }, \
+                { "q", T3(B, 2, 4, 64), 0 }, \
+                { "kv", T4(B, 3, 8, 1, 128), 0, 1u << RFG_E4M3 | 1u << RFG_E4M3FNUZ | 1u << RFG_E5M2, .sizes = 1 }, \
+                { "q_rope", T3(B, 2, 4, 64), 0 }, \
+                { "kv_indptr", T1(RFG_I32, 3), 0, .values = { 0, 1, 3 } }, \
+                { "kv_indices", T1(RFG_I32, 3), 0, .sizes = 1, .values = { 2, 0, 1 } }, \
+                { "lse", T2(RFG_F32, 2, 4), ARG_OUT | ARG_OPTIONAL | ARG_ANY_STRIDE } } }
+/* clang-format on */

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * rfg_op_mla_decode on the cpu and on the devices of $RFG_TEST_DEVICES: heads, queries, sizes, tables, 8-bit caches.
+ * What must not change a bit, and what it refuses, is in test_mla_rules.c; every combination in test_mla_all.c. */
+#include "tests/op_cases.h"
+
+#define R RFG_DATA_RANDOM
+#define C RFG_DATA_CANCEL
+#define I RFG_DATA_INTS    /* equal weights: sums are exact, so all variants give the same bits */
+#define S RFG_DATA_SPECIAL /* without masks: what 0 times a masked NaN is, is said of no variant */
+
+/* Small: the emulator does ten million products a second. */
+static const struct op_case heads[] = {
+    { "mla_decode bf16->bf16 B=2 Hq=16 D=576 S=100 Dv=512 lse=1 page=64" },
+    { "mla_decode bf16->bf16 B=1 Hq=1 D=576 S=33 Dv=512 lse=1 page=16" },
+    { "mla_decode f16->f16 B=2 Hq=3 D=576 S=70 Dv=512 page=1 lens=any" },
+    { "mla_decode bf16->bf16 B=3 Hq=12 D=576 S=60 Sq=2 Dv=512 causal=1 lse=1 page=64 lens=any" },
+    { "mla_decode f16->f16 B=1 Hq=24 D=576 S=65 Dv=512 lse=1 page=32" },
+    { "mla_decode bf16->bf16 B=1 Hq=96 D=576 S=20 Dv=512 lse=1 page=16" },
+    { "mla_decode bf16->bf16 B=1 Hq=128 D=576 S=17 Dv=512 page=16" },
+    { "mla_decode bf16->bf16 B=2 Hq=5 D=576 S=40 Sq=8 Dv=512 causal=1 lse=1 page=16" },
+    { "mla_decode f16->f16 B=2 Hq=8 D=576 S=5 Sq=8 Dv=512 causal=1 lse=1 page=16" }, /* rows see nothing */
+    { "mla_decode bf16->bf16 B=2 Hq=4 D=576 S=40 Sq=3 Dv=512 page=8" },
+    { "mla_decode bf16->bf16 B=2 Hq=16 D=512 S=50 lse=1 page=64" },
+    { "mla_decode f16->f16 B=2 Hq=16 D=512 S=50 Dv=448 lse=1 page=64" },
+    { "mla_decode bf16->bf16 B=2 Hq=16 D=288 S=90 Dv=256 lse=1 page=16" },
+    { "mla_decode f16->f16 B=2 Hq=7 D=96 S=90 Dv=64 lse=1" },
+    { "mla_decode bf16->bf16 B=2 Hq=7 D=192 S=90 lse=1 lens=any" },
+    { "mla_decode bf16->bf16 B=3 Hq=16 D=128 S=0 Dv=64 lse=1 page=16" },
+    { "mla_decode bf16->bf16 B=0 Hq=16 D=576 S=16 Dv=512 page=16" },
+    { "mla_decode f16->f16 B=1 Hq=16 D=576 S=40 Dv=512 lse=1 page=16", C },
+};
+
+static const struct op_case options[] = {
+    { "mla_decode bf16->bf16 B=2 Hq=6 D=128 S=70 Dv=64 cap=2 lse=1 page=16" },
+    { "mla_decode bf16->bf16 B=2 Hq=6 D=128 S=70 Dv=64 sink=1 lse=1 page=16 lens=any" },
+    { "mla_decode f16->f16 B=2 Hq=6 D=128 S=1 Dv=64 sink=1 stype=f16 lse=1 page=16" },
+    { "mla_decode bf16->bf16 B=2 Hq=6 D=128 S=40 Sq=3 Dv=64 causal=1 cap=30 sink=1 stype=bf16 page=4" },
+    { "mla_decode bf16->bf16 B=3 Hq=6 D=128 S=150 Dv=64 lse=1 page=16 table=indices lens=any" },
+    { "mla_decode f16->f16 B=3 Hq=6 D=128 S=50 Sq=2 Dv=64 causal=1 lse=1 page=1 table=indices lens=log" },
+    { "mla_decode bf16->bf16 B=2 Hq=6 D=128 S=50 Dv=64 lse=1 page=16 q=apart" },
+    { "mla_decode bf16->bf16 B=2 Hq=6 D=576 S=50 Sq=2 Dv=512 page=16 table=indices q=apart form=gaps lens=any" },
+    { "mla_decode bf16->bf16 B=2 Hq=6 D=128 S=50 Dv=64 lse=1 page=16 form=gaps" },
+    { "mla_decode bf16->bf16 B=2 Hq=6 D=128 S=50 Dv=64 form=gaps" },
+    { "mla_decode bf16->bf16 B=2 Hq=16 D=128 S=50 Dv=64 lse=1 page=16 kv=e4m3 scale=1" },
+    { "mla_decode f16->f16 B=2 Hq=16 D=576 S=50 Sq=2 Dv=512 causal=1 lse=1 page=16 kv=e4m3fnuz scale=1 lens=any" },
+    { "mla_decode bf16->bf16 B=2 Hq=3 D=512 S=50 Dv=448 page=64 kv=e5m2" },
+    { "mla_decode bf16->bf16 B=2 Hq=6 D=128 S=50 Dv=64 lse=1 page=16", R, true },
+    { "mla_decode f16->f16 B=2 Hq=6 D=96 S=50 Dv=64 page=16 kv=e4m3 scale=1", R, true },
+};
+
+/* Segments: two or more, of one step or more, by one workgroup and by several. */
+#define SHARED(parts) "mla_decode_portable{parts=" #parts "}"
+static const struct op_case segments[] = {
+    { "mla_decode bf16->bf16 B=2 Hq=3 D=64 S=600 lse=1 page=16 lens=any" },
+    { "mla_decode f16->f16 B=1 Hq=3 D=64 S=2100 lse=1 page=64" },
+    { "mla_decode bf16->bf16 B=1 Hq=1 D=64 S=5000 sink=1 lse=1 page=16" },
+    { "mla_decode bf16->bf16 B=3 Hq=3 D=64 S=600 Sq=2 causal=1 lse=1 page=16 lens=log", R, false, SHARED(4) },
+    { "mla_decode bf16->bf16 B=3 Hq=3 D=64 S=600 lse=1 page=16 lens=any", R, false, SHARED(1) },
+    { "mla_decode bf16->bf16 B=1 Hq=3 D=64 S=2500 lse=1 page=16", R, false, SHARED(16) },
+};
+
+static const struct op_case exact[] = {
+    { "mla_decode bf16->bf16 B=2 Hq=8 D=128 S=256 Dv=64 page=16", I },
+    { "mla_decode f16->f16 B=3 Hq=4 D=64 S=512 Sq=2 page=16", I },
+    { "mla_decode bf16->bf16 B=1 Hq=2 D=64 S=2048 page=1", I },
+    { "mla_decode bf16->bf16 B=2 Hq=8 D=576 S=256 Dv=512 page=32 kv=e5m2", I },
+};
+
+static const struct op_case special[] = {
+    { "mla_decode bf16->bf16 B=8 Hq=4 D=64 S=40 lse=1 page=16", S },
+    { "mla_decode f16->f16 B=8 Hq=4 D=96 S=40 Dv=64 lse=1 page=16", S },
+    { "mla_decode bf16->bf16 B=8 Hq=4 D=64 S=40 page=16 kv=e4m3 scale=1", S },
+};
+
+OP_CASES(right_heads, heads, "MLA decode")
+OP_CASES(right_options, options, "options of MLA decode")
+OP_CASES(right_segments, segments, "segments of MLA decode")
+OP_CASES(right_exact, exact, "MLA decode of integers")
+OP_CASES(right_special, special, "MLA decode of NaN, inf, denormals")
+
+int main(void)
+{
+    return op_main("mla", OP_TESTS(right_heads, right_options, right_segments, right_exact, right_special),
+                   OP_TESTS(NULL));
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * mla_decode in every combination of heads, page, queries and cache on the devices of $RFG_TEST_DEVICES, against the
+ * oracle. Without $RFG_TEST_ALL a sample that has each value of each. The command for all of them:
+ *
+ *   RFG_TEST_ALL=1 RFG_TEST_CONFIGS=1 RFG_TEST_DEVICES=cpu,emu:gfx942:4 build/tests/test-mla_all */
+#include <stdlib.h>
+
+#include "tests/op_cases.h"
+
+static const int heads[] = { 1, 3, 8, 12, 16, 32, 64, 96, 128 }, pages[] = { 1, 16, 64 };
+static const char *const caches[] = { "", " kv=e4m3 scale=1", " kv=e4m3fnuz", " kv=e5m2" };
+#define N(a)       (int)(sizeof(a) / sizeof((a)[0]))
+#define ALL        (N(heads) * N(pages) * 8 * N(caches))
+#define SAMPLE_GAP 67 /* shares no factor with ALL: every value of each comes up */
+
+static void run(const char *device, int first, int by)
+{
+    static char text[ALL][RFG_PROBLEM_STRLEN];
+    static struct op_case cases[ALL];
+    int n = 0;
+    for (int i = first; i < ALL; i += by) {
+        int head = heads[i % N(heads)], page = pages[i / N(heads) % N(pages)], sq = 1 + i / (N(heads) * N(pages)) % 8;
+        const char *cache = caches[i / (N(heads) * N(pages) * 8)];
+        const char *dtype = i % 2 ? "f16->f16" : "bf16->bf16";
+        *text[n] = 0;
+        op_say(text[n], "mla_decode %s B=2 Hq=%d D=576 S=%d", dtype, head, 40 + i % 7);
+        if (sq > 1)
+            op_say(text[n], " Sq=%d", sq);
+        op_say(text[n], " Dv=512%s lse=1 page=%d%s", sq > 1 ? " causal=1" : "", page, cache);
+        if (i % 3 == 0)
+            op_say(text[n], " table=indices");
+        op_say(text[n], " lens=any");
+        cases[n] = (struct op_case){ .problem = text[n], .data = RFG_DATA_RANDOM };
+        n++;
+    }
+    op_cases_run(device, "MLA decode, heads by pages by queries by caches", cases, n);
+}
+
+START_TEST(combinations)
+{
+    bool all = getenv("RFG_TEST_ALL") != NULL;
+    run(op_device(_i), 0, all ? 1 : SAMPLE_GAP);
+}
+END_TEST
+
+int main(void)
+{
+    return op_main("mla_all", OP_TESTS(combinations), OP_TESTS(NULL));
+}
