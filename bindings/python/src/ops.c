@@ -197,6 +197,7 @@ static const rfg_lora_params lora_init = RFG_LORA_PARAMS_INIT;
 PARAMS(lora, MEMBER(rfg_lora_params, indptr, INPUT), MEMBER(rfg_lora_params, scales, INPUT),
        MEMBER(rfg_lora_params, ranks, INPUT), MEMBER(rfg_lora_params, scale, FLOAT));
 CALLER(rfg_op_lora, rfg_lora_params, t[0], t[1], t[2], t[3], t[4])
+
 static const rfg_mla_params mla_init = RFG_MLA_PARAMS_INIT;
 PARAMS(mla, MEMBER(rfg_mla_params, scale, FLOAT), MEMBER(rfg_mla_params, soft_cap, FLOAT),
        MEMBER(rfg_mla_params, causal, INT32), MEMBER(rfg_mla_params, max_seqlen_k, INT32),
