@@ -139,7 +139,7 @@ typedef struct rfg_gemm_params {
  *   "gemm e4m3,e4m3->bf16 M=8 N=2112 K=7168 w_scale=f32 x_scale=f32 x_per=block w_per=block"
  *   "gemm e4m3,e2m1->bf16 M=8 N=2112 K=7168 w_scale=e8m0 x_scale=e8m0 x_per=group w_per=group"
  *   "gemm bf16,e4m3->bf16 M=8 N=2112 K=7168 w_scale=f32 w_per=row"
- *   "gemm f16,i8->f16 M=8 N=2112 K=7168 w_scale=bf16 w_per=group w_group=128 packed=1"
+ *   "gemm f16,i8->f16 M=8 N=2112 K=7168 w_scale=bf16 w_group=128 w_per=group packed=1"
  *   "gemm bf16,i4->bf16 M=8 N=2112 K=7168 w_scale=f16 w_group=128"
  *   "gemm f16,e2m1->f16 M=1 N=4096 K=4096 w_scale=e8m0 w_group=32"
  *   "gemm bf16,bf16->bf16 M=512 N=4096 K=7168 act=silu experts=256 top=8"

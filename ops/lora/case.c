@@ -147,7 +147,8 @@ static const char *const compiled[] = {
 
 static const char *const small[] = {
     "lora bf16->bf16 M=9 N=72 K=96 rank=8 adapters=3",
-    "lora f16->f32 M=21 N=33 K=130 rank=20 adapters=4 segments=5 scales=1 ranks=1 form=gaps",
+    "lora f16->f32 M=21 N=33 K=130 rank=20 adapters=4 segments=5 scales=1 ranks=1 form=gaps align=4 align_a=4 "
+    "align_b=8 align_y=4",
     NULL,
 };
 
