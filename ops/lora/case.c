@@ -52,14 +52,14 @@ static void fill_ids(const struct rfg_problem *prob, int32_t *ids, int64_t n, ui
     }
 }
 
-/* Ends of segments are drawn, and put in order. */
+/* Ends of segments are drawn, and put in order. Of an odd number the first begins with row 0. */
 static void fill_indptr(const struct rfg_problem *prob, int32_t *indptr, uint64_t seed)
 {
     int64_t m = prob->v[LORA_M], n = prob->v[LORA_SEGMENTS];
     uint64_t how = rfg_random(&seed);
     for (int64_t i = 0; i <= n; i++) {
         int32_t at = (int32_t)(rfg_random(&seed) % (uint64_t)(m + 1));
-        at = i == 0 && how & 1 ? 0 : i == n && how & 2 ? (int32_t)m + (how & 4 ? 3 : 0) : at;
+        at = i == 0 && n & 1 ? 0 : i == n && how & 2 ? (int32_t)m + (how & 4 ? 3 : 0) : at;
         int64_t to = i;
         for (; to > 0 && indptr[to - 1] > at; to--)
             indptr[to] = indptr[to - 1];

@@ -239,6 +239,28 @@ START_TEST(captured)
 }
 END_TEST
 
+/* Without params, or with a scale of 0, the factor is 1. */
+START_TEST(scale_of_0_is_1)
+{
+    rfg_context *ctx = op_context("cpu");
+    static uint16_t x[8], a[32], b[16], y[4];
+    static int32_t id[1];
+    for (int i = 0; i < 32; i++)
+        x[i % 8] = a[i] = b[i % 16] = 0x3f80; /* 1 */
+    rfg_tensor tx = rfg_tensor_2d(x, RFG_BF16, 1, 8, 8), ty = rfg_tensor_2d(y, RFG_BF16, 1, 4, 4),
+               ta = rfg_tensor_nd(a, RFG_BF16, 3, (int64_t[]){ 1, 4, 8 }),
+               tb = rfg_tensor_nd(b, RFG_BF16, 3, (int64_t[]){ 1, 4, 4 }), ti = rfg_tensor_1d(id, RFG_I32, 1);
+    rfg_lora_params p[] = { { .size = sizeof(p[0]) }, { .size = sizeof(p[0]), .scale = 0.5f } };
+    const rfg_lora_params *const params[] = { NULL, &p[0], &p[1] };
+    const uint16_t sums[] = { 0x4200, 0x4280, 0x42a0 }; /* 32, 64, 80 */
+    for (int i = 0; i < 3; i++) {
+        ck_assert_msg(rfg_op_lora(ctx, &ty, &tx, &ta, &tb, &ti, params[i], NULL) == RFG_OK, "%s", rfg_last_error());
+        ck_assert_uint_eq(y[3], sums[i]);
+    }
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
 /* Not refused by test_args.c: what its tensors and numbers may not be. */
 START_TEST(refusals)
 {
@@ -272,5 +294,5 @@ int main(void)
 {
     return op_main_gpus(
         "lora", OP_TESTS(right_shapes, right_segments, right_layouts, right_values, one_order, any_batch, captured),
-        OP_TESTS(refusals), OP_TESTS(windows_by_turns));
+        OP_TESTS(refusals, scale_of_0_is_1), OP_TESTS(windows_by_turns));
 }
