@@ -19,7 +19,7 @@ extern "C" {
  *   a' = a c - b s,  b' = b c + a s
  *
  * with (a, b) elements (i, i + R/2) of the R (NeoX, Hugging Face's Llama), or (2i, 2i + 1) (GPT-J, DeepSeek's MLA).
- * The R are the first of a head, or the last ("nope first"); the other D - R stay as they are.
+ * The R are the first of a head, the last ("nope first"), or those from `offset` on; the other D - R stay as they are.
  *
  * Several position axes (mRoPE: time, height, width of a picture's tokens): positions are [A,T], A = 2 to 4, and each
  * pair goes by one axis. There are A sections, which sum to R/2. Chunked (Qwen2-VL): the first sections[0] pairs go by
@@ -37,20 +37,19 @@ typedef struct rfg_rope_params {
     int32_t backward;          /* not 0: by minus the angle, which is what gradients are turned by */
     int32_t mrope_interleaved; /* with positions [3,T]: not 0: pair i goes by axis i % 3 */
     int32_t sections[4];       /* with positions [A,T]: pairs of each axis; those not used are not looked at */
+    int32_t offset;            /* element of a head that the R begin at: 0 to D - R; above 0 only with last 0 */
+    int32_t reserved;          /* 0 */
 } rfg_rope_params;
 #define RFG_ROPE_PARAMS_INIT                                                                                           \
     {                                                                                                                  \
-        sizeof(rfg_rope_params), 0, 0, 0, 0,                                                                           \
-        {                                                                                                              \
-            0, 0, 0, 0                                                                                                 \
-        }                                                                                                              \
+        sizeof(rfg_rope_params), 0, 0, 0, 0, { 0, 0, 0, 0 }, 0, 0                                                      \
     }
 
 /* q_out = q rotated, k_out = k rotated.
  *
  *   q_out      [T,Hq,D]     q's dtype; or NULL, with q NULL as well
  *   k_out      [T,Hkv,D]    the same; or NULL, with k NULL as well: then there is one of them
- *   q          [T,Hq,D]     bf16 or fp16; any strides, unit in the last dimension: so views of a fused QKV buffer
+ *   q          [T,Hq,D]     bf16, fp16 or f32; any strides, unit in the last dimension: so views of a fused QKV buffer
  *   k          [T,Hkv,D]    q's dtype
  *   cos_sin    [maxpos,R]   f32 or q's dtype; R even, 2 to D; row stride >= R, unit column stride: rfg_rope_table()
  *   positions  [T] or [A,T] int32 or int64, unit stride in the last dimension; read by the device, not by the host
@@ -68,6 +67,7 @@ typedef struct rfg_rope_params {
  * Problem string: "rope bf16,i64->bf16 T=64 D=128 Hq=32 Hkv=8" (q, positions -> q_out). Its keys:
  *   R=                  rotated elements of a head, if not D
  *   pairs=gptj, last=1  as in params
+ *   offset=             as in params, if it is neither 0 nor D - R (which is last=1)
  *   axes=               A of positions [A,T]
  *   mrope=interleaved   as in params
  *   table=f32           dtype of cos_sin, if it is not q's
@@ -167,41 +167,70 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_rope_append(rfg_context *ctx, const rfg_
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
 
-/* How positions become angles: pair i of R/2 turns by p f(i), with t(i) = theta^(-2i / R) where there is no scaling. */
+/* How positions become angles: pair i of R/2 turns by p f(i), with t(i) = theta^(-2i / R) where there is no scaling.
+ * The names are config.json's rope_type; formulas are those of transformers (modeling_rope_utils.py, 5.24), which
+ * vLLM shares but where it is said below. */
 typedef enum rfg_rope_scaling {
     RFG_ROPE_DEFAULT = 0, /* f = t (Su et al. 2021) */
     RFG_ROPE_LINEAR,      /* f = t / factor (position interpolation, Chen et al. 2023, arXiv 2306.15595) */
-    RFG_ROPE_LLAMA3,      /* Llama 3.1 (Meta's llama-models, apply_scaling()): with the wavelength w = 2 pi / t:
-                           * w < original / high_freq_factor: f = t; w > original / low_freq_factor: f = t / factor;
-                           * between: g = (original / w - low_freq_factor) / (high_freq_factor - low_freq_factor),
-                           * f = (1 - g) t / factor + g t */
-    RFG_ROPE_YARN, /* YaRN (Peng et al. 2023, arXiv 2309.00071): f = t ((1 - m) / factor + m), m = 1 - ramp(i) with
-                    * ramp from 0 at pair d(beta_fast) to 1 at pair d(beta_slow), d(b) = R ln(original / (2 pi b)) /
-                    * (2 ln theta), rounded down and up unless `untruncated` (gpt-oss), the first at least 0, the
-                    * second at most R - 1 (of pairs, of which there are R/2: as the paper's code has it); cos and sin
-                    * are multiplied with the attention factor */
+    /* Llama 3.1 (Meta's llama-models, apply_scaling()): with the wavelength w = 2 pi / t:
+     * w < original / high_freq_factor: f = t; w > original / low_freq_factor: f = t / factor;
+     * between: g = (original / w - low_freq_factor) / (high_freq_factor - low_freq_factor),
+     * f = (1 - g) t / factor + g t */
+    RFG_ROPE_LLAMA3,
+    /* YaRN (Peng et al. 2023, arXiv 2309.00071): f = t ((1 - m) / factor + m), m = 1 - ramp(i) with ramp from 0 at pair
+     * d(beta_fast) to 1 at pair d(beta_slow), d(b) = R ln(original / (2 pi b)) / (2 ln theta), rounded down and up
+     * unless `untruncated` (gpt-oss), the first at least 0, the second at most R - 1 (of pairs, of which there are R/2:
+     * as the paper's code has it); cos and sin are multiplied with the attention factor */
+    RFG_ROPE_YARN,
+    /* "dynamic", NTK-aware: f = t with theta (factor L / original - (factor - 1))^(R / (R - 2)) in place of theta, L =
+     * max(length, original). So there is a table for each length: transformers makes one for the longest sequence so
+     * far, vLLM one for factor * original positions */
+    RFG_ROPE_DYNAMIC,
+    /* LongRoPE (Ding et al. 2024, arXiv 2402.13753; Phi-3, Phi-4): f(i) = t(i) / long_factor[i] if length > original,
+     * else t(i) / short_factor[i]: the length is a sequence's in transformers, max_model_len in vLLM; cos and sin are
+     * multiplied with the attention factor */
+    RFG_ROPE_LONGROPE,
+    /* Gemma 4: R is the whole head. f = t / factor for the first floor(partial_rotary_factor R / 2) pairs, 0 for the
+     * others, whose cosine is 1 */
+    RFG_ROPE_PROPORTIONAL,
 } rfg_rope_scaling;
 
-/* The members as config.json's rope_scaling has them. All but size and theta may be zero, which stands for: */
+/* The members as config.json's rope_scaling (rope_parameters) has them. All but size and theta may be zero, which
+ * stands for: */
 typedef struct rfg_rope_table_params {
-    size_t size;                              /* sizeof(rfg_rope_table_params): see rfg/core.h */
-    rfg_rope_scaling scaling;                 /* "rope_type" */
-    int32_t original;                         /* "original_max_position_embeddings": above 0 for llama3 and yarn */
-    double theta;                             /* "rope_theta": above 1 (0: 10000) */
-    double factor;                            /* "factor": at least 1 (0: 1) */
+    size_t size;              /* sizeof(rfg_rope_table_params): see rfg/core.h */
+    rfg_rope_scaling scaling; /* "rope_type" */
+    /* "original_max_position_embeddings" ("max_position_embeddings" of dynamic): above 0 for llama3, yarn and dynamic,
+     * above 1 for longrope */
+    int32_t original;
+    double theta; /* "rope_theta": above 1 (0: 10000) */
+    /* "factor": at least 1 (0: 1). Of longrope it is for the attention factor alone: max_position_embeddings /
+     * original, where config.json has none. */
+    double factor;
     double low_freq_factor, high_freq_factor; /* llama3 (0: 1 and 4); the latter is the larger */
     double beta_fast, beta_slow;              /* yarn (0: 32 and 1) */
-    double attention_factor;                  /* yarn: of cos and sin; 0: from the next two */
+    /* yarn, longrope: of cos and sin. 0: yarn: from the next two; longrope: sqrt(1 + ln(factor) / ln(original)).
+     * (vLLM's attn_factor multiplies what is computed, and apply_yarn_scaling false is 1: give the product.) */
+    double attention_factor;
     /* yarn, DeepSeek: get(mscale) / get(mscale_all_dim) with get(m) = 0.1 m ln(factor) + 1 (1 for factor 1); without
-     * both the attention factor is get(1). The softmax scale's own get(mscale_all_dim)^2 is the caller's. */
+     * both the attention factor is get(1). (vLLM has mscale alone as get(mscale): give attention_factor.) The softmax
+     * scale's own get(mscale_all_dim)^2 is the caller's. */
     double mscale, mscale_all_dim;
     int64_t first;       /* position of the table's first row: 0, but for a part of a table */
     int32_t untruncated; /* yarn: not 0: ramp's ends are not rounded ("truncate": false) */
     int32_t reserved;    /* 0 */
+    /* dynamic, longrope: tokens of the longest sequence that uses the table, at least first + maxpos, which 0 stands
+     * for. Keys are rotated once: tables of two lengths don't mix in a sequence. */
+    int64_t length;
+    double partial_rotary_factor;                 /* proportional: above 0, at most 1 (0: 1). Others: R says it */
+    const rfg_tensor *short_factor, *long_factor; /* longrope: [R/2] f32 each, in host memory: finite, above 0 */
+    double short_mscale, long_mscale; /* longrope: attention factor of either (Phi-3.5-MoE; 0: attention_factor) */
 } rfg_rope_table_params;
 #define RFG_ROPE_TABLE_PARAMS_INIT                                                                                     \
     {                                                                                                                  \
-        sizeof(rfg_rope_table_params), RFG_ROPE_DEFAULT, 0, 10000, 1, 1, 4, 32, 1, 0, 0, 0, 0, 0, 0                    \
+        sizeof(rfg_rope_table_params), RFG_ROPE_DEFAULT, 0, 10000, 1, 1, 4, 32, 1, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, \
+            0, 0                                                                                                       \
     }
 
 /* Fills a table in HOST memory (rfg_device_copy() brings it to a device), computed in double and rounded once:
@@ -212,8 +241,9 @@ typedef struct rfg_rope_table_params {
  *   params  or NULL: no scaling, theta 10000
  *
  * (Frameworks take f(i) in fp32, and so angles that are off by up to 2^-24 of them: at position 100,000 by 0.006.)
- * Errors: INVALID_ARGUMENT (dtype, shape, strides; a number of params out of its range). On an error nothing was
- * written. */
+ * NTK-aware scaling by a fixed alpha (Hunyuan) is the default with theta alpha^(R / (R - 2)) as theta.
+ * Errors: INVALID_ARGUMENT (dtype, shape, strides; a number of params out of its range; length, partial_rotary_factor,
+ * factors or mscales of another scaling; the table over its factors). On an error nothing was written. */
 RFG_API RFG_NODISCARD rfg_status rfg_rope_table(const rfg_tensor *table, const rfg_rope_table_params *params);
 
 #ifdef __cplusplus

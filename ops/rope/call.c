@@ -40,10 +40,10 @@ enum { ROTATES = 1, APPENDS = 2, BY_AXES = 4, OLDER_VLLM = 8 };
 /* clang-format off */
 static const struct rfg_tensor_rule rules[] = {
     { "q", Q, RFG_VIEW, 3, { TOKENS, HQ, D }, HALVES, .reach = 2, .if_set = ROTATES | APPENDS },
-    { "q", Q, RFG_VIEW | RFG_OPTIONAL, 3, { TOKENS, HQ, D }, HALVES, .reach = 2, .if_set = ROTATES,
+    { "q", Q, RFG_VIEW | RFG_OPTIONAL, 3, { TOKENS, HQ, D }, RFG_FLOAT_FORMATS, .reach = 2, .if_set = ROTATES,
       .if_clear = APPENDS },
     { "k", K, RFG_VIEW | RFG_LIKE_ALONE, 3, { TOKENS, HKV, D }, HALVES, Q + 1, .reach = 2, .if_set = APPENDS },
-    { "k", K, RFG_VIEW | RFG_LIKE_ALONE | RFG_OPTIONAL, 3, { TOKENS, HKV, D }, HALVES, Q + 1, .reach = 2,
+    { "k", K, RFG_VIEW | RFG_LIKE_ALONE | RFG_OPTIONAL, 3, { TOKENS, HKV, D }, RFG_FLOAT_FORMATS, Q + 1, .reach = 2,
       .if_clear = APPENDS },
     { "v", V, RFG_VIEW, 3, { TOKENS, HKV, DV }, 0, K + 1, .reach = 2, .if_set = APPENDS },
     { "q_out", Q_OUT, RFG_VIEW | RFG_OUT | RFG_OPTIONAL, 3, { TOKENS, HQ, D }, 0, Q + 1, .same = Q + 1, .with = Q + 1,
@@ -104,6 +104,14 @@ static rfg_status check_params(const struct rope_call *c, const struct rfg_tenso
     if (n && sum != rfg_size(t, R) / 2)
         return BAD("%s: sections sum to %" PRId64 ": with positions of %" PRId64 " axes they must sum to R/2, %" PRId64,
                    c->fn, sum, n, rfg_size(t, R) / 2);
+    if (c->rope.reserved)
+        return BAD("%s: reserved is %" PRId32 ": must be 0", c->fn, c->rope.reserved);
+    if (c->rope.offset && c->rope.last)
+        return BAD("%s: offset is %" PRId32 ": must be 0 with last", c->fn, c->rope.offset);
+    int64_t rest = rfg_size(t, D) - rfg_size(t, R); /* below 0: refused with the problem */
+    if (c->rope.offset < 0 || (rest >= 0 && c->rope.offset > rest))
+        return BAD("%s: offset is %" PRId32 ": must be from 0 to %" PRId64 ", D less cos_sin's columns", c->fn,
+                   c->rope.offset, rest);
     if (!isfinite(c->p.eps) || (c->p.eps != 0 && c->p.eps < FLT_MIN))
         return BAD("%s: eps is %g: must be finite and at least 2^-126, or 0: 1e-6", c->fn, (double)c->p.eps);
     if (!c->p.q_norm && (c->p.eps > 0 || c->p.one_plus_weight))
@@ -153,7 +161,9 @@ static void problem_of(const struct rope_call *c, const struct rfg_tensors *t, s
         return;
     v[ROPE_R] = rfg_size(t, R) == rfg_size(t, D) ? 0 : rfg_size(t, R);
     v[ROPE_PAIRS] = c->rope.gptj != 0;
-    v[ROPE_LAST] = c->rope.last && rfg_size(t, R) < rfg_size(t, D);
+    int64_t rest = rfg_size(t, D) - rfg_size(t, R);
+    v[ROPE_LAST] = rest > 0 && (c->rope.last || c->rope.offset == rest);
+    v[ROPE_OFFSET] = v[ROPE_LAST] ? 0 : c->rope.offset;
     v[ROPE_AXES] = t->facts & BY_AXES ? rfg_size(t, AXES) : 0;
     v[ROPE_MROPE] = c->rope.mrope_interleaved != 0;
     v[ROPE_TABLE] = c->cos_sin->dtype == prob->dtype[0] ? 0 : (int64_t)c->cos_sin->dtype;
@@ -213,7 +223,7 @@ void rope_fill_args(const struct rope_call *c, struct rope_args *a)
     a->table_rows = c->cos_sin->shape[0];
     a->table_stride = c->cos_sin->shape[0] > 1 ? (int)c->cos_sin->strides[0] : 0;
     a->r = (int)c->cos_sin->shape[1];
-    a->rotated = c->rope.last ? a->d - a->r : 0;
+    a->rotated = c->rope.last ? a->d - a->r : c->rope.offset;
     a->sin_sign = c->rope.backward ? -1.0f : 1.0f;
     a->positions = p->data;
     a->axes = p->ndim == 2 ? (int)p->shape[0] : 0;
@@ -252,7 +262,7 @@ static rfg_status run(rfg_context *ctx, const struct rope_call *c, rfg_stream st
 
 /* ---- the public functions --------------------------------------------------------------------------------------- */
 
-RFG_PARAMS_END(rfg_rope_params, sections);
+RFG_PARAMS_END(rfg_rope_params, reserved);
 RFG_PARAMS_END(rfg_kv_append_params, v_scale);
 RFG_PARAMS_END(rfg_rope_append_params, v_scale);
 

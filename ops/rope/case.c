@@ -202,7 +202,7 @@ static rfg_tensor heads_view(const struct rfg_problem *prob, const rfg_tensor *t
                              int64_t d)
 {
     char *data = t->data;
-    return (rfg_tensor){ data && heads ? data + first * 2 : NULL,
+    return (rfg_tensor){ data && heads ? data + rfg_format_bytes(rope_dtype(prob), first) : NULL,
                          (rfg_dtype)rope_dtype(prob),
                          3,
                          { prob->v[ROPE_T], heads, d },
@@ -264,7 +264,8 @@ void rope_views(const struct rfg_problem *prob, const rfg_tensor *t, struct rope
                                      .gptj = v[ROPE_PAIRS] != 0,
                                      .last = v[ROPE_LAST] != 0,
                                      .backward = v[ROPE_BACKWARD] != 0,
-                                     .mrope_interleaved = v[ROPE_MROPE] != 0 };
+                                     .mrope_interleaved = v[ROPE_MROPE] != 0,
+                                     .offset = (int32_t)v[ROPE_OFFSET] };
     sections_of(prob, views->rope.sections);
     bool has_q = rotate && (hq || append), has_k = hkv || append;
     views->call = (struct rope_call){
@@ -356,6 +357,8 @@ static const char *const rope_compiled[] = {
     "rope bf16,i64->bf16 T=8192 D=256 Hq=8 Hkv=2 R=64 align=8",
     "rope bf16,i64->bf16 T=8192 D=40 Hq=8 Hkv=2 align=4",
     "rope bf16,i64->bf16 T=8192 D=8 Hq=8 Hkv=2 align=2",
+    "rope f32,i64->f32 T=8192 D=128 Hq=8 Hkv=2",
+    "rope f32,i32->f32 T=8192 D=80 Hq=8 Hkv=2 R=32 offset=24 pairs=gptj align=4",
     NULL,
 };
 static const char *const kv_append_compiled[] = {
@@ -372,6 +375,7 @@ static const char *const rope_append_compiled[] = {
     "rope_append bf16,i64->e4m3fnuz T=8192 D=256 Hq=8 Hkv=2 page=16 R=64 pairs=gptj last=1",
     "rope_append bf16,i32->e5m2 T=8192 D=128 Hq=8 Hkv=2 page=16 form=vllm axes=3 mrope=interleaved",
     "rope_append bf16,i64->bf16 T=8192 D=512 Hq=8 Hkv=1 page=16 norm=w axes=3",
+    "rope_append bf16,i64->e4m3 T=8192 D=256 Hq=8 Hkv=2 page=16 R=64 offset=96",
     NULL,
 };
 

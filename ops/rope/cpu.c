@@ -80,7 +80,7 @@ static void rotate(const struct job *j, const float *c, const float *s, float *x
 
 static const char *read_head(const struct job *j, struct rope_heads h, int64_t token, int64_t head, int64_t n, float *x)
 {
-    const char *from = (const char *)h.data + (token * h.token + head * h.head) * 2;
+    const char *from = (const char *)h.data + rfg_format_bytes(rope_dtype(j->prob), token * h.token + head * h.head);
     for (int64_t i = 0; x && i < n; i++)
         x[i] = rfg_float_get(from, rope_dtype(j->prob), i);
     return from;
@@ -89,8 +89,9 @@ static const char *read_head(const struct job *j, struct rope_heads h, int64_t t
 /* Element i as it was read, to element `at`; or, if it has changed, from x. */
 static void put(const struct job *j, char *to, int64_t at, const char *from, const float *x, int64_t i, bool same)
 {
+    int64_t size = rfg_format_bytes(rope_dtype(j->prob), 1);
     if (same)
-        memcpy(to + at * 2, from + i * 2, 2);
+        memcpy(to + at * size, from + i * size, (size_t)size);
     else
         rfg_float_put(to, rope_dtype(j->prob), at, x[i]);
 }
@@ -105,7 +106,7 @@ static bool keeps(const struct job *j, int64_t i)
 static void write_head(const struct job *j, struct rope_heads h, int64_t token, int64_t head, const char *from,
                        const float *x)
 {
-    char *to = (char *)h.data + (token * h.token + head * h.head) * 2;
+    char *to = (char *)h.data + rfg_format_bytes(rope_dtype(j->prob), token * h.token + head * h.head);
     for (int64_t i = 0; i < j->a->d; i++)
         if (to != from || !keeps(j, i))
             put(j, to, i, from, x, i, keeps(j, i));

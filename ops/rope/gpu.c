@@ -20,13 +20,20 @@ static const struct rfg_param rows_params[] = {
     [P_STREAM] = { "stream", 3, { 0, 1, 2 } },          /* 1: reads are not worth caching; 2: nor are writes */
 };
 
+/* Bytes of an element of q. */
+static int size_of(const struct rfg_problem *prob)
+{
+    return (int)rfg_format_bytes(rope_dtype(prob), 1);
+}
+
 /* Bytes of the widest access of q's dtype: what pointers and strides allow, and what whole chunks make up each part of
- * a row (either half of what is rotated, the rest of it). */
+ * a row (either half of what is rotated, what is before and behind it). */
 static int width_of(const struct rfg_problem *prob)
 {
     int64_t r = rope_r(prob), d = prob->v[ROPE_D], dv = rope_appends(prob) ? rope_dv(prob) : 0;
-    int width = (int)MAX(prob->v[ROPE_ALIGN], 2); /* 1: of 8-bit caches */
-    while (width > 2 && (r / 2 % (width / 2) || (d - r) % (width / 2) || dv % (width / 2)))
+    int size = size_of(prob), width = (int)MAX(prob->v[ROPE_ALIGN], size); /* less: of 8-bit caches */
+    int64_t parts = r / 2 | rope_first(prob) | (d - r) | dv; /* powers of two that divide each divide this */
+    while (width > size && parts % (width / size))
         width /= 2;
     return width;
 }
@@ -34,7 +41,7 @@ static int width_of(const struct rfg_problem *prob)
 /* Lanes of a row: a power of two. */
 static int lanes_of(const struct rfg_problem *prob)
 {
-    int64_t e = width_of(prob) / 2, r = rope_r(prob);
+    int64_t e = width_of(prob) / size_of(prob), r = rope_r(prob);
     int64_t d = r / (2 * e) + ceil_div((prob->v[ROPE_D] - r) / e, 2);
     int64_t dv = rope_appends(prob) ? ceil_div(rope_dv(prob) / e, 2) : 0;
     int lanes = 4;
@@ -135,14 +142,14 @@ static double rows_predict(const struct rfg_device *dev, const struct rfg_proble
 static bool is_whole(const struct rfg_problem *prob, int width, int lanes)
 {
     int64_t d = prob->v[ROPE_D];
-    return d == (int64_t)lanes * width && (!rope_rotates(prob) || rope_r(prob) == d) &&
+    return d * size_of(prob) == 2 * (int64_t)lanes * width && (!rope_rotates(prob) || rope_r(prob) == d) &&
            (!rope_appends(prob) || rope_dv(prob) == d);
 }
 
 /* p: of rows; NULL: portable. */
 static void kernel(const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
 {
-    int width = p ? width_of(prob) : 2, lanes = p ? lanes_of(prob) : 0;
+    int width = p ? width_of(prob) : size_of(prob), lanes = p ? lanes_of(prob) : 0;
     const int64_t *v = prob->v;
     bool rotate = rope_rotates(prob), append = rope_appends(prob);
     k->source = "rope/rows.hip";

@@ -63,7 +63,7 @@ static int64_t row_of_pair(const struct oracle *o, int64_t token, int64_t i)
 static struct value rotated(const struct oracle *o, int part, int64_t token, int64_t head, int64_t d, bool *kept)
 {
     const int64_t *v = o->prob->v;
-    int64_t r = rope_r(o->prob), half = r / 2, first = v[ROPE_LAST] ? v[ROPE_D] - r : 0, at = d - first;
+    int64_t r = rope_r(o->prob), half = r / 2, first = v[ROPE_LAST] ? v[ROPE_D] - r : v[ROPE_OFFSET], at = d - first;
     const rfg_tensor *table = &o->w.t[ROPE_T_TABLE];
     struct value x = element(o, part, token, head, d);
     *kept = (at < 0 || at >= r) && !v[ROPE_NORM];

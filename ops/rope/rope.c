@@ -26,6 +26,8 @@ static const char *const qkv_names[] = { "apart", "fused", "gaps" };
     [ROPE_R] = { "R", RFG_KEY_ATTR, 0, 0, ROPE_MAX_D, NULL, "elements of a head that are rotated, if not D" },        \
     [ROPE_PAIRS] = { "pairs", RFG_KEY_ATTR, 0, 0, 1, pairs_names, "neox: (i, i + R/2); gptj: (2i, 2i + 1)" },         \
     [ROPE_LAST] = { "last", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: the last R of a head" },                                 \
+    [ROPE_OFFSET] = { "offset", RFG_KEY_ATTR, 0, 0, ROPE_MAX_D, NULL,                                                 \
+        "the first of those R, where they are neither the first nor the last" },                                      \
     [ROPE_AXES] = { "axes", RFG_KEY_ATTR, 0, 0, 4, NULL, "of positions [axes,T]; 0: they are [T]" },                  \
     [ROPE_MROPE] = { "mrope", RFG_KEY_ATTR, 0, 0, 1, mrope_names, "which axis a pair goes by" },                      \
     [ROPE_TABLE] = { "table", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, as_q, "dtype of cos_sin; same: q's",           \
@@ -59,8 +61,8 @@ static const struct rfg_key append_keys[ROPE_NKEYS] = {
  * operator doesn't have is left out. */
 static bool belongs(const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    static const int of_rotation[] = { ROPE_R,     ROPE_PAIRS, ROPE_LAST,     ROPE_AXES,   ROPE_MROPE,
-                                       ROPE_TABLE, ROPE_NORM,  ROPE_BACKWARD, ROPE_INPLACE };
+    static const int of_rotation[] = { ROPE_R,     ROPE_PAIRS, ROPE_LAST, ROPE_OFFSET,   ROPE_AXES,
+                                       ROPE_MROPE, ROPE_TABLE, ROPE_NORM, ROPE_BACKWARD, ROPE_INPLACE };
     static const int of_caches[] = { ROPE_DV, ROPE_PAGE, ROPE_NORM, ROPE_SCALES, ROPE_FORM };
     const struct rfg_key *keys = prob->op->keys;
     for (size_t i = 0; !rope_rotates(prob) && i < sizeof(of_rotation) / sizeof(of_rotation[0]); i++)
@@ -75,8 +77,9 @@ static bool belongs(const struct rfg_problem *prob, struct rfg_reason *why)
 static bool dtypes_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 {
     int x = rope_dtype(prob), p = rope_position_dtype(prob), cache = rope_cache_dtype(prob);
-    if (x != RFG_BF16 && x != RFG_F16)
-        return rfg_refuse(why, "dtype %s: must be bf16 or f16", rfg_dtype_name((rfg_dtype)x));
+    if (x != RFG_BF16 && x != RFG_F16 && (x != RFG_F32 || rope_appends(prob)))
+        return rfg_refuse(why, "dtype %s: must be %s", rfg_dtype_name((rfg_dtype)x),
+                          rope_appends(prob) ? "bf16 or f16" : "bf16, f16 or f32");
     if (rope_rotates(prob) && p != RFG_I32 && p != RFG_I64)
         return rfg_refuse(why, "dtype of positions is %s: must be i32 or i64", rfg_dtype_name((rfg_dtype)p));
     if (!rope_appends(prob) && prob->dtype[2] != x)
@@ -98,6 +101,13 @@ static bool rotation_valid(const struct rfg_problem *prob, struct rfg_reason *wh
         return rfg_refuse(why, "R=%" PRId64 ": is D: leave it out", v[ROPE_R]);
     if (v[ROPE_LAST] && !v[ROPE_R])
         return rfg_refuse(why, "last=1: all of a head is rotated: leave it out");
+    if (v[ROPE_OFFSET] && v[ROPE_LAST])
+        return rfg_refuse(why, "offset=%" PRId64 ": last=1 says where: leave one out", v[ROPE_OFFSET]);
+    if (v[ROPE_OFFSET] && v[ROPE_OFFSET] + r >= v[ROPE_D])
+        return rfg_refuse(why, "offset=%" PRId64 ": must be below D - R=%" PRId64 ", which is last=1", v[ROPE_OFFSET],
+                          v[ROPE_D] - r);
+    if (v[ROPE_TABLE] == rope_dtype(prob))
+        return rfg_refuse(why, "table=%s: is q's dtype: leave it out", rfg_dtype_name((rfg_dtype)v[ROPE_TABLE]));
     if (v[ROPE_AXES] == 1)
         return rfg_refuse(why, "axes=1: must be 2 to 4, or 0 for positions [T]");
     if (v[ROPE_MROPE] && v[ROPE_AXES] != 3)

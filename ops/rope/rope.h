@@ -20,7 +20,8 @@ enum {
     ROPE_R,     /* 0: D */
     ROPE_PAIRS, /* 1: GPT-J */
     ROPE_LAST,
-    ROPE_AXES, /* 0: positions are [T] */
+    ROPE_OFFSET, /* of what is rotated, where it is neither first nor last */
+    ROPE_AXES,   /* 0: positions are [T] */
     ROPE_MROPE,
     ROPE_TABLE, /* dtype of cos_sin; 0: q's */
     ROPE_NORM,  /* enum rope_norm */
@@ -82,6 +83,11 @@ static inline int64_t rope_dv(const struct rfg_problem *prob)
 static inline int64_t rope_r(const struct rfg_problem *prob)
 {
     return !rope_rotates(prob) ? 0 : prob->v[ROPE_R] ? prob->v[ROPE_R] : prob->v[ROPE_D];
+}
+/* The first of a head's elements that are rotated. */
+static inline int64_t rope_first(const struct rfg_problem *prob)
+{
+    return prob->v[ROPE_LAST] ? prob->v[ROPE_D] - rope_r(prob) : prob->v[ROPE_OFFSET];
 }
 /* Heads of a token: of q, k and v, as far as there are any. */
 static inline int64_t rope_heads_of_token(const struct rfg_problem *prob)

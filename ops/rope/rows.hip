@@ -24,14 +24,15 @@
 #if ROPE && POS_DTYPE != RFG_I32 && POS_DTYPE != RFG_I64
 #error "POS_DTYPE: must be i32 or i64"
 #endif
-#if !RFG_IS_HALF(IN_DTYPE)
-#error "IN_DTYPE: must be bf16 or f16"
+#if !RFG_IS_HALF(IN_DTYPE) && (IN_DTYPE != RFG_F32 || APPEND)
+#error "IN_DTYPE: must be bf16 or f16, or f32 without APPEND"
 #endif
 #if APPEND && KV_DTYPE != IN_DTYPE && !RFG_IS_CODE(KV_DTYPE)
 #error "KV_DTYPE: must be IN_DTYPE, e4m3, e4m3fnuz or e5m2"
 #endif
 
-#define E     (WIDTH / 2)     /* elements of a chunk */
+#define SIZE  (RFG_DTYPE_BYTES(IN_DTYPE))
+#define E     (WIDTH / SIZE)  /* elements of a chunk */
 #define HEAD  (2 * E * LANES) /* elements of a WHOLE head */
 #define CODES (KV_DTYPE != IN_DTYPE)
 #define NAN_  rfg_as_float(0x7fc00000u)
@@ -74,13 +75,13 @@ RFG_DEVICE struct row row_of(const struct rope_args *args, int token, int kind, 
 {
     struct row r;
     bool q = kind == Q, k = kind == K;
-    const char *from_q = (const char *)args->q.data + token * args->q.token * 2;
-    const char *from_k = (const char *)args->k.data + token * args->k.token * 2;
-    const char *from_v = (const char *)args->v.data + token * args->v.token * 2;
+    const char *from_q = (const char *)args->q.data + token * args->q.token * SIZE;
+    const char *from_k = (const char *)args->k.data + token * args->k.token * SIZE;
+    const char *from_v = (const char *)args->v.data + token * args->v.token * SIZE;
     rfg_u32 in_q = (rfg_u32)args->q.head, in_k = (rfg_u32)args->k.head, in_v = (rfg_u32)args->v.head;
     r.kind = kind;
     r.head = head;
-    r.in = (q ? in_q : k ? in_k : in_v) * 2u;
+    r.in = (q ? in_q : k ? in_k : in_v) * (rfg_u32)SIZE;
     r.from = (q ? from_q : k ? from_k : from_v) + (rfg_u32)head * r.in;
     r.to = (char *)0;
     r.out = 0;
@@ -92,8 +93,8 @@ RFG_DEVICE void to_where(struct row *r, const struct rope_args *args, int token,
 {
     const struct rope_cache *kc = &args->k_cache, *vc = &args->v_cache;
     bool q = r->kind == Q, k = r->kind == K;
-    char *to_q = (char *)args->q_out.data + token * args->q_out.token * 2, *to_k, *to_v = (char *)0;
-    rfg_u32 out_q = (rfg_u32)args->q_out.head * 2u, out_k, out_v = 0;
+    char *to_q = (char *)args->q_out.data + token * args->q_out.token * SIZE, *to_k, *to_v = (char *)0;
+    rfg_u32 out_q = (rfg_u32)args->q_out.head * (rfg_u32)SIZE, out_k, out_v = 0;
     if (APPEND) {
         long long block = RFG_PAGE_OF(slot, args->page_shift), row = RFG_PAGE_ROW(slot, args->page_shift);
         bool there = (rfg_u64)slot < (rfg_u64)args->n_slots;
@@ -102,8 +103,8 @@ RFG_DEVICE void to_where(struct row *r, const struct rope_args *args, int token,
         out_k = (rfg_u32)kc->head * (rfg_u32)KV_BYTES;
         out_v = (rfg_u32)vc->head * (rfg_u32)KV_BYTES;
     } else {
-        to_k = (char *)args->k_out.data + token * args->k_out.token * 2;
-        out_k = (rfg_u32)args->k_out.head * 2u;
+        to_k = (char *)args->k_out.data + token * args->k_out.token * SIZE;
+        out_k = (rfg_u32)args->k_out.head * (rfg_u32)SIZE;
     }
     r->out = q ? out_q : k ? out_k : out_v;
     r->to = q ? to_q : k ? to_k : to_v;
@@ -117,13 +118,17 @@ struct unit {
     bool pairs; /* they are rotated */
 };
 
+/* Where element i of those lies that stay what they are: those that are rotated may be among them. */
+RFG_DEVICE int kept(const struct rope_args *args, bool rotates, int i)
+{
+    return rotates && i >= args->rotated ? i + args->r : i;
+}
+
 /* Without branches: lanes differ in which part of a row they have. */
 RFG_DEVICE struct unit unit_of(const struct rope_args *args, int kind, int u)
 {
     bool rotates = ROPE && kind != V;
     int pairs = rotates ? args->r / (2 * E) : 0, w = u - pairs;
-    /* Of what stays what it is: n elements from `first` on. */
-    int first = rotates && !args->rotated ? args->r : 0;
     int n = kind == V ? args->dv : rotates ? args->d - args->r : args->d;
     int chunks = n / E, half = (chunks + 1) / 2;
     int a = args->rotated + (GPTJ ? 2 * u : u) * E, b = a + (GPTJ ? E : args->r / 2);
@@ -135,8 +140,8 @@ RFG_DEVICE struct unit unit_of(const struct rope_args *args, int kind, int u)
         return t;
     }
     t.pairs = u < pairs;
-    t.a = t.pairs ? a : w < half ? first + w * E : -1;
-    t.b = t.pairs ? b : w + half < chunks ? first + (w + half) * E : -1;
+    t.a = t.pairs ? a : w < half ? kept(args, rotates, w * E) : -1;
+    t.b = t.pairs ? b : w + half < chunks ? kept(args, rotates, (w + half) * E) : -1;
     return t;
 }
 
@@ -150,7 +155,7 @@ RFG_DEVICE rfg_u32x4 load_chunk(const char *row, int at)
 {
     rfg_u32x4 none;
     none.x = none.y = none.z = none.w = 0;
-    return at < 0 ? none : rfg_load_chunk(row, (rfg_u32)at * 2u, E, IN_DTYPE, WIDTH, STREAM != 0);
+    return at < 0 ? none : rfg_load_chunk(row, (rfg_u32)at * (rfg_u32)SIZE, E, IN_DTYPE, WIDTH, STREAM != 0);
 }
 
 /* E floats as they lie in memory. */
@@ -358,7 +363,8 @@ RFG_DEVICE void store_chunk(const struct rope_args *args, struct row r, int at, 
         }
     }
 #endif
-    rfg_store_chunk(r.to, (rfg_u32)at * 2u, E, same ? raw : rfg_pack(f, IN_DTYPE), IN_DTYPE, WIDTH, STREAM == 2);
+    rfg_store_chunk(r.to, (rfg_u32)at * (rfg_u32)SIZE, E, same ? raw : rfg_pack(f, IN_DTYPE), IN_DTYPE, WIDTH,
+                    STREAM == 2);
 }
 
 /* What finish() goes by: angles, weights and offset, 1 / the row's rms, the reciprocal of the scale of its codes. */

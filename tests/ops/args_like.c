@@ -12,9 +12,13 @@
 /* Wrong params and tables; nothing is written. */
 void rope_table(void)
 {
+    static float data[8] = { 7 }, ones[] = { 1, 1, 1 }, zero[] = { 1, 0 }, infinite[] = { 1, INFINITY };
+    static const rfg_tensor factors = { ones, RFG_F32, 1, { 2 }, { 1 } }, three = { ones, RFG_F32, 1, { 3 }, { 1 } },
+                            halves = { ones, RFG_F16, 1, { 2 }, { 1 } }, over = { data + 6, RFG_F32, 1, { 2 }, { 1 } },
+                            wrongs[] = { { zero, RFG_F32, 1, { 2 }, { 1 } }, { infinite, RFG_F32, 1, { 2 }, { 1 } } };
     static const rfg_rope_table_params wrong[] = {
         { .scaling = (rfg_rope_scaling)-1 },
-        { .scaling = (rfg_rope_scaling)4 },
+        { .scaling = (rfg_rope_scaling)7 },
         { .theta = 1 },
         { .theta = NAN },
         { .factor = 0.5 },
@@ -29,13 +33,69 @@ void rope_table(void)
         { .mscale_all_dim = -1 },
         { .first = -1 },
         { .reserved = 1 },
+        { .length = 2 },
+        { .scaling = RFG_ROPE_DYNAMIC },
+        { .scaling = RFG_ROPE_DYNAMIC, .original = 8, .length = -1 },
+        { .scaling = RFG_ROPE_DYNAMIC, .original = 8, .length = 1LL << 31 },
+        { .scaling = RFG_ROPE_DYNAMIC, .original = 8, .first = 7, .length = 8 }, /* positions 7 and 8 */
+        { .scaling = RFG_ROPE_DYNAMIC, .original = 8, .short_factor = &factors },
+        { .scaling = RFG_ROPE_YARN, .original = 8, .partial_rotary_factor = .5 },
+        { .scaling = RFG_ROPE_PROPORTIONAL, .partial_rotary_factor = -.5 },
+        { .scaling = RFG_ROPE_PROPORTIONAL, .partial_rotary_factor = 1.25 },
+        { .scaling = RFG_ROPE_PROPORTIONAL, .partial_rotary_factor = .49 }, /* of 2 pairs */
+        { .scaling = RFG_ROPE_PROPORTIONAL, .long_factor = &factors },
+        { .scaling = RFG_ROPE_LONGROPE, .original = 1, .short_factor = &factors, .long_factor = &factors },
+        { .scaling = RFG_ROPE_LONGROPE, .original = 8, .long_factor = &factors },
+        { .scaling = RFG_ROPE_LONGROPE, .original = 8, .short_factor = &factors },
+        { .scaling = RFG_ROPE_LONGROPE, .original = 8, .short_factor = &three, .long_factor = &factors },
+        { .scaling = RFG_ROPE_LONGROPE, .original = 8, .short_factor = &factors, .long_factor = &halves },
+        { .scaling = RFG_ROPE_LONGROPE, .original = 8, .short_factor = &wrongs[0], .long_factor = &factors },
+        { .scaling = RFG_ROPE_LONGROPE, .original = 8, .short_factor = &factors, .long_factor = &wrongs[1] },
+        { .scaling = RFG_ROPE_LONGROPE, .original = 8, .short_factor = &factors, .long_factor = &over },
+        { .short_mscale = 1 },
+        { .long_mscale = -1 },
     };
-    static const char *const named[] = { "scaling",          "scaling",        "theta",           "theta",
-                                         "factor",           "factor",         "original",        "original",
-                                         "high_freq_factor", "beta_fast",      "low_freq_factor", "attention_factor",
-                                         "mscale",           "mscale_all_dim", "first",           "reserved" };
-    float data[8] = { 7 };
+    static const char *const named[] = { "scaling",
+                                         "scaling",
+                                         "theta",
+                                         "theta",
+                                         "factor",
+                                         "factor",
+                                         "original",
+                                         "original",
+                                         "high_freq_factor",
+                                         "beta_fast",
+                                         "low_freq_factor",
+                                         "attention_factor",
+                                         "mscale",
+                                         "mscale_all_dim",
+                                         "first",
+                                         "reserved",
+                                         "length is given",
+                                         "original is 0",
+                                         "length is -1",
+                                         "length is 2147483648",
+                                         "length is 8: must be at least 9",
+                                         "short_factor is given",
+                                         "partial_rotary_factor is given",
+                                         "partial_rotary_factor is -0.5",
+                                         "partial_rotary_factor is 1.25",
+                                         "partial_rotary_factor is 0.49: is no pair of 2",
+                                         "long_factor is given",
+                                         "original is 1: must be at least 2",
+                                         "short_factor is NULL",
+                                         "long_factor is NULL",
+                                         "short_factor has 3 elements: must be table's pairs, 2",
+                                         "long_factor is f16",
+                                         "short_factor[1] is 0",
+                                         "long_factor[1] is inf",
+                                         "table [",
+                                         "short_mscale is given",
+                                         "long_mscale is -1" };
+    _Static_assert(COUNT(wrong) == COUNT(named), "a name each");
     const rfg_tensor right = rfg_tensor_2d(data, RFG_F32, 2, 4, 4);
+    const rfg_tensor narrow = rfg_tensor_2d(data, RFG_F32, 2, 2, 2);
+    const rfg_rope_table_params dynamic = { .size = sizeof(dynamic), .scaling = RFG_ROPE_DYNAMIC, .original = 8 };
     for (int i = 0; i < COUNT(wrong); i++) {
         rfg_rope_table_params p = wrong[i];
         p.size = sizeof(p);
@@ -55,6 +115,8 @@ void rope_table(void)
     }
     ck_assert_int_eq(rfg_rope_table(NULL, NULL), RFG_ERROR_INVALID_ARGUMENT);
     ck_assert_int_eq(rfg_rope_table(&right, &sizeless), RFG_ERROR_INVALID_ARGUMENT);
+    ck_assert_int_eq(rfg_rope_table(&narrow, &dynamic), RFG_ERROR_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(rfg_last_error(), "table has 2 columns: dynamic needs"), "'%s'", rfg_last_error());
     ck_assert(data[0] == 7 && data[7] == 0);
     ck_assert_int_eq(rfg_rope_table(&right, NULL), RFG_OK);
     ck_assert(data[0] == 1 && data[2] == 0);

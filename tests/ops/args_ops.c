@@ -230,66 +230,9 @@ static const struct wrong embedding_wrongs[] = { { "scale", embedding_scale_nan 
 #include "args_mla.h"
 #include "args_moe.h"
 #include "args_quantize.h"
+#include "args_rope.h"
 #include "args_route.h"
 #include "args_sample.h"
-
-/* ---- rope: q_out, q, k_out, k, cos_sin, positions ---------------------------------------------------------------- */
-
-static rfg_status rope(const struct call *c)
-{
-    rfg_rope_params p = c->rope;
-    return rfg_op_rope(c->ctx, c->t[0], c->t[2], c->t[1], c->t[3], c->t[4], c->t[5], PARAMS(p), c->stream);
-}
-static void section_negative(struct call *c)
-{
-    c->rope.sections[0] += 3;
-    c->rope.sections[1] -= 3;
-}
-static void sections_short(struct call *c)
-{
-    c->rope.sections[1]--;
-}
-static const struct wrong axes_wrongs[] = { { "sections", section_negative },
-                                            { "sections", sections_short },
-                                            { NULL, NULL } };
-
-/* k_cache, v_cache, k, v, slots, k_scale, v_scale */
-static rfg_status kv_append(const struct call *c)
-{
-    rfg_kv_append_params p = { .k_scale = c->t[5], .v_scale = c->t[6] };
-    return rfg_op_kv_append(c->ctx, c->t[0], c->t[1], c->t[2], c->t[3], c->t[4], PARAMS(p), c->stream);
-}
-
-/* q_out, q, k_cache, v_cache, k, v, cos_sin, positions, slots, q_norm, k_norm, k_scale, v_scale */
-static rfg_status rope_append(const struct call *c)
-{
-    rfg_rope_append_params p = c->rope_append;
-    p.q_norm = c->t[9], p.k_norm = c->t[10], p.k_scale = c->t[11], p.v_scale = c->t[12];
-    return rfg_op_rope_append(c->ctx, c->t[0], c->t[2], c->t[3], c->t[1], c->t[4], c->t[5], c->t[6], c->t[7], c->t[8],
-                              PARAMS(p), c->stream);
-}
-static void append_eps_nan(struct call *c)
-{
-    c->rope_append.eps = NAN;
-}
-static void append_eps_negative(struct call *c)
-{
-    c->rope_append.eps = -1;
-}
-static void append_eps_subnormal(struct call *c)
-{
-    c->rope_append.eps = 0x1p-127f;
-}
-static void rope_without_size(struct call *c)
-{
-    static const rfg_rope_params none;
-    c->rope_append.rope = &none;
-}
-static const struct wrong append_wrongs[] = { { "eps", append_eps_nan },
-                                              { "eps", append_eps_negative },
-                                              { "eps", append_eps_subnormal },
-                                              { "rope", rope_without_size },
-                                              { NULL, NULL } };
 
 /* ---- the calls --------------------------------------------------------------------------------------------------- */
 
@@ -489,6 +432,13 @@ const struct form forms[] = {
                 { "k", T3(RFG_F16, 2, 1, 16), 0 },
                 { "cos_sin", T2(RFG_F16, 8, 8), 0, 1u << RFG_F32, .sizes = 1 },
                 { "positions", T2(RFG_I32, 3, 2), 0, 1u << RFG_I64, .sizes = 1, .values = { 1, 0, 7, 2, 9, 3 } } } },
+    { "rfg_op_rope", "rope", "f32, the last", rope, .call = { .rope = { .offset = 8 } }, .wrongs = rope_wrongs, .n = 6,
+      .args = { { "q_out", T3(RFG_F32, 2, 3, 16), ARG_OUT | ARG_SAME_AS_NEXT },
+                { "q", T3(RFG_F32, 2, 3, 16), 0 },
+                { "k_out", T3(RFG_F32, 2, 1, 16), ARG_OUT | ARG_SAME_AS_NEXT },
+                { "k", T3(RFG_F32, 2, 1, 16), 0 },
+                { "cos_sin", T2(RFG_F32, 8, 8), 0, .sizes = 1 },
+                { "positions", T1(RFG_I32, 2), 0, 1u << RFG_I64, .values = { 1, 0 } } } },
     { "rfg_op_kv_append", "kv_append", "plain", kv_append, .wrongs = no_wrongs, .n = 5,
       .args = { { "k_cache", T4(B, 2, 4, 2, 16), ARG_OUT },
                 { "v_cache", T4(B, 2, 4, 2, 8), ARG_OUT },

@@ -256,6 +256,7 @@ static const struct index heads[] = {
     { "rope f16,i32->f16 T=8 D=64 R=32 Hq=2 Hkv=1 pairs=gptj", "positions", 0, 48 },
     { "rope bf16,i64->bf16 T=8 D=64 Hq=2 Hkv=1 axes=3", "positions", 0, 48 },
     { "rope bf16,i32->bf16 T=8 D=64 Hq=2 Hkv=1 axes=3 mrope=interleaved", "positions", 0, 48 },
+    { "rope f32,i32->f32 T=8 D=64 R=32 Hq=2 Hkv=1 offset=8", "positions", 0, 48 },
     { "kv_append bf16->bf16 T=8 D=64 Hkv=2 page=4", "slots", 0, 16 },
     { "kv_append bf16->e4m3 T=8 D=64 Hkv=2 page=16 scales=head form=vllm", "slots", 0, 32 },
     { "kv_append bf16->bf16 T=8 D=64 Hkv=2 page=4 form=hnd", "slots", 0, 16 },

@@ -32,6 +32,19 @@ static const struct op_case rotations[] = {
     { "rope bf16,i64->bf16 T=3 D=65 Hq=3 Hkv=2 R=64" }, /* a lane for the last element alone */
     { "rope bf16,i32->bf16 T=2 D=1026 Hq=2 Hkv=1 pairs=gptj R=1022" },
     { "rope bf16,i32->bf16 T=0 D=64 Hq=2 Hkv=1" },
+    /* The rotated part begins within the head: chunks of 16 bytes, of 8, of an element; either kind of pairs; in
+     * place, what lies before and behind is not touched. */
+    { "rope bf16,i64->bf16 T=4 D=128 Hq=3 Hkv=2 R=32 offset=64" },
+    { "rope f16,i32->f16 T=4 D=96 Hq=3 Hkv=1 R=48 offset=12 table=f32 inplace=1 qkv=fused" },
+    { "rope bf16,i64->bf16 T=3 D=41 Hq=2 Hkv=1 R=6 offset=33 pairs=gptj" },
+    { "rope bf16,i32->bf16 T=4 D=192 Hq=3 Hkv=1 R=64 offset=1 backward=1" },
+    { "rope bf16,i32->bf16 T=4 D=256 Hq=2 Hkv=1 R=128 offset=64 axes=3 qkv=gaps" },
+    { "rope f32,i64->f32 T=5 D=128 Hq=4 Hkv=2" },
+    { "rope f32,i32->f32 T=4 D=80 Hq=3 Hkv=2 R=32 qkv=fused inplace=1" },
+    { "rope f32,i32->f32 T=4 D=64 Hq=3 Hkv=1 R=20 last=1 pairs=gptj qkv=gaps" },
+    { "rope f32,i64->f32 T=3 D=49 Hq=2 Hkv=0 R=10 offset=7 backward=1" },
+    { "rope f32,i64->f32 T=4 D=96 Hq=2 Hkv=1 R=48 offset=24 axes=3 mrope=interleaved" },
+    { "rope f32,i64->f32 T=2 D=1100 Hq=2 Hkv=1 R=500 pairs=gptj" },
 };
 
 static const struct op_case appends[] = {
@@ -68,12 +81,17 @@ static const struct op_case fused[] = {
     { "rope_append bf16,i64->bf16 T=1 D=128 Hq=32 Hkv=8 page=16 norm=w qkv=fused inplace=1" },
     { "rope_append bf16,i64->bf16 T=7 D=64 Hq=4 Hkv=2 page=6 norm=w" },
     { "rope_append bf16,i32->bf16 T=5 D=128 Hq=4 Hkv=2 page=784 form=vllm" },
+    { "rope_append bf16,i64->bf16 T=5 D=192 Hq=3 Hkv=2 page=8 R=64 offset=64 norm=w qkv=fused inplace=1" },
+    { "rope_append f16,i32->e4m3 T=5 D=80 Dv=64 Hq=4 Hkv=1 page=4 R=20 offset=50 pairs=gptj scales=tensor" },
+    { "rope_append bf16,i64->bf16 T=4 D=128 Hq=2 Hkv=2 page=16 R=32 offset=8 form=vllm" },
 };
 
 static const struct op_case layouts[] = {
     { "rope bf16,i64->bf16 T=5 D=128 Hq=3 Hkv=2 align=8" },
     { "rope f16,i64->f16 T=5 D=64 Hq=3 Hkv=2 align=4 table=f32 qkv=fused inplace=1" },
     { "rope bf16,i32->bf16 T=5 D=32 Hq=3 Hkv=2 R=16 table=f32", R, true },
+    { "rope f32,i32->f32 T=5 D=64 Hq=3 Hkv=2 R=32 offset=16 align=8" },
+    { "rope f32,i64->f32 T=5 D=64 Hq=3 Hkv=2 align=4" },
     { "kv_append bf16->e4m3 T=5 D=128 Hkv=2 page=4 align=8" },
     { "kv_append bf16->e4m3 T=5 D=64 Hkv=2 page=4 scales=tensor", R, true },
     { "kv_append f16->f16 T=5 D=16 Hkv=2 page=16 form=vllm", R, true },
@@ -85,6 +103,8 @@ static const struct op_case values[] = {
     { "rope bf16,i64->bf16 T=24 D=64 Hq=3 Hkv=1 R=32", S },
     { "rope f16,i32->f16 T=24 D=64 Hq=3 Hkv=1 table=f32 inplace=1", S },
     { "rope bf16,i64->bf16 T=9 D=64 Hq=3 Hkv=1 pairs=gptj", I },
+    { "rope f32,i64->f32 T=24 D=64 Hq=3 Hkv=1 R=32 offset=8", S },
+    { "rope f32,i64->f32 T=9 D=64 Hq=3 Hkv=1 inplace=1", I },
     { "kv_append bf16->bf16 T=24 D=64 Hkv=3 page=4", S },
     { "kv_append f16->e4m3 T=24 D=64 Hkv=3 page=4 scales=tensor", S },
     { "kv_append bf16->e4m3fnuz T=24 D=64 Hkv=3 page=4 form=vllm", S },
@@ -102,6 +122,9 @@ static const struct op_case blocks[] = {
       "rope_rows{threads=64,unroll=6,ahead=0,stream=1}" },
     { "rope bf16,i64->bf16 T=3 D=96 Hq=0 Hkv=3 R=32 backward=1", R, false,
       "rope_rows{threads=64,unroll=2,ahead=0,stream=2}" },
+    { "rope f32,i64->f32 T=5 D=128 Hq=7 Hkv=3", R, false, "rope_rows{threads=64,unroll=4,ahead=0,stream=2}" },
+    { "rope bf16,i32->bf16 T=3 D=96 Hq=5 Hkv=3 R=32 offset=32", R, false,
+      "rope_rows{threads=64,unroll=2,ahead=0,stream=1}" },
     { "kv_append bf16->bf16 T=9 D=128 Hkv=5 page=4", S, false, "kv_append_rows{threads=64,unroll=3,ahead=0,stream=2}" },
     { "kv_append f16->e4m3 T=9 D=64 Hkv=5 page=4 scales=head", R, false,
       "kv_append_rows{threads=128,unroll=2,ahead=0,stream=2}" },
@@ -131,6 +154,7 @@ OP_CASES(right_values, values, "rotations and writes of NaN, inf, integers")
 START_TEST(rows_by_turns)
 {
     op_few_groups(op_device(_i), "rope bf16,i64->bf16 T=5 D=128 Hq=6 Hkv=2", "rope_portable{}", 4);
+    op_few_groups(op_device(_i), "rope f32,i64->f32 T=5 D=128 Hq=6 Hkv=2 R=32 offset=32", "rope_portable{}", 4);
     op_few_groups(op_device(_i), "rope_append bf16,i64->bf16 T=5 D=128 Hq=8 Hkv=2 page=16 norm=w",
                   "rope_append_portable{}", 3);
 }
@@ -222,6 +246,27 @@ static void pair_is(rfg_rope_table_params p, int64_t r, int i, double f, double 
         ck_assert_msg(((uint32_t *)row[0])[c] == 0x55555555, "%s: wrote between the rows", what);
 }
 
+static float of_short[] = { 1, 1.05f, 1.1f, 1.5f }, of_long[] = { 1.2f, 2, 8, 64 };
+static const rfg_tensor short_factor = { of_short, RFG_F32, 1, { 4 }, { 1 } },
+                        long_factor = { of_long, RFG_F32, 1, { 4 }, { 1 } };
+#define LONGROPE                                                                                                       \
+    .scaling = RFG_ROPE_LONGROPE, .original = 4096, .factor = 32, .short_factor = &short_factor,                       \
+    .long_factor = &long_factor
+#define SHORT                                                                                                          \
+    {                                                                                                                  \
+        { 0, 1 }, { 1, 0.09523809956314902 }, { 2, 0.009090908893868948 },                                             \
+        {                                                                                                              \
+            3, 0.0006666666666666666                                                                                   \
+        }                                                                                                              \
+    }
+#define LONG                                                                                                           \
+    {                                                                                                                  \
+        { 0, 0.8333333002196431 }, { 1, 0.05 }, { 2, 0.00125 },                                                        \
+        {                                                                                                              \
+            3, 1.5625e-05                                                                                              \
+        }                                                                                                              \
+    }
+
 static const struct {
     const char *what;
     rfg_rope_table_params p;
@@ -304,9 +349,64 @@ static const struct {
       32,
       1.1386294361119891,
       { { 0, 1 }, { 5, 0.05623413251903491 }, { 6, 0.007905694150420948 }, { 15, 4.445698525097307e-05 } } },
+    { "dynamic, 8192 of 2048",
+      { .scaling = RFG_ROPE_DYNAMIC, .factor = 2, .original = 2048, .length = 8192 },
+      128,
+      1,
+      { { 0, 1 }, { 1, 0.8396257425643113 }, { 31, 0.0044325955619802185 }, { 63, 1.649688549556369e-05 } } },
+    { "dynamic, a length below the original",
+      { .scaling = RFG_ROPE_DYNAMIC, .factor = 2, .original = 2048, .length = 100 },
+      128,
+      1,
+      { { 0, 1 }, { 1, 0.8659643233600653 }, { 31, 0.011547819846894583 }, { 63, 0.00011547819846894582 } } },
+    { "dynamic, the table's rows are the length",
+      { .scaling = RFG_ROPE_DYNAMIC, .factor = 2, .original = 4 },
+      32,
+      1,
+      { { 0, 1 }, { 1, 0.5369468928898621 }, { 7, 0.012868245428614786 }, { 15, 8.891397050194613e-05 } } },
+    { "dynamic, R = 4",
+      { .scaling = RFG_ROPE_DYNAMIC, .factor = 4, .original = 8, .length = 9 },
+      4,
+      1,
+      { { 0, 1 }, { 1, 0.006666666666666667 }, { 0, 1 }, { 1, 0.006666666666666667 } } },
+    { "longrope, short", { LONGROPE, .length = 4096 }, 8, 1.1902380714238083, SHORT },
+    { "longrope, long", { LONGROPE, .length = 4097 }, 8, 1.1902380714238083, LONG },
+    { "longrope, the table's rows are the length",
+      { .scaling = RFG_ROPE_LONGROPE,
+        .original = 4,
+        .factor = 32,
+        .short_factor = &short_factor,
+        .long_factor = &long_factor },
+      8,
+      1.8708286933869707,
+      LONG },
+    { "longrope, attention_factor", { LONGROPE, .length = 9999, .attention_factor = 1.25 }, 8, 1.25, LONG },
+    { "longrope, mscales: the long one",
+      { LONGROPE, .length = 9999, .attention_factor = 1.25, .short_mscale = 3, .long_mscale = 2 },
+      8,
+      2,
+      LONG },
+    { "longrope, mscales: the short one", { LONGROPE, .short_mscale = 3, .long_mscale = 2 }, 8, 3, SHORT },
+    { "longrope, the other's mscale", { LONGROPE, .long_mscale = 2 }, 8, 1.1902380714238083, SHORT },
+    { "Gemma 4, heads of 128",
+      { .scaling = RFG_ROPE_PROPORTIONAL, .theta = 1e6, .partial_rotary_factor = .25 },
+      128,
+      1,
+      { { 0, 1 }, { 15, 0.03924189758484536 }, { 16, 0 }, { 63, 0 } } },
+    { "proportional, 9.6 pairs, factor 8",
+      { .scaling = RFG_ROPE_PROPORTIONAL, .theta = 1e6, .factor = 8, .partial_rotary_factor = .3 },
+      64,
+      1,
+      { { 0, 0.125 }, { 8, 0.003952847075210474 }, { 9, 0 }, { 31, 0 } } },
+    { "proportional, all pairs",
+      { .scaling = RFG_ROPE_PROPORTIONAL },
+      32,
+      1,
+      { { 0, 1 }, { 1, 0.5623413251903491 }, { 14, 0.00031622776601683794 }, { 15, 0.00017782794100389227 } } },
 };
 
-/* Frequencies as the models' reference code has them, worked out apart from this library's. */
+/* Frequencies as the models' reference code has them, worked out apart from this library's. (The later ones beside
+ * transformers' functions: bindings/python/tests/test_torch_rope.py.) */
 START_TEST(tables)
 {
     for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++)

@@ -38,6 +38,7 @@ static const struct {
     { "dequantize e4m3fnuz,e8m0->f32 M=4 N=64 group_rows=1 group_cols=32" },
     { "embedding i32,bf16->bf16 M=9 N=16 V=12" },
     { "rope bf16,i64->bf16 T=9 D=32 Hq=2 Hkv=1" },
+    { "rope f32,i64->f32 T=9 D=32 Hq=2 Hkv=1 R=16 offset=8" },
     { "kv_append f16->e5m2 T=9 D=32 Hkv=4 page=4 scales=head", " k_scale v_scale " },
     { "rope_append bf16,i64->bf16 T=9 D=32 Hq=2 Hkv=1 page=4 norm=w" },
     { "mha bf16->bf16 B=4 Hq=4 Hkv=2 D=64 S=20 Sq=5" },

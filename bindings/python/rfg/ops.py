@@ -7,6 +7,7 @@ stream=; on cpu the result is there on return. ctx=: a rfg.Context in place of t
 
 None of these has a backward, and PyTorch's compiler can't look into them: rfg.torch has those. What C refuses is an rfg.Error."""
 
+from array import array
 from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _rfg
@@ -394,14 +395,15 @@ def merge_states(
 def rope(
     q: Tensor, k: Optional[Tensor], cos_sin: Tensor, positions: Tensor, *, q_out: Optional[Tensor] = None, k_out: Optional[Tensor] = None,
     gptj: bool = False, last: bool = False, backward: bool = False, mrope_interleaved: bool = False, sections: Sequence[int] = (),
-    stream: Any = None, ctx: Ctx = None
+    offset: int = 0, stream: Any = None, ctx: Ctx = None
 ) -> Tuple[Tensor, Tensor]:
     """rfg_op_rope: q [T,Hq,D] and k [T,Hkv,D] rotated by their positions [T] (or [A,T], sections); cos_sin [maxpos,R] is
-    rope_table()'s. k may be None. q_out may be q, k_out k: in place. Returns (q_out, k_out)."""
+    rope_table()'s; the R elements are a head's first, its last, or those from offset on. k may be None. q_out may be q, k_out k:
+    in place. Returns (q_out, k_out)."""
     q_out = empty(q, _shape("rope", "q", q)) if q_out is None and q is not None else q_out
     k_out = empty(k, _shape("rope", "k", k)) if k_out is None and k is not None else k_out
     options: Dict[str, Any] = dict(gptj=gptj, last=last, backward=backward, mrope_interleaved=mrope_interleaved, sections=sections)
-    _rfg.rope(q_out, k_out, q, k, cos_sin, positions, **options, stream=stream, ctx=ctx)
+    _rfg.rope(q_out, k_out, q, k, cos_sin, positions, **options, offset=offset, stream=stream, ctx=ctx)
     return q_out, k_out
 
 
@@ -447,9 +449,13 @@ def advance(
 
 
 def rope_table(table: Tensor, scaling: str = "default", theta: float = 10000.0, **options: Any) -> Tensor:
-    """rfg_rope_table: fills table [maxpos,R] in host memory, f32, bf16 or f16, for rope(). scaling: default, linear, llama3, yarn.
-    options: rfg_rope_table_params' other members: original, factor, low_freq_factor, high_freq_factor, beta_fast, beta_slow,
-    attention_factor, mscale, mscale_all_dim, first, untruncated."""
+    """rfg_rope_table: fills table [maxpos,R] in host memory, f32, bf16 or f16, for rope(). scaling: default, linear, llama3, yarn,
+    dynamic, longrope, proportional. options: rfg_rope_table_params' other members: original, factor, low_freq_factor,
+    high_freq_factor, beta_fast, beta_slow, attention_factor, mscale, mscale_all_dim, first, untruncated, length,
+    partial_rotary_factor, short_factor and long_factor (f32 [R/2] or lists of numbers), short_mscale, long_mscale."""
+    for name in ("short_factor", "long_factor"):
+        if isinstance(options.get(name), (list, tuple)):
+            options[name] = array("f", options[name])
     _rfg.rope_table(table, scaling=scaling, theta=theta, **options)
     return table
 

@@ -139,7 +139,7 @@ CALLER(rfg_op_mha_decode, rfg_mha_params, t[0], t[1], t[2], t[3])
 static const rfg_rope_params rope_init = RFG_ROPE_PARAMS_INIT;
 PARAMS(rope, MEMBER(rfg_rope_params, gptj, INT32), MEMBER(rfg_rope_params, last, INT32),
        MEMBER(rfg_rope_params, backward, INT32), MEMBER(rfg_rope_params, mrope_interleaved, INT32),
-       MEMBER(rfg_rope_params, sections, INT32_4));
+       MEMBER(rfg_rope_params, sections, INT32_4), MEMBER(rfg_rope_params, offset, INT32));
 CALLER(rfg_op_rope, rfg_rope_params, t[0], t[1], t[2], t[3], t[4], t[5])
 
 static const rfg_kv_append_params kv_append_init = RFG_KV_APPEND_PARAMS_INIT;
@@ -160,7 +160,10 @@ PARAMS(rope_table, MEMBER(rfg_rope_table_params, scaling, SCALING), MEMBER(rfg_r
        MEMBER(rfg_rope_table_params, beta_fast, DOUBLE), MEMBER(rfg_rope_table_params, beta_slow, DOUBLE),
        MEMBER(rfg_rope_table_params, attention_factor, DOUBLE), MEMBER(rfg_rope_table_params, mscale, DOUBLE),
        MEMBER(rfg_rope_table_params, mscale_all_dim, DOUBLE), MEMBER(rfg_rope_table_params, first, INT64),
-       MEMBER(rfg_rope_table_params, untruncated, INT32));
+       MEMBER(rfg_rope_table_params, untruncated, INT32), MEMBER(rfg_rope_table_params, length, INT64),
+       MEMBER(rfg_rope_table_params, partial_rotary_factor, DOUBLE), MEMBER(rfg_rope_table_params, short_factor, INPUT),
+       MEMBER(rfg_rope_table_params, long_factor, INPUT), MEMBER(rfg_rope_table_params, short_mscale, DOUBLE),
+       MEMBER(rfg_rope_table_params, long_mscale, DOUBLE));
 
 /* In host memory: without a context and a stream. */
 static rfg_status call_rfg_rope_table(function fn, rfg_context *ctx, const rfg_tensor *const *t, const void *params,
@@ -373,7 +376,8 @@ static bool set_nested(struct scratch *s, const struct member *m, PyObject *valu
 static bool set_member(struct scratch *s, char *params, const struct member *m, PyObject *value)
 {
     static const char *const pers[] = { "tensor", "row", "block", "group", NULL };
-    static const char *const scalings[] = { "default", "linear", "llama3", "yarn", NULL };
+    static const char *const scalings[] = { "default", "linear",   "llama3",       "yarn",
+                                            "dynamic", "longrope", "proportional", NULL };
     static const char *const acts[] = { "silu", "gelu", "gelu_tanh", "relu", "relu2", "swigluoai", "none", NULL };
     static const char *const gates[] = { "halves", "interleaved", NULL };
     void *to = params + m->offset;

@@ -367,8 +367,29 @@ def test_rope(rope_inputs):
     assert (sections[..., 20:32] == q[..., 20:32]).all()
     scaled = rfg.rope_table(np.empty((32, 64), np.float32), "linear", factor=2.0, first=4)
     close(scaled[:, :32], np.cos((angles + 4 * angles[1]) / 2), 1e-6)
-    with pytest.raises(rfg.Error, match="scaling: 'ntk': must be one of default, linear, llama3, yarn"):
+    with pytest.raises(rfg.Error, match="scaling: 'ntk': must be one of default, linear, llama3, yarn, dynamic, longrope, proportional"):
         rfg.rope_table(scaled, "ntk")
+    wide = normal(np.random.default_rng(7), 5, 3, 100).astype(np.float32)
+    turned = rfg.rope(wide, None, table, positions, offset=20)[0]
+    close(turned[..., 20:84], rotated(wide[..., 20:84], table, positions), 1e-6)
+    assert (turned[..., :20] == wide[..., :20]).all() and (turned[..., 84:] == wide[..., 84:]).all()
+    with pytest.raises(rfg.Error, match="offset is 37: must be from 0 to 36"):
+        rfg.rope(wide, None, table, positions, offset=37)
+
+
+def test_rope_tables():
+    at = np.arange(8)[:, None]
+    i = np.arange(4)
+    factors = dict(short_factor=[1, 1.5, 2, 3], long_factor=np.array([2, 4, 8, 16], np.float32))
+    for length, by in ((0, factors["short_factor"]), (9, factors["long_factor"])):
+        t = rfg.rope_table(np.empty((8, 8), np.float32), "longrope", original=8, factor=64.0, length=length, **factors)
+        close(t[:, 4:], 3**0.5 * np.sin(at * 1e4 ** (-i / 4) / by), 1e-6)
+    t = rfg.rope_table(np.empty((8, 8), np.float32), "proportional", partial_rotary_factor=0.5)
+    close(t[:, 4:], np.sin(at * np.where(i < 2, 1e4 ** (-i / 4), 0)), 1e-6)
+    t = rfg.rope_table(np.empty((8, 8), np.float32), "dynamic", original=4, factor=2.0)
+    close(t[:, 4:], np.sin(at * (1e4 * 3 ** (4 / 3)) ** (-i / 4)), 1e-6)
+    with pytest.raises(rfg.Error, match="long_factor has 3 elements: must be table's pairs, 4"):
+        rfg.rope_table(t, "longrope", original=8, short_factor=[1] * 4, long_factor=[1] * 3)
 
 
 def test_cache_writes(rope_inputs):

@@ -205,6 +205,9 @@ GRADS = {
     "rope": (
         lambda: (randn(3, 4, 64, dtype=BF16, grad=True), randn(3, 2, 64, dtype=BF16, grad=True), table(), torch.tensor([1, 0, 9])),
         lambda q, k, t, p: tuple(turned(x, t[p][:, None]) for x in (q, k))),
+    "rope offset": (
+        lambda: (randn(3, 4, 128, grad=True), randn(3, 2, 128, grad=True), table(), torch.tensor([1, 0, 9]), False, False, False, False, [], 24),
+        lambda q, k, t, p, *_: tuple(torch.cat((x[..., :24], turned(x[..., 24:88], t[p][:, None]), x[..., 88:]), -1) for x in (q, k))),
 }  # fmt: skip
 ACTS = {"silu": F.silu, "gelu": F.gelu, "gelu_tanh": lambda a: F.gelu(a, approximate="tanh"), "relu": F.relu, "relu2": lambda a: F.relu(a) ** 2, "none": lambda a: a}
 for _name, _f in ACTS.items():

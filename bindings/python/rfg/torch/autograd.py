@@ -127,9 +127,9 @@ def gated_linear(ctx: Any, g: Tensor) -> Grads:
 def rope(ctx: Any, gq: Optional[Tensor], gk: Optional[Tensor]) -> Grads:
     """Rotated back by the same angles."""
     q, k, cos_sin, positions = ctx.saved_tensors[:4]
-    gptj, last, backward, interleaved, sections = ctx.rest[4:9]
+    gptj, last, backward, interleaved, sections, offset = ctx.rest[4:10]
     gq, gk = (torch.zeros_like(x) if g is None else g.to(x.dtype).contiguous() for g, x in ((gq, q), (gk, k)))
-    return torch.ops.rfg.rope(gq, gk, cos_sin, positions, gptj, last, not backward, interleaved, sections) + (None,) * 7
+    return torch.ops.rfg.rope(gq, gk, cos_sin, positions, gptj, last, not backward, interleaved, sections, offset) + (None,) * 8
 
 
 BACKWARDS: Dict[str, Tuple[Callable[..., Grads], Callable[..., None]]] = {

@@ -252,10 +252,10 @@ def mha_decode(q: Tensor, k: Tensor, v: Tensor, *rest: Any, **options: Any) -> T
 
 def rope(
     q: Tensor, k: Tensor, cos_sin: Tensor, positions: Tensor, gptj: bool = False, last: bool = False, backward: bool = False,
-    mrope_interleaved: bool = False, sections: Sequence[int] = ()
+    mrope_interleaved: bool = False, sections: Sequence[int] = (), offset: int = 0
 ) -> Tuple[Tensor, Tensor]:
     options: Dict[str, Any] = dict(gptj=gptj, last=last, backward=backward, mrope_interleaved=mrope_interleaved, sections=sections)
-    return ops.rope(q, k, cos_sin, positions, **options)
+    return ops.rope(q, k, cos_sin, positions, **options, offset=offset)
 
 
 def kv_append(
@@ -268,10 +268,10 @@ def kv_append(
 def rope_append(
     k_cache: Tensor, v_cache: Tensor, q: Tensor, k: Tensor, v: Tensor, cos_sin: Tensor, positions: Tensor, slots: Tensor,
     q_norm: Optional[Tensor] = None, k_norm: Optional[Tensor] = None, eps: float = 1e-6, one_plus_weight: bool = False,
-    k_scale: Optional[Tensor] = None, v_scale: Optional[Tensor] = None, gptj: bool = False, last: bool = False
+    k_scale: Optional[Tensor] = None, v_scale: Optional[Tensor] = None, gptj: bool = False, last: bool = False, offset: int = 0
 ) -> Tensor:
     options: Dict[str, Any] = dict(q_norm=q_norm, k_norm=k_norm, eps=eps, one_plus_weight=one_plus_weight, k_scale=k_scale, v_scale=v_scale)
-    return ops.rope_append(k_cache, v_cache, q, k, v, cos_sin, positions, slots, rope={"gptj": gptj, "last": last}, **options)
+    return ops.rope_append(k_cache, v_cache, q, k, v, cos_sin, positions, slots, rope={"gptj": gptj, "last": last, "offset": offset}, **options)
 
 
 def advance(
@@ -480,7 +480,7 @@ OPS: List[Op] = [
     (
         rope,
         "(Tensor q, Tensor k, Tensor cos_sin, Tensor positions, bool gptj=False, bool last=False, bool backward=False, "
-        "bool mrope_interleaved=False, int[] sections=[]) -> (Tensor, Tensor)",
+        "bool mrope_interleaved=False, int[] sections=[], int offset=0) -> (Tensor, Tensor)",
         lambda q, k, *_, **__: (q.new_empty(q.shape), k.new_empty(k.shape)),
     ),
     (
@@ -492,7 +492,7 @@ OPS: List[Op] = [
         rope_append,
         "(Tensor(a!) k_cache, Tensor(b!) v_cache, Tensor q, Tensor k, Tensor v, Tensor cos_sin, Tensor positions, Tensor slots, "
         "Tensor? q_norm=None, Tensor? k_norm=None, " + _NORM + ", Tensor? k_scale=None, Tensor? v_scale=None, bool gptj=False, "
-        "bool last=False) -> Tensor",
+        "bool last=False, int offset=0) -> Tensor",
         lambda k_cache, v_cache, q, *_, **__: q.new_empty(q.shape),
     ),
     (
