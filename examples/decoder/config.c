@@ -68,51 +68,135 @@ static bool is_true(const struct source *s, const char *key)
     return json_is_true(json_object_get(s->object, key));
 }
 
-/* ---- parts ------------------------------------------------------------------------------------------------------ */
+/* ---- angles ----------------------------------------------------------------------------------------------------- */
 
-/* transformers' rope_scaling: {"rope_type": ..., "factor": ...}; older files say "type". */
-static void read_scaling(rfg_rope_table_params *r, const struct source *config, int64_t positions)
+/* LongRoPE's factors of one length: a number above 0 for each pair. */
+static void read_factors(float *to, const struct source *s, const char *key, int64_t pairs)
 {
-    if (!has(config, "rope_scaling"))
-        return;
-    struct source s = { config->path, json_object_get(config->object, "rope_scaling") };
-    if (!json_is_object(s.object))
-        die("%s: 'rope_scaling' must be an object", s.path);
-    const char *type = string(&s, has(&s, "rope_type") ? "rope_type" : "type");
-    if (!strcmp(type, "default"))
-        return;
-    r->factor = number(&s, "factor");
-    r->original = (int32_t)positions;
-    if (!strcmp(type, "linear")) {
-        r->scaling = RFG_ROPE_LINEAR;
-    } else if (!strcmp(type, "llama3")) {
-        r->scaling = RFG_ROPE_LLAMA3;
-        r->low_freq_factor = number(&s, "low_freq_factor");
-        r->high_freq_factor = number(&s, "high_freq_factor");
-        r->original = (int32_t)integer(&s, "original_max_position_embeddings", 1, INT32_MAX);
-        if (r->high_freq_factor <= r->low_freq_factor)
-            die("%s: 'high_freq_factor' must be above 'low_freq_factor'", s.path);
-    } else if (!strcmp(type, "yarn")) {
-        r->scaling = RFG_ROPE_YARN;
-        r->beta_fast = number_or(&s, "beta_fast", 32);
-        r->beta_slow = number_or(&s, "beta_slow", 1);
-        r->attention_factor = number_or(&s, "attention_factor", 0);
-        r->original = (int32_t)integer_or(&s, "original_max_position_embeddings", 1, INT32_MAX, positions);
-        r->untruncated = has(&s, "truncate") && !is_true(&s, "truncate");
-    } else {
-        die("%s: rope_scaling's type is '%s': must be default, linear, llama3 or yarn", s.path, type);
+    const json_t *v = need(s, key);
+    if ((int64_t)json_array_size(v) != pairs)
+        die("%s: '%s' must have a number for each of %lld pairs, and has %zu", s->path, key, (long long)pairs,
+            json_array_size(v));
+    for (int64_t i = 0; i < pairs; i++) {
+        to[i] = (float)json_number_value(json_array_get(v, (size_t)i));
+        if (!(to[i] > 0) || isinf(to[i]))
+            die("%s: '%s' must be numbers above 0", s->path, key);
     }
 }
+
+/* Older files of Phi-3 say "su". */
+static void read_longrope(struct config *c, rfg_rope_table_params *r, const struct source *config,
+                          const struct source *s)
+{
+    const char *key = "original_max_position_embeddings";
+    r->scaling = RFG_ROPE_LONGROPE;
+    r->original = (int32_t)integer(has(config, key) ? config : s, key, 2, INT32_MAX);
+    r->factor = number_or(s, "factor", fmax((double)c->positions / r->original, 1));
+    r->attention_factor = number_or(s, "attention_factor", 0);
+    r->short_mscale = number_or(s, "short_mscale", 0);
+    r->long_mscale = number_or(s, "long_mscale", 0);
+    read_factors(c->rope_factors[0], s, "short_factor", c->rotated / 2);
+    read_factors(c->rope_factors[1], s, "long_factor", c->rotated / 2);
+}
+
+static void read_yarn(rfg_rope_table_params *r, const struct source *s, int64_t positions)
+{
+    r->scaling = RFG_ROPE_YARN;
+    r->factor = number(s, "factor");
+    r->beta_fast = number_or(s, "beta_fast", 32);
+    r->beta_slow = number_or(s, "beta_slow", 1);
+    r->attention_factor = number_or(s, "attention_factor", 0);
+    r->mscale = number_or(s, "mscale", 0);
+    r->mscale_all_dim = number_or(s, "mscale_all_dim", 0);
+    r->original = (int32_t)integer_or(s, "original_max_position_embeddings", 1, INT32_MAX, positions);
+    r->untruncated = has(s, "truncate") && !is_true(s, "truncate");
+}
+
+static void read_llama3(rfg_rope_table_params *r, const struct source *s)
+{
+    r->scaling = RFG_ROPE_LLAMA3;
+    r->factor = number(s, "factor");
+    r->low_freq_factor = number(s, "low_freq_factor");
+    r->high_freq_factor = number(s, "high_freq_factor");
+    r->original = (int32_t)integer(s, "original_max_position_embeddings", 1, INT32_MAX);
+    if (r->high_freq_factor <= r->low_freq_factor)
+        die("%s: 'high_freq_factor' must be above 'low_freq_factor'", s->path);
+}
+
+/* The share of a head that is rotated: of the head's elements, or, proportional, of the table's pairs. */
+static void read_rotated(struct config *c, rfg_rope_table_params *r, const struct source *config,
+                         const struct source *s)
+{
+    bool proportional = r->scaling == RFG_ROPE_PROPORTIONAL;
+    const struct source *from = s->object && has(s, "partial_rotary_factor") ? s : config;
+    double share = number_or(from, "partial_rotary_factor", 1);
+    int64_t rotated = proportional ? c->head_dim : (int64_t)((double)c->head_dim * share);
+    if (share > 1 || rotated < 2 || rotated % 2)
+        die("%s: 'partial_rotary_factor' is %g: must be at most 1, and %lld of a head's %lld elements even", s->path,
+            share, (long long)rotated, (long long)c->head_dim);
+    if (c->rotated && c->rotated != rotated)
+        die("%s: 'partial_rotary_factor' must be the same for all layers", s->path);
+    c->rotated = rotated;
+    if (proportional)
+        r->partial_rotary_factor = share;
+}
+
+/* transformers' rope_scaling, or an entry of rope_parameters: {"rope_type": ..., "factor": ...}; older files say
+ * "type". NULL: there is none. */
+static void read_scaling(struct config *c, rfg_rope_table_params *r, const struct source *config, json_t *object)
+{
+    struct source s = { config->path, object };
+    if (object && !json_is_object(object))
+        die("%s: 'rope_scaling' or 'rope_parameters' must be an object", s.path);
+    bool typed = object && (has(&s, "rope_type") || has(&s, "type"));
+    const char *type = !typed ? "default" : string(&s, has(&s, "rope_type") ? "rope_type" : "type");
+    *r = (rfg_rope_table_params){ .size = sizeof(*r) };
+    r->theta = number(object && has(&s, "rope_theta") ? &s : config, "rope_theta");
+    r->scaling = !strcmp(type, "proportional") ? RFG_ROPE_PROPORTIONAL : RFG_ROPE_DEFAULT;
+    read_rotated(c, r, config, &s);
+    if (!strcmp(type, "linear")) {
+        r->scaling = RFG_ROPE_LINEAR;
+        r->factor = number(&s, "factor");
+    } else if (!strcmp(type, "llama3")) {
+        read_llama3(r, &s);
+    } else if (!strcmp(type, "yarn")) {
+        read_yarn(r, &s, c->positions);
+    } else if (!strcmp(type, "longrope") || !strcmp(type, "su")) {
+        read_longrope(c, r, config, &s);
+    } else if (!strcmp(type, "dynamic")) { /* the table is for as many positions as there are (--context) */
+        r->scaling = RFG_ROPE_DYNAMIC;
+        r->factor = number(&s, "factor");
+        r->original = (int32_t)integer(config, "max_position_embeddings", 1, INT32_MAX);
+        c->positions = (int64_t)fmin((double)r->original * r->factor, INT32_MAX);
+    } else if (!strcmp(type, "proportional")) {
+        r->factor = number_or(&s, "factor", 1);
+    } else if (strcmp(type, "default")) {
+        die("%s: rope_scaling's type is '%s': must be default, linear, llama3, yarn, dynamic, longrope or proportional",
+            s.path, type);
+    }
+}
+
+/* rope_parameters (transformers 5) are one entry, or one of each type of layers. */
+static void read_rope(struct config *c, const struct source *s)
+{
+    json_t *given = json_object_get(s->object, has(s, "rope_parameters") ? "rope_parameters" : "rope_scaling");
+    json_t *full = json_object_get(given, "full_attention"), *sliding = json_object_get(given, "sliding_attention");
+    read_scaling(c, &c->rope, s, json_is_null(given) ? NULL : full ? full : given);
+    c->sliding_rope = c->rope;
+    if (sliding)
+        read_scaling(c, &c->sliding_rope, s, sliding);
+    else if (c->gemma)
+        c->sliding_rope =
+            (rfg_rope_table_params){ .size = sizeof(c->rope), .theta = number_or(s, "rope_local_base_freq", 10000) };
+}
+
+/* ---- parts ------------------------------------------------------------------------------------------------------ */
 
 /* Which layers slide: "layer_types", or each but every sliding_window_pattern-th (Gemma3: 6, gpt-oss: 2). */
 static void read_sliding(struct config *c, const struct source *s)
 {
     c->slides = true;
     c->window = integer(s, "sliding_window", 1, INT32_MAX);
-    c->sliding_rope = c->rope;
-    if (c->gemma)
-        c->sliding_rope =
-            (rfg_rope_table_params){ .size = sizeof(c->rope), .theta = number_or(s, "rope_local_base_freq", 10000) };
     if (!has(s, "layer_types")) {
         int64_t pattern = integer_or(s, "sliding_window_pattern", 1, MOST_LAYERS, c->gemma ? 6 : 2);
         for (int64_t i = 0; i < c->layers; i++)
@@ -129,6 +213,15 @@ static void read_sliding(struct config *c, const struct source *s)
         if (!c->sliding[i] && (!type || strcmp(type, "full_attention")))
             die("%s: 'layer_types' must say sliding_attention or full_attention", s->path);
     }
+}
+
+/* Where there is a window, all layers have it; one that holds all positions is none. */
+static void read_phi3(struct config *c, const struct source *s)
+{
+    c->window = integer_or(s, "sliding_window", 1, INT32_MAX, c->positions);
+    c->slides = c->window < c->positions;
+    for (int64_t i = 0; i < c->layers && c->slides; i++)
+        c->sliding[i] = true;
 }
 
 static void read_eos(struct config *c, const struct source *s)
@@ -258,8 +351,8 @@ void config_check(const struct config *c, const char *where)
     if (c->heads % c->kv_heads)
         die("%s: 'num_attention_heads' is %lld: must be a multiple of 'num_key_value_heads', %lld", where,
             (long long)c->heads, (long long)c->kv_heads);
-    if (c->head_dim % 8 || c->head_dim > 512)
-        die("%s: 'head_dim' is %lld: must be a multiple of 8 up to 512", where, (long long)c->head_dim);
+    if (c->head_dim % 8 || c->head_dim > MOST_HEAD)
+        die("%s: 'head_dim' is %lld: must be a multiple of 8 up to %d", where, (long long)c->head_dim, MOST_HEAD);
     if (c->bytes && c->vocab < 256)
         die("%s: 'vocab_size' is %lld: must be 256 at least with \"tokenizer\": \"bytes\"", where, (long long)c->vocab);
     if (c->moe.experts)
@@ -271,19 +364,21 @@ void config_check(const struct config *c, const char *where)
 /* Reads "architectures"; an unknown one ends the program. */
 static void read_architecture(struct config *c, const struct source *s)
 {
-    static const char *const known[] = { "LlamaForCausalLM",    "Qwen3ForCausalLM",  "Gemma3ForCausalLM",
-                                         "Qwen3MoeForCausalLM", "GptOssForCausalLM", "DeepseekV3ForCausalLM" };
-    enum { LLAMA, QWEN3, GEMMA3, QWEN3_MOE, GPT_OSS, DEEPSEEK_V3, KNOWN };
+    static const char *const known[] = { "LlamaForCausalLM",     "Qwen3ForCausalLM",    "Gemma3ForCausalLM",
+                                         "Phi3ForCausalLM",      "Qwen3MoeForCausalLM", "GptOssForCausalLM",
+                                         "DeepseekV3ForCausalLM" };
+    enum { LLAMA, QWEN3, GEMMA3, PHI3, QWEN3_MOE, GPT_OSS, DEEPSEEK_V3, KNOWN };
     const char *arch = json_string_value(json_array_get(need(s, "architectures"), 0));
     int i = 0;
     while (i < KNOWN && (!arch || strcmp(arch, known[i])))
         i++;
     if (i == KNOWN)
-        die("%s: 'architectures' is '%s': must be %s, %s, %s, %s, %s or %s", s->path,
-            arch ? arch : "no list of a string", known[0], known[1], known[2], known[3], known[4], known[5]);
+        die("%s: 'architectures' is '%s': must be %s, %s, %s, %s, %s, %s or %s", s->path,
+            arch ? arch : "no list of a string", known[0], known[1], known[2], known[3], known[4], known[5], known[6]);
     snprintf(c->name, sizeof(c->name), "%s", arch);
     c->qk_norm = i == QWEN3 || i == GEMMA3 || i == QWEN3_MOE;
     c->gemma = i == GEMMA3;
+    c->phi3 = i == PHI3;
     c->gpt_oss = i == GPT_OSS;
     c->deepseek = i == DEEPSEEK_V3;
     c->moe.experts = i >= QWEN3_MOE; /* how many, is read later */
@@ -320,18 +415,19 @@ void config_read(struct config *c, const char *folder)
     c->vocab = integer(&s, "vocab_size", 2, 1 << 24);
     c->positions = integer(&s, "max_position_embeddings", 1, INT32_MAX);
     c->eps = (float)number(&s, "rms_norm_eps");
-    c->rope.size = sizeof(c->rope);
-    c->rope.theta = number(&s, "rope_theta");
     c->tied = has(&s, "tie_word_embeddings") ? is_true(&s, "tie_word_embeddings") : c->gemma;
     c->bytes = has(&s, "tokenizer") && !strcmp(string(&s, "tokenizer"), "bytes");
-    read_scaling(&c->rope, &s, c->positions);
     read_act(c, &s, c->gemma && has(&s, "hidden_activation") ? "hidden_activation" : "hidden_act");
     read_eos(c, &s);
     if (c->moe.experts)
         read_mixture(c, &s);
     read_heads(c, &s);
+    config_check(c, path);
+    read_rope(c, &s);
     if (c->gemma || c->gpt_oss)
         read_sliding(c, &s);
+    else if (c->phi3)
+        read_phi3(c, &s);
     else if (is_true(&s, "use_sliding_window"))
         die("%s: 'use_sliding_window' is true: only Gemma3's and gpt-oss' windows are known", path);
     if (c->gemma)
@@ -340,6 +436,5 @@ void config_read(struct config *c, const char *folder)
         die("%s: 'attention_bias' or 'mlp_bias' is true: projections have no bias here but gpt-oss'", path);
     if (has(&s, "attn_logit_softcapping") || has(&s, "final_logit_softcapping"))
         die("%s: logits are capped ('attn_logit_softcapping', 'final_logit_softcapping'): that isn't known here", path);
-    config_check(c, path);
     json_decref(s.object);
 }

@@ -39,7 +39,7 @@ double percentile(const double *values, size_t n, double share);
 
 /* ---- config.c, shapes.c ----------------------------------------------------------------------------------------- */
 
-enum { MOST_LAYERS = 256, MOST_EXPERTS = 1024, MOST_SLOTS = 32 /* experts of a token */ };
+enum { MOST_LAYERS = 256, MOST_HEAD = 512, MOST_EXPERTS = 1024, MOST_SLOTS = 32 /* experts of a token */ };
 
 enum expert_format {
     EXPERTS_PLAIN,      /* as the model's other weights */
@@ -64,6 +64,7 @@ struct config {
     struct mixture moe;
     bool
         gpt_oss; /* projections, router and experts have biases, heads have sinks; an expert's gate and up take turns */
+    bool phi3;   /* files hold q, k and v as one matrix, gate and up as another */
     bool deepseek;     /* a bias chooses experts, beside their scores */
     bool no_attention; /* layers are a norm and experts */
     int64_t hidden, intermediate, layers, heads, kv_heads, head_dim, vocab, positions;
@@ -77,6 +78,8 @@ struct config {
     int64_t window;        /* keys that a sliding layer sees, the token's own included */
     bool slides, sliding[MOST_LAYERS];        /* any of them */
     rfg_rope_table_params rope, sliding_rope; /* of full and of sliding layers */
+    int64_t rotated;                          /* the first elements of a head; 0: all */
+    float rope_factors[2][MOST_HEAD / 2];     /* LongRoPE's, short and long */
     int64_t eos[4];
     int eos_count;
 };
@@ -87,6 +90,11 @@ void config_read(struct config *c, const char *folder);
 void config_builtin(struct config *c, const char *name, int64_t layers);
 /* A model that the operators don't support ends the program. where: the file, or the option. */
 void config_check(const struct config *c, const char *where);
+
+static inline int64_t rotated(const struct config *c)
+{
+    return c->rotated ? c->rotated : c->head_dim;
+}
 
 /* ---- weights.c -------------------------------------------------------------------------------------------------- */
 

@@ -12,17 +12,19 @@
 
 /* ---- loading ----------------------------------------------------------------------------------------------------- */
 
-/* Rows of two matrices in turn. */
+/* Rows of two matrices in turn. second NULL: the first one has the rows of both, one's after the other's. */
 static void *interleaved(struct loader *l, const char *first, const char *second, int64_t rows, int64_t cols)
 {
-    const char *names[] = { first, second };
+    const char *names[] = { first, second ? second : first };
+    int64_t in_file = second ? rows : 2 * rows, behind = second ? 0 : rows;
     char *to = arena_take(&l->arena, (size_t)(2 * rows * cols) * sizeof(*l->piece));
     int64_t many = PIECE / 3 / cols; /* rows of one: they take a third, and of both two */
     for (int64_t at = 0, count; l->arena.base && at < rows; at += count) {
         count = rows - at < many ? rows - at : many;
         uint16_t *read = l->piece + 2 * count * cols;
         for (int i = 0; i < 2; i++) {
-            weights_get(l->w, names[i], rows, cols, 0, sqrt(3.0 / (double)cols), at * cols, count * cols, read);
+            weights_get(l->w, names[i], in_file, cols, 0, sqrt(3.0 / (double)cols), (i * behind + at) * cols,
+                        count * cols, read);
             for (int64_t r = 0; r < count; r++)
                 memcpy(l->piece + (2 * r + i) * cols, read + r * cols, (size_t)cols * sizeof(*read));
         }
@@ -45,9 +47,13 @@ static void load_attention(struct loader *l, int64_t i)
     double spread = sqrt(3.0 / (double)c->hidden);
 #define NAMED(part) load_name(l, i, part)
     to->attention_norm = norm(l, NAMED("input_layernorm.weight"), c->hidden);
-    to->qkv = load_matrix(l, NAMED("self_attn.q_proj.weight"), q, c->hidden);
-    load_more(l, NAMED("self_attn.k_proj.weight"), kv, c->hidden, 0, spread);
-    load_more(l, NAMED("self_attn.v_proj.weight"), kv, c->hidden, 0, spread);
+    if (c->phi3) {
+        to->qkv = load_matrix(l, NAMED("self_attn.qkv_proj.weight"), q + 2 * kv, c->hidden);
+    } else {
+        to->qkv = load_matrix(l, NAMED("self_attn.q_proj.weight"), q, c->hidden);
+        load_more(l, NAMED("self_attn.k_proj.weight"), kv, c->hidden, 0, spread);
+        load_more(l, NAMED("self_attn.v_proj.weight"), kv, c->hidden, 0, spread);
+    }
     if (c->qk_norm) {
         to->q_norm = norm(l, NAMED("self_attn.q_norm.weight"), c->head_dim);
         to->k_norm = norm(l, NAMED("self_attn.k_norm.weight"), c->head_dim);
@@ -80,8 +86,8 @@ static void load_layer(struct loader *l, int64_t i)
         return;
     }
     char gate[sizeof(l->name)];
-    snprintf(gate, sizeof(gate), "%s", NAMED("mlp.gate_proj.weight"));
-    to->gate_up = interleaved(l, gate, NAMED("mlp.up_proj.weight"), c->intermediate, c->hidden);
+    snprintf(gate, sizeof(gate), "%s", c->phi3 ? NAMED("mlp.gate_up_proj.weight") : NAMED("mlp.gate_proj.weight"));
+    to->gate_up = interleaved(l, gate, c->phi3 ? NULL : NAMED("mlp.up_proj.weight"), c->intermediate, c->hidden);
     to->down = load_matrix(l, NAMED("mlp.down_proj.weight"), c->hidden, c->intermediate);
 #undef NAMED
 }
@@ -102,18 +108,24 @@ static void load_all(struct loader *l)
         m->step_bytes = l->arena.used - l->experts;
     }
     for (int i = 0; i < 2; i++)
-        m->angles[i] = arena_take(&l->arena, (size_t)(m->context * m->c.head_dim) * sizeof(float));
+        m->angles[i] = arena_take(&l->arena, (size_t)(m->context * rotated(&m->c)) * sizeof(float));
 }
 
 /* ---- rotary angles ---------------------------------------------------------------------------------------------- */
 
 /* Angles are a table in device memory, so that only the table depends on a model's scaling. */
-static void fill_angles(rfg_context *ctx, const struct model *m, int which, const rfg_rope_table_params *p)
+static void fill_angles(rfg_context *ctx, struct model *m, int which, rfg_rope_table_params p)
 {
-    int64_t rows = m->context, d = m->c.head_dim;
+    int64_t rows = m->context, d = rotated(&m->c);
     float *host = allocate((size_t)(rows * d), sizeof(*host));
     rfg_tensor t = rfg_tensor_2d(host, RFG_F32, rows, d, d);
-    CHECK(rfg_rope_table(&t, p));
+    rfg_tensor short_factor = rfg_tensor_1d(m->c.rope_factors[0], RFG_F32, d / 2);
+    rfg_tensor long_factor = rfg_tensor_1d(m->c.rope_factors[1], RFG_F32, d / 2);
+    if (p.scaling == RFG_ROPE_LONGROPE) {
+        p.short_factor = &short_factor;
+        p.long_factor = &long_factor;
+    }
+    CHECK(rfg_rope_table(&t, &p));
     CHECK(rfg_device_copy(ctx, m->angles[which], host, (size_t)(rows * d) * sizeof(*host), RFG_HOST_TO_DEVICE, NULL));
     CHECK(rfg_stream_sync(ctx, NULL));
     free(host);
@@ -150,9 +162,9 @@ struct model *model_create(rfg_context *ctx, const struct config *c, struct weig
     const char *unused = weights_unused(w, c->no_attention);
     if (unused)
         die("tensor '%s': the model has no such part here", unused);
-    fill_angles(ctx, m, 0, &c->rope);
+    fill_angles(ctx, m, 0, c->rope);
     if (c->slides)
-        fill_angles(ctx, m, 1, &c->sliding_rope);
+        fill_angles(ctx, m, 1, c->sliding_rope);
     return m;
 }
 

@@ -118,8 +118,7 @@ void op_rope_append(struct engine *e, int64_t layer, const struct rows *r)
     rfg_tensor q = heads(e, r->count, 0, c->heads), k = heads(e, r->count, c->heads, c->kv_heads);
     rfg_tensor v = heads(e, r->count, c->heads + c->kv_heads, c->kv_heads);
     rfg_tensor keys = pages(e, layer, 0), values = pages(e, layer, 1);
-    rfg_tensor angles =
-        rfg_tensor_2d(e->m->angles[c->sliding[layer]], RFG_F32, e->m->context, c->head_dim, c->head_dim);
+    rfg_tensor angles = rfg_tensor_2d(e->m->angles[c->sliding[layer]], RFG_F32, e->m->context, rotated(c), rotated(c));
     rfg_tensor positions = ints(r->positions, r->count), slots = rfg_tensor_1d(r->slots, RFG_I64, r->count);
     rfg_tensor q_norm = rfg_tensor_1d(l->q_norm, e->m->dtype, c->head_dim), k_norm = q_norm;
     k_norm.data = l->k_norm;

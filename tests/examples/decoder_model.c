@@ -10,10 +10,15 @@
 #include <sys/stat.h>
 
 enum { INTER = 96, D = 64, MOST_TENSORS = 160, MOST_TOKENS = 64 };
+/* max_position_embeddings, in most files and of "dynamic"; original_max_position_embeddings */
+enum { POSITIONS = 64, DYNAMIC_ORIGINAL = 32, LONGROPE_ORIGINAL = 16 };
 
 #define DEEPSEEK_FP8                                                                                                   \
     .grows = 1.1, .arch = "DeepseekV3ForCausalLM", .deepseek = true, .fp8 = true, .layers = 1, .heads = 1,             \
     .kv_heads = 1, .theta = 1000, .experts = 6, .top = 2, .inter = 256, .groups = 2, .topk_groups = 1
+#define GEMMA3                                                                                                         \
+    .grows = 1.1, .hidden = 128, .arch = "Gemma3ForCausalLM", .qk_norm = true, .gemma = true, .layers = 3, .heads = 2, \
+    .kv_heads = 1, .theta = 5000, .local_theta = 50, .window = 5
 const struct tiny tiny_models[TINY_MODELS] = {
     { .name = "llama",
       .grows = 2.9,
@@ -34,19 +39,29 @@ const struct tiny tiny_models[TINY_MODELS] = {
       .heads = 4,
       .kv_heads = 2,
       .theta = 1000 },
-    { .name = "gemma3",
-      .grows = 1.1,
+    { .name = "gemma3", GEMMA3, .linear = 4 },
+    { .name = "phi3",
+      .grows = 3.25,
       .hidden = 128,
-      .arch = "Gemma3ForCausalLM",
-      .qk_norm = true,
-      .gemma = true,
-      .layers = 3,
+      .arch = "Phi3ForCausalLM",
+      .phi3 = true,
+      .f16 = true,
+      .layers = 2,
       .heads = 2,
       .kv_heads = 1,
-      .theta = 5000,
-      .local_theta = 50,
-      .linear = 4,
-      .window = 5 },
+      .theta = 1000,
+      .window = 12 },
+    { .name = "proportional", GEMMA3, .proportional = .25 },
+    { .name = "dynamic",
+      .grows = 2.7,
+      .hidden = 128,
+      .arch = "LlamaForCausalLM",
+      .layers = 1,
+      .heads = 2,
+      .kv_heads = 1,
+      .f16 = true,
+      .theta = 100,
+      .dynamic = 2 },
     { .name = "qwen3-moe",
       .grows = 1.4,
       .hidden = 128,
@@ -139,6 +154,12 @@ static int add(struct tiny_item *list, int n, int64_t rows, int64_t cols, const 
     return n + 1;
 }
 
+/* Elements of a head that are rotated, the first. */
+static int rotated(const struct tiny *t)
+{
+    return t->phi3 ? D * 3 / 4 : D;
+}
+
 static int64_t elements(const struct tiny_item *x)
 {
     int64_t n = 1;
@@ -152,9 +173,14 @@ static int all_items(const struct tiny *t, struct tiny_item *list)
     int n = add(list, 0, TINY_VOCAB, t->hidden, "model.embed_tokens.weight", 0);
     for (int l = 0; l < t->layers; l++) {
         n = add(list, n, t->hidden, 0, "model.layers.%d.input_layernorm.weight", l);
-        n = add(list, n, t->heads * D, t->hidden, "model.layers.%d.self_attn.q_proj.weight", l);
-        n = add(list, n, t->kv_heads * D, t->hidden, "model.layers.%d.self_attn.k_proj.weight", l);
-        n = add(list, n, t->kv_heads * D, t->hidden, "model.layers.%d.self_attn.v_proj.weight", l);
+        if (t->phi3) {
+            n = add(list, n, (t->heads + 2 * t->kv_heads) * D, t->hidden, "model.layers.%d.self_attn.qkv_proj.weight",
+                    l);
+        } else {
+            n = add(list, n, t->heads * D, t->hidden, "model.layers.%d.self_attn.q_proj.weight", l);
+            n = add(list, n, t->kv_heads * D, t->hidden, "model.layers.%d.self_attn.k_proj.weight", l);
+            n = add(list, n, t->kv_heads * D, t->hidden, "model.layers.%d.self_attn.v_proj.weight", l);
+        }
         n = add(list, n, t->hidden, t->heads * D, "model.layers.%d.self_attn.o_proj.weight", l);
         if (t->qk_norm) {
             n = add(list, n, D, 0, "model.layers.%d.self_attn.q_norm.weight", l);
@@ -177,8 +203,12 @@ static int all_items(const struct tiny *t, struct tiny_item *list)
             ck_assert_int_lt(n, MOST_TENSORS);
             continue;
         }
-        n = add(list, n, INTER, t->hidden, "model.layers.%d.mlp.gate_proj.weight", l);
-        n = add(list, n, INTER, t->hidden, "model.layers.%d.mlp.up_proj.weight", l);
+        if (t->phi3) {
+            n = add(list, n, 2 * INTER, t->hidden, "model.layers.%d.mlp.gate_up_proj.weight", l);
+        } else {
+            n = add(list, n, INTER, t->hidden, "model.layers.%d.mlp.gate_proj.weight", l);
+            n = add(list, n, INTER, t->hidden, "model.layers.%d.mlp.up_proj.weight", l);
+        }
         n = add(list, n, t->hidden, INTER, "model.layers.%d.mlp.down_proj.weight", l);
     }
     n = add(list, n, t->hidden_of_norm ? t->hidden_of_norm : t->hidden, 0, "model.norm.weight", 0);
@@ -283,6 +313,43 @@ static void write_mixture(const struct tiny *t, FILE *f)
         fprintf(f, "  \"num_experts\": %d,\n  \"decoder_sparse_step\": 1,\n  \"mlp_only_layers\": [],\n", t->experts);
 }
 
+/* Pair i's, of more positions than LONGROPE_ORIGINAL. */
+static double long_factor(int i)
+{
+    return 1 + i * 0.125;
+}
+
+/* As microsoft/Phi-4-mini-instruct says it, but for the window. */
+static void write_phi3(const struct tiny *t, FILE *f)
+{
+    fprintf(f,
+            "  \"partial_rotary_factor\": 0.75,\n  \"sliding_window\": %d,\n"
+            "  \"original_max_position_embeddings\": %d,\n  \"rope_scaling\": {\"type\": \"longrope\"",
+            t->window, LONGROPE_ORIGINAL);
+    for (int which = 0; which < 2; which++)
+        for (int i = 0; i < rotated(t) / 2; i++)
+            fprintf(f, "%s%g%s",
+                    i       ? ", "
+                    : which ? ", \"long_factor\": ["
+                            : ", \"short_factor\": [",
+                    which ? long_factor(i) : 1.5, i + 1 < rotated(t) / 2 ? "" : "]");
+    fputs("},\n", f);
+}
+
+/* As transformers 5 writes it. */
+static void write_parameters(const struct tiny *t, FILE *f)
+{
+    if (t->dynamic)
+        fprintf(f, "  \"rope_parameters\": {\"rope_type\": \"dynamic\", \"rope_theta\": %g, \"factor\": %g},\n",
+                t->theta, t->dynamic);
+    else
+        fprintf(f,
+                "  \"rope_parameters\": {\"full_attention\": {\"rope_type\": \"proportional\", "
+                "\"partial_rotary_factor\": %g, \"rope_theta\": %g},\n"
+                "    \"sliding_attention\": {\"rope_type\": \"default\", \"rope_theta\": %g}},\n",
+                t->proportional, t->theta, t->local_theta);
+}
+
 static void write_config(const struct tiny *t, const char *path)
 {
     FILE *f = fopen(path, "w");
@@ -290,9 +357,14 @@ static void write_config(const struct tiny *t, const char *path)
     fprintf(f,
             "{\n  \"architectures\": [\"%s\"],\n  \"hidden_size\": %d,\n  \"intermediate_size\": %d,\n"
             "  \"num_hidden_layers\": %d,\n  \"num_attention_heads\": %d,\n  \"num_key_value_heads\": %d,\n"
-            "  \"head_dim\": %d,\n  \"rms_norm_eps\": 1e-5,\n  \"rope_theta\": %g,\n  \"vocab_size\": %d,\n",
-            t->arch, t->hidden, t->gpt_oss ? t->inter : INTER, t->layers, t->heads, t->kv_heads, D, t->theta,
-            TINY_VOCAB);
+            "  \"head_dim\": %d,\n  \"rms_norm_eps\": 1e-5,\n  \"vocab_size\": %d,\n",
+            t->arch, t->hidden, t->gpt_oss ? t->inter : INTER, t->layers, t->heads, t->kv_heads, D, TINY_VOCAB);
+    if (t->proportional || t->dynamic)
+        write_parameters(t, f);
+    else
+        fprintf(f, "  \"rope_theta\": %g,\n", t->theta);
+    if (t->phi3)
+        write_phi3(t, f);
     if (t->llama3_original)
         fprintf(f,
                 "  \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8.0, \"low_freq_factor\": 1.0, "
@@ -308,10 +380,10 @@ static void write_config(const struct tiny *t, const char *path)
             "  \"hidden_activation\": \"gelu_pytorch_tanh\",\n  \"rope_local_base_freq\": %g,\n  \"sliding_window\": "
             "%d,\n  \"query_pre_attn_scalar\": 32,\n"
             "  \"layer_types\": [\"sliding_attention\", \"full_attention\", \"sliding_attention\"],\n",
-            t->local_theta, t->window);
+            t->proportional ? 7 : t->local_theta, t->window);
     else
         fputs("  \"hidden_act\": \"silu\",\n  \"tie_word_embeddings\": false,\n", f);
-    fputs("  \"max_position_embeddings\": 64\n}\n", f);
+    fprintf(f, "  \"max_position_embeddings\": %d\n}\n", t->dynamic ? DYNAMIC_ORIGINAL : POSITIONS);
     ck_assert_int_eq(fclose(f), 0);
 }
 
@@ -343,8 +415,9 @@ int64_t tiny_write(const struct tiny *t, const char *folder)
 
 /* ---- in double -------------------------------------------------------------------------------------------------- */
 
-/* y [n, rows] = x [n, cols] w^T, of gpt-oss' attention with a bias */
-static void linear(const struct tiny *t, double *y, const double *x, int n, const char *name, int rows, int cols)
+/* y [n, rows] = x [n, cols] w^T, of gpt-oss' attention with a bias; w: the rows of that matrix from `first` on */
+static void linear_from(const struct tiny *t, double *y, const double *x, int n, const char *name, int first, int rows,
+                        int cols)
 {
     char bias[80];
     bool biased = t->gpt_oss && strstr(name, "self_attn");
@@ -352,7 +425,7 @@ static void linear(const struct tiny *t, double *y, const double *x, int n, cons
     double *w = malloc((size_t)(rows * cols) * sizeof(*w));
     ck_assert_ptr_nonnull(w);
     for (int i = 0; i < rows * cols; i++)
-        w[i] = tiny_weight(t, name, cols, i);
+        w[i] = tiny_weight(t, name, cols, first * cols + i);
     for (int m = 0; m < n; m++)
         for (int r = 0; r < rows; r++) {
             double sum = 0;
@@ -361,6 +434,11 @@ static void linear(const struct tiny *t, double *y, const double *x, int n, cons
             y[m * rows + r] = sum + (biased ? tiny_weight(t, bias, 0, r) : 0);
         }
     free(w);
+}
+
+static void linear(const struct tiny *t, double *y, const double *x, int n, const char *name, int rows, int cols)
+{
+    linear_from(t, y, x, n, name, 0, rows, cols);
 }
 
 /* n rows of `size`, in place or not. */
@@ -378,11 +456,19 @@ static void norm(const struct tiny *t, double *y, const double *x, int n, int si
 static double frequency(const struct tiny *t, int pair, bool sliding)
 {
     const double pi = 3.14159265358979323846;
-    double f = pow(sliding && t->gemma ? t->local_theta : t->theta, -2.0 * pair / D), wavelength = 2 * pi / f;
+    double f = pow(sliding && t->gemma ? t->local_theta : t->theta, -2.0 * pair / rotated(t));
+    double wavelength = 2 * pi / f;
     if (sliding && t->gemma)
         return f;
     if (t->linear)
         return f / t->linear;
+    if (t->phi3)
+        return f / long_factor(pair);
+    if (t->proportional)
+        return pair < t->proportional * D / 2 ? f : 0;
+    if (t->dynamic)
+        return pow(t->theta * pow(t->dynamic * TINY_CONTEXT / DYNAMIC_ORIGINAL - (t->dynamic - 1), D / (D - 2.0)),
+                   -2.0 * pair / D);
     if (t->gpt_oss) { /* YaRN, its ramp not rounded: from pair 0 (for beta_fast it would be below) to `high` */
         double high = D * log(16 / (2 * pi)) / (2 * log(t->theta)), ramp = pair < high ? pair / high : 1;
         return f * (1 - ramp) + f / 4 * ramp;
@@ -399,11 +485,14 @@ static double frequency(const struct tiny *t, int pair, bool sliding)
 /* [n, heads, D], each token at its position. */
 static void rotate(const struct tiny *t, double *x, int n, int heads, bool sliding)
 {
-    double size = t->gpt_oss ? 0.1 * log(4) + 1 : 1;
+    double size = t->gpt_oss ? 0.1 * log(4) + 1
+                  : t->phi3  ? sqrt(1 + log((double)POSITIONS / LONGROPE_ORIGINAL) / log(LONGROPE_ORIGINAL))
+                             : 1;
+    int half = rotated(t) / 2;
     for (int m = 0; m < n; m++)
         for (int h = 0; h < heads; h++)
-            for (int i = 0; i < D / 2; i++) {
-                double *a = &x[(m * heads + h) * D + i], *b = a + D / 2, angle = m * frequency(t, i, sliding), was = *a;
+            for (int i = 0; i < half; i++) {
+                double *a = &x[(m * heads + h) * D + i], *b = a + half, angle = m * frequency(t, i, sliding), was = *a;
                 *a = size * (was * cos(angle) - *b * sin(angle));
                 *b = size * (*b * cos(angle) + was * sin(angle));
             }
@@ -445,13 +534,17 @@ static void add_attention(const struct tiny *t, int l, double *x, int n)
     static double h[MOST_TOKENS * TINY_MOST_HIDDEN], q[MOST_TOKENS * 4 * D], k[MOST_TOKENS * 4 * D],
         v[MOST_TOKENS * 4 * D], a[MOST_TOKENS * 4 * D];
     char name[80];
-    bool sliding = t->window && l != 1;
+    bool sliding = t->window && (l != 1 || t->phi3);
     int prefix = snprintf(name, sizeof(name), "model.layers.%d.", l);
 #define OF(suffix) (strcpy(name + prefix, suffix), name)
     norm(t, h, x, n, t->hidden, OF("input_layernorm.weight"));
-    linear(t, q, h, n, OF("self_attn.q_proj.weight"), t->heads * D, t->hidden);
-    linear(t, k, h, n, OF("self_attn.k_proj.weight"), t->kv_heads * D, t->hidden);
-    linear(t, v, h, n, OF("self_attn.v_proj.weight"), t->kv_heads * D, t->hidden);
+    const char *names[] = { "self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.v_proj.weight" };
+    double *const parts[] = { q, k, v };
+    for (int i = 0, first = 0; i < 3; i++) {
+        int rows = (i ? t->kv_heads : t->heads) * D;
+        linear_from(t, parts[i], h, n, OF(t->phi3 ? "self_attn.qkv_proj.weight" : names[i]), first, rows, t->hidden);
+        first += t->phi3 ? rows : 0;
+    }
     if (t->qk_norm) {
         norm(t, q, q, n * t->heads, D, OF("self_attn.q_norm.weight"));
         norm(t, k, k, n * t->kv_heads, D, OF("self_attn.k_norm.weight"));
@@ -478,8 +571,9 @@ static void add_mlp(const struct tiny *t, int l, double *x, int n)
         tiny_experts(t, l, x, h, n);
         return;
     }
-    linear(t, gate, h, n, OF("mlp.gate_proj.weight"), INTER, t->hidden);
-    linear(t, up, h, n, OF("mlp.up_proj.weight"), INTER, t->hidden);
+    linear(t, gate, h, n, OF(t->phi3 ? "mlp.gate_up_proj.weight" : "mlp.gate_proj.weight"), INTER, t->hidden);
+    linear_from(t, up, h, n, OF(t->phi3 ? "mlp.gate_up_proj.weight" : "mlp.up_proj.weight"), t->phi3 ? INTER : 0, INTER,
+                t->hidden);
     for (int i = 0; i < n * INTER; i++)
         up[i] *= activation(t, gate[i]);
     linear(t, h, up, n, OF("mlp.down_proj.weight"), t->hidden, INTER);

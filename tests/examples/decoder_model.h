@@ -10,9 +10,13 @@
 
 enum {
     TINY_VOCAB = 256,
+    TINY_CONTEXT = 40, /* positions of the tables: some formulas go by it */
     TINY_LLAMA = 0,
     TINY_QWEN3,
     TINY_GEMMA3,
+    TINY_PHI3,         /* LongRoPE, three quarters of a head; matrices that are joined in the files */
+    TINY_PROPORTIONAL, /* Gemma 3 with Gemma 4's rope_parameters, an entry of each type of layers */
+    TINY_DYNAMIC,      /* as far as twice max_position_embeddings */
     TINY_QWEN3_MOE,
     TINY_GPT_OSS,
     TINY_PREPACKED,
@@ -28,10 +32,12 @@ struct tiny {
     bool fp8;                               /* of DeepSeek's experts */
     int layers, hidden, heads, kv_heads;
     bool f16;
+    bool phi3;
     double theta, local_theta, linear, llama3_original; /* of rotations; linear, llama3_original: scaling, if not 0 */
-    int window;                                         /* of Gemma's and gpt-oss' first and third layer */
-    int experts, top, inter, groups, topk_groups;       /* of a mixture */
-    int seed;                                           /* of weights, such that no choice of experts is a near one */
+    double proportional, dynamic;                       /* the share, the factor, if not 0 */
+    int window;                                   /* of Gemma's and gpt-oss' first and third layer, of Phi's all */
+    int experts, top, inter, groups, topk_groups; /* of a mixture */
+    int seed;                                     /* of weights, such that no choice of experts is a near one */
     double grows; /* the rms error of its logits, by what its roundings alone add up to: see test_decoder.c */
     /* what a test changes: */
     int shards; /* files, if not 0 */

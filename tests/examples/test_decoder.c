@@ -47,7 +47,12 @@ static void close_rig(struct rig *r)
 }
 
 static const int32_t words[] = { 3, 77, 12, 200, 5, 5, 131, 90, 41, 8, 255, 0, 17, 66, 123, 9, 31, 240, 2, 54 };
-enum { WORDS = sizeof(words) / sizeof(words[0]), CONTEXT = 40, ROW = 1, COLUMNS = (CONTEXT + PAGE - 1) / PAGE };
+enum {
+    WORDS = sizeof(words) / sizeof(words[0]),
+    CONTEXT = TINY_CONTEXT,
+    ROW = 1,
+    COLUMNS = (CONTEXT + PAGE - 1) / PAGE
+};
 
 /* ---- against the reference --------------------------------------------------------------------------------------- */
 
