@@ -17,6 +17,10 @@ def build(family, dtype=torch.bfloat16, seed=1, **changes):
         sizes.update(sliding_window=16, layer_types=["sliding_attention", "full_attention"], query_pre_attn_scalar=HEAD)
     if family == "Mistral":
         sizes.update(sliding_window=16)
+    if family == "Phi3":  # LongRoPE, of three quarters of a head, whose factors change after 16 tokens
+        factors = {"short_factor": [1 + i / 50 for i in range(24)], "long_factor": [1 + i / 4 for i in range(24)]}
+        sizes.update(hidden_size=4 * HEAD, max_position_embeddings=32, original_max_position_embeddings=16, partial_rotary_factor=0.75,
+                     rope_parameters=dict(rope_type="longrope", rope_theta=10000.0, **factors))  # fmt: skip
     sizes.update(changes)
     torch.manual_seed(seed)
     name = "Gemma3TextConfig" if family == "Gemma3" else family + "Config"

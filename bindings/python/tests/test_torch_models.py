@@ -23,7 +23,7 @@ from models import build, used  # noqa: E402
 from transformers import DynamicCache, StaticCache  # noqa: E402
 
 BF16 = torch.bfloat16
-FAMILIES = ["Llama", "Qwen2", "Qwen3", "Mistral", "Gemma3"]
+FAMILIES = ["Llama", "Qwen2", "Qwen3", "Mistral", "Gemma3", "Phi3"]
 torch.manual_seed(6)
 IDS = torch.randint(2, 97, (2, 20))
 # How far off the model's own logits may be, of the largest: both round some ten results a layer to bf16, of two layers, in other
@@ -103,14 +103,16 @@ def test_what_is_replaced():
     assert not any("forward" in vars(m) or modules.SETTINGS in vars(m) or "_apply" in vars(m) for m in model.modules())
 
 
-def test_static_caches_are_written_by_rfg():
-    model = build("Qwen3")
+@pytest.mark.parametrize("family", ["Qwen3", "Phi3"])
+def test_static_caches_are_written_by_rfg(family):
+    model = build(family)
     rt.enable(model)
     cache = caches(model, 32)
     logits(model, cache, IDS[:, :9])
     calls = used(lambda: model(IDS[:, 9:10].contiguous(), past_key_values=cache))
+    layers = {"linears": 2, "gemm": 5, "gated_linear": 2} if family == "Qwen3" else {"gemm": 9, "act": 2}  # Phi-3's are joined
     assert {n: calls.count(n) for n in set(calls)} == {
-        "embedding": 1, "rmsnorm": 1, "linears": 2, "rotate_append": 2, "mha_cached": 2, "gemm": 5, "add_rmsnorm": 4, "gated_linear": 2
+        "embedding": 1, "rmsnorm": 1, "rotate_append": 2, "mha_cached": 2, "add_rmsnorm": 4, **layers
     }  # fmt: skip
     assert int(cache.get_seq_length()) == 10
     other = caches(model, 32)
@@ -252,7 +254,7 @@ def test_float32_has_linears_and_norms_alone():
     report = rt.enable(model)
     why = {kind: reason for _, kind, reason in report.kept}
     assert why["LlamaForCausalLM"] == "attention: attention in torch.float32: rfg has bfloat16 and float16"
-    assert why["LlamaAttention"].startswith("RoPE in torch.float32") and why["LlamaRotaryEmbedding"].startswith("no attention module")
+    assert why["LlamaAttention"].startswith("attention in torch.float32") and why["LlamaRotaryEmbedding"].startswith("no attention module")
     assert (logits(model) - want).abs().max() <= 1e-4
     assert set(used(lambda: model(IDS[:, :4]))) == {"embedding", "rmsnorm", "gemm", "gated_linear", "add_rmsnorm"}
 

@@ -20,7 +20,7 @@ from .modules import SETTINGS, Report, Rule, Settings, direct, few_rows, norm_se
 HALVES = (torch.bfloat16, torch.float16)
 HEADS = range(8, 513, 8)  # D of rfg_op_mha
 CACHES = ("cache", "past_key_values")  # what its argument is called, since transformers 5.24 and before
-FAMILIES = ("Llama", "Qwen2", "Qwen3", "Mistral", "Gemma3")
+FAMILIES = ("Llama", "Qwen2", "Qwen3", "Mistral", "Gemma3", "Phi3")
 IMPLEMENTATIONS = ("sdpa", "eager")  # of attention: those that enable() replaces, by "rfg_sdpa" and "rfg_eager"
 PREFIX = "rfg_"
 OLD = "_rfg_attention"  # attribute of a model: (config, its attention before)
@@ -49,20 +49,25 @@ def rotary(m: Any, x: Tensor, position_ids: Tensor, *args: Any, **kwargs: Any) -
 # ---- attention modules -------------------------------------------------------------------------------------------------
 
 
+def _projections(m: Any) -> Tuple[str, ...]:
+    return ("qkv_proj",) if hasattr(m, "qkv_proj") else ("q_proj", "k_proj", "v_proj")
+
+
 def _for_attention(m: Any) -> Settings:
-    parts = (m.q_proj, m.k_proj, m.v_proj)
+    names = _projections(m)
+    parts = [getattr(m, name) for name in names]
     why = plain_linears(parts)
     if why:
         return why
-    if m.q_proj.weight.dtype not in HALVES:
-        return "RoPE in %s: rfg has it in bfloat16 and float16" % m.q_proj.weight.dtype
+    if parts[0].weight.dtype not in HALVES:
+        return "attention in %s: rfg has it in bfloat16 and float16" % parts[0].weight.dtype
     if len({p.bias is None for p in parts}) != 1:
         return "some of its projections have biases, some have none"
     takes = set(inspect.signature(type(m).forward).parameters)
     unknown = takes - {"self", "hidden_states", "position_embeddings", "attention_mask", "cache_position", "kwargs", *CACHES}
     if unknown or len(takes & set(CACHES)) != 1:
         return "its forward takes %s" % ", ".join(sorted(unknown or takes))
-    norms = [getattr(m, name, None) for name in ("q_norm", "k_norm")]
+    norms: List[Any] = [getattr(m, name, None) for name in ("q_norm", "k_norm")]
     found: Dict[str, Any] = {"eps": 1e-6, "plus": False, "norms": norms[0] is not None}
     if norms[0] is not None:
         of_norms = [norm_settings(n) for n in norms]
@@ -74,8 +79,11 @@ def _for_attention(m: Any) -> Settings:
     windowed = not type(m).__name__.startswith("Llama")
     window = getattr(m, "sliding_window", getattr(m.config, "sliding_window", None)) if windowed else None
     eager = getattr(sys.modules[type(m).__module__], "eager_attention_forward", None)
-    absorbs = ("q_proj", "k_proj", "v_proj", "q_norm", "k_norm")
-    return dict(found, cache=(takes & set(CACHES)).pop(), window=window, windowed=windowed, eager=eager, parts=(("q_proj", "k_proj", "v_proj"),), absorbs=absorbs)
+    joined = (names,) if len(names) > 1 else ()
+    return dict(
+        found, cache=(takes & set(CACHES)).pop(), window=window, windowed=windowed, eager=eager, projections=names, parts=joined,
+        absorbs=names + ("q_norm", "k_norm")
+    )  # fmt: skip
 
 
 def _static_layer(m: Any, cache: Any, places: Optional[Tensor], like: Tensor, batch: int) -> Any:
@@ -98,9 +106,12 @@ def _known(cache: Any) -> bool:
 
 
 def _projected(m: Any, x: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
-    parts = (m.q_proj, m.k_proj, m.v_proj)
-    if few_rows(m, x):
-        y = ops_for(x).linears(x, [p.weight for p in parts], None if m.q_proj.bias is None else [p.bias for p in parts])
+    parts = [getattr(m, name) for name in getattr(m, SETTINGS).projections]
+    if len(parts) == 1:
+        heads = m.config.num_attention_heads, m.config.num_key_value_heads, m.config.num_key_value_heads
+        q, k, v = parts[0](x).split([n * m.head_dim for n in heads], -1)
+    elif few_rows(m, x):
+        y = ops_for(x).linears(x, [p.weight for p in parts], None if parts[0].bias is None else [p.bias for p in parts])
         q, k, v = y.split([p.weight.shape[0] for p in parts], -1)
     else:
         q, k, v = (p(x) for p in parts)
@@ -111,7 +122,7 @@ def attention_module(m: Any, hidden_states: Tensor, *args: Any, **kwargs: Any) -
     x, settings, rest = hidden_states, getattr(m, SETTINGS), dict(kwargs)
     angles, mask, cache = (rest.pop(name, None) for name in ("position_embeddings", "attention_mask", settings.cache))
     theirs = bool(args) or angles is None or any(rest.get(name) is not None for name in CACHES) or not _known(cache)
-    if theirs or x.dtype not in HALVES or not plain(x, m.q_proj.weight) or torch.is_grad_enabled() or m.training:
+    if theirs or x.dtype not in HALVES or not plain(x, getattr(m, settings.projections[0]).weight) or torch.is_grad_enabled() or m.training:
         return old(m, hidden_states, *args, **kwargs)
     cos, sin = angles
     q, k, v = _projected(m, x)
