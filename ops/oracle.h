@@ -31,9 +31,12 @@ double rfg_oracle_power(rfg_dtype dtype, int64_t rounding, double v);
 rfg_status rfg_share_out(int64_t n, bool shared, size_t scratch, void (*run)(void *job, int64_t i, void *scratch),
                          void *job);
 
-/* act(v) by rfg/act.h's formulas, but for swigluoai; in *steep by how many fp32 epsilons a relative error of one in the
+/* act(v) by rfg/act.h's formulas, but for those of gates alone; in *steep by how many fp32 epsilons a relative error of one in the
  * argument of its exponential shows. */
 double rfg_oracle_activate(rfg_act act, double v, double *steep);
+/* What act makes of a gate, by the same formulas and their defaults, and of the up that it multiplies, *b. limit: as
+ * keys say it. */
+double rfg_oracle_gate(rfg_act act, double limit, double a, double *b, double *steep);
 
 /* Element i of row r of a tensor whose rows are as in rfg_operand: [R,C] or [T,H,C]. */
 double rfg_element(const rfg_tensor *t, int64_t row, int64_t i);

@@ -323,7 +323,9 @@ static bool read_formats(const struct rfg_aiter_row *row, struct mixture *m, con
                                            { "per_1x128", "block" },
                                            { "per_128x128", "block" },
                                            { "per_1x32", "group" } };
-    static const char *const acts[][2] = { { "Silu", "silu" }, { "Gelu", "gelu" }, { "Swiglu", "swigluoai" } };
+    static const char *const acts[][2] = {
+        { "Silu", "silu" }, { "Gelu", "gelu" }, { "Swiglu", "swigluoai" }, { "Situv2", "situ" }
+    };
     if (!read_dtype(row, (*column = "dtype", column), &m->dtype, why) ||
         !read_dtype(row, (*column = "q_dtype_a", column), &m->x, why) ||
         !read_dtype(row, (*column = "q_dtype_w", column), &m->w, why))
@@ -331,7 +333,7 @@ static bool read_formats(const struct rfg_aiter_row *row, struct mixture *m, con
     m->dtype = *m->dtype ? m->dtype : "bf16";
     m->x = *m->x ? m->x : m->dtype;
     m->w = *m->w ? m->w : m->dtype;
-    if (!(m->act = read_name(row, *column = "act_type", acts, 3, why)) ||
+    if (!(m->act = read_name(row, *column = "act_type", acts, 4, why)) ||
         !(m->per = read_name(row, *column = "q_type", pers, 6, why)))
         return false;
     bool mx = !strcmp(m->w, "e2m1");

@@ -15,9 +15,10 @@ typedef enum rfg_act {
     RFG_ACT_GELU_TANH, /* v (1 + tanh(sqrt(2/pi) (v + 0.044715 v^3))) / 2; torch.nn.GELU("tanh") */
     RFG_ACT_RELU,      /* max(v, 0) */
     RFG_ACT_RELU2,     /* max(v, 0)^2; Primer, Nemotron */
-    RFG_ACT_SWIGLUOAI, /* act_and_mul only, gpt-oss: min(a, limit) sigmoid(alpha min(a, limit)) (clamp(b, -limit,
-                          limit) + 1) */
-    RFG_ACT_NONE       /* v: the product alone; alone, a copy, or a quantisation */
+    RFG_ACT_SWIGLUOAI, /* of gates only, gpt-oss and MiniMax M3: a sigmoid(alpha a) (b + 1) */
+    RFG_ACT_SITU, /* of gates only, Kimi K3's SiTU: beta tanh(a / beta) sigmoid(a) linear_beta tanh(b / linear_beta) */
+    RFG_ACT_SWIGLUSTEP, /* of gates only, Step 3.5: min(a sigmoid(a), limit) b, where limit doesn't clamp a before */
+    RFG_ACT_NONE        /* v: the product alone; alone, a copy, or a quantisation */
 } rfg_act;
 
 /* How gate's and up's rows of weights lie, or the columns of their product. */
@@ -33,13 +34,17 @@ typedef struct rfg_act_params {
     /* act_and_mul: halves: a row of x is [a, b], each of N columns (vLLM's and AITER's *_and_mul). Interleaved: a0 b0
      * a1 b1 ... (vLLM's swigluoai_and_mul). */
     rfg_gates gates;
-    float alpha;            /* swigluoai; 0: 1.702. Of other acts: must be 0 */
-    float limit;            /* swigluoai; 0: 7; else > 0. Of other acts: must be 0 */
+    float alpha; /* swigluoai; 0: 1.702. Of other acts: must be 0 */
+    /* act_and_mul: first a becomes min(a, limit), and b clamp(b, -limit, limit); at most 10000. 0: swigluoai and
+     * swiglustep 7, others not (DeepSeek V4's and Hunyuan's clamped silu has 10; AITER's and vLLM's swiglu_limit). */
+    float limit;
     const rfg_quant *quant; /* quantised output: see rfg/quant.h; or NULL */
+    float situ_beta;        /* situ's beta; 0: 4. Of other acts: must be 0 */
+    float situ_linear_beta; /* its linear_beta; 0: 25; INFINITY: b stays as it is. Of other acts: must be 0 */
 } rfg_act_params;
 #define RFG_ACT_PARAMS_INIT                                                                                            \
     {                                                                                                                  \
-        sizeof(rfg_act_params), RFG_ACT_SILU, RFG_GATES_HALVES, 0, 0, NULL                                             \
+        sizeof(rfg_act_params), RFG_ACT_SILU, RFG_GATES_HALVES, 0, 0, NULL, 0, 0                                       \
     }
 
 /* Y[M,N] = act(A) * B with X = [A, B] of [M,2N]: the gated activations of LLMs' MLPs (vLLM's and AITER's silu_and_mul,
@@ -68,7 +73,8 @@ typedef struct rfg_act_params {
  * Problem strings (x -> q, or y):
  * "act_and_mul bf16->bf16 M=64 N=14336 act=gelu_tanh",
  * "act_and_mul bf16->e4m3 M=8 N=2880 act=swigluoai gates=interleaved scale=group plain=1". Keys:
- *   act=             silu (left out), gelu, gelu_tanh, relu, relu2, swigluoai, none
+ *   act=             silu (left out), gelu, gelu_tanh, relu, relu2, swigluoai, situ, swiglustep, none
+ *   limit=           params' limit, rounded up
  *   gates=           halves (left out), interleaved
  *   scale=           static, token, group, mx: the output is quantised, to the dtype behind the arrow
  *   rounding=        up, down, even, ceil: with scale=mx
@@ -86,7 +92,8 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_act_and_mul(rfg_context *ctx, const rfg_
  *
  *   x       [M,N]
  *
- * y may be x itself (same address, shape, strides). gates must be 0, act not RFG_ACT_SWIGLUOAI.
+ * y may be x itself (same address, shape, strides). gates and limit must be 0, act none of
+ * gates only.
  * Problem string: "act bf16->bf16 M=64 N=14336 act=relu2", "act bf16->e4m3 M=64 N=4096 act=none scale=token". */
 RFG_API RFG_NODISCARD rfg_status rfg_op_act(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x,
                                             const rfg_act_params *params, rfg_stream stream);

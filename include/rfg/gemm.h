@@ -22,7 +22,7 @@ typedef struct rfg_gemm_params {
     const rfg_tensor *w_scale;  /* of an 8-bit or 4-bit w, or NULL: none */
     const rfg_tensor *residual; /* added to the product, or NULL: none */
     int32_t gated;              /* not 0: w has gate's and up's rows, and y is act(gate) * up */
-    rfg_act act;                /* if gated: silu, gelu, gelu_tanh, relu, relu2 or swigluoai; else 0 */
+    rfg_act act;                /* if gated: any but RFG_ACT_NONE; else 0 */
     const rfg_tensor *x_scale;  /* of an x of codes, or NULL: none */
     const rfg_tensor *w_zero;   /* of a w of i4: its zero points, or NULL: they are 0 */
     rfg_gemm_scale x_per;       /* which elements of x share a scale */
@@ -32,15 +32,16 @@ typedef struct rfg_gemm_params {
     const rfg_tensor *offsets;  /* of a grouped product: see below; or NULL */
     const rfg_tensor *rows;     /* the same */
     const rfg_tensor *weights;  /* the same */
-    float limit; /* if gated: gate is clamped to at most limit, up to [-limit, limit]; at most 10000. 0: no limit, but
-                  * 7 with swigluoai */
-    float alpha; /* of swigluoai; 0: 1.702 */
-    const rfg_tensor *y_scale; /* of a y of codes; NULL otherwise */
+    float limit;                /* if gated, as of rfg_act_params: gate is at most that, up within it */
+    float alpha;                /* of swigluoai, as of rfg_act_params */
+    const rfg_tensor *y_scale;  /* of a y of codes; NULL otherwise */
+    float situ_beta;            /* of situ, as of rfg_act_params */
+    float situ_linear_beta;     /* the same */
 } rfg_gemm_params;
 #define RFG_GEMM_PARAMS_INIT                                                                                           \
     {                                                                                                                  \
         sizeof(rfg_gemm_params), NULL, NULL, NULL, 0, RFG_ACT_SILU, NULL, NULL, RFG_GEMM_SCALE_TENSOR,                 \
-            RFG_GEMM_SCALE_TENSOR, 0, RFG_GATES_HALVES, NULL, NULL, NULL, 0, 0, NULL                                   \
+            RFG_GEMM_SCALE_TENSOR, 0, RFG_GATES_HALVES, NULL, NULL, NULL, 0, 0, NULL, 0, 0                             \
     }
 
 /* Y[M,N] = X[M,K] * W[N,K]^T (+ bias[N]), the linear layer of every LLM (torch.nn.functional.linear; AITER's
@@ -90,7 +91,7 @@ typedef struct rfg_gemm_params {
  *                with its bias. They are not rounded before the act (rfg_op_act_and_mul() reads rounded ones). There is
  *                no residual. gates says how w's rows lie (and bias, and scales). Halves: all of gate's, then up's.
  *                Interleaved: rows 2j gate's, rows 2j+1 up's (rfg_pack_gate_up()), which more kernels take, and which a
- *                prepacked w must be. swigluoai is gpt-oss': g sigmoid(alpha g) (u + 1), both with their limit
+ *                prepacked w must be. Activations and their numbers are those of rfg/act.h, with g for a and u for b
  *
  * Zero sizes as in BLAS: M = 0 or N = 0 does nothing, K = 0 gives Y = bias (0 without one). Data of an empty tensor may
  * be NULL. The stride of a dimension of size 1 is ignored. Pointers must be aligned to their element's size. M, N, K
@@ -147,7 +148,7 @@ typedef struct rfg_gemm_params {
  *   N=                   rows of w; of a grouped product, an expert's
  *   bias=1, residual=1   the member is given
  *   btype=               dtype of the bias: f32 with a 16-bit x; with codes always said
- *   act=                 gated: silu, gelu, gelu_tanh, relu, relu2, swigluoai
+ *   act=                 gated: as of act_and_mul, but none
  *   gates=               halves (left out), interleaved
  *   limit=               params' limit, rounded up
  *   x_scale=, w_scale=   dtype of the scales

@@ -10,13 +10,14 @@
 #include "ops/gates.h"
 #include "ops/params.h"
 
-static const char *const act_names[] = { "silu", "gelu", "gelu_tanh", "relu", "relu2", "swigluoai", "none" };
+static const char *const act_names[] = { RFG_ACT_NAMES, "none" };
 
 static const struct rfg_key act_keys[ACT_NKEYS] = {
     [ACT_M] = { "M", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE, NULL, "rows" },
     [ACT_N] = { "N", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE / 2, NULL,
                 "columns of y" }, /* x may have twice as many columns */
     [ACT_ACT] = { "act", RFG_KEY_ATTR, RFG_ACT_SILU, RFG_ACT_SILU, RFG_ACT_NONE, act_names, "the activation" },
+    [ACT_LIMIT] = RFG_KEY_LIMIT,
     [ACT_GATES] = RFG_KEY_GATES("how a and b lie in a row of x"),
     [ACT_SCALE] = { "scale", RFG_KEY_ATTR, 0, 0, RFG_SCALE_MX, RFG_SCALE_NAMES, "the quantised output's scales" },
     [ACT_ROUNDING] = RFG_KEY_ROUNDING("with scale=mx, how a scale follows from the largest"),
@@ -47,8 +48,9 @@ static bool act_valid(const struct rfg_problem *prob, struct rfg_reason *why)
                                         v[ACT_ROUNDING], v[ACT_PLAIN], v[ACT_SCALE_COLUMNS] };
     if (!rfg_outputs_valid(prob, &outputs, why))
         return false;
-    if (!act_multiplies(prob) && (v[ACT_GATES] || v[ACT_ACT] == RFG_ACT_SWIGLUOAI))
-        return rfg_refuse(why, "%s: only of act_and_mul", v[ACT_GATES] ? "gates=interleaved" : "act=swigluoai");
+    if (!act_multiplies(prob) && (v[ACT_GATES] || v[ACT_LIMIT] || rfg_act_is_of_gates(v[ACT_ACT])))
+        return rfg_refuse(why, "act=%s, limit=%" PRId64 ", gates=%s: only of act_and_mul", act_names[v[ACT_ACT]],
+                          v[ACT_LIMIT], RFG_GATES_NAMES[v[ACT_GATES]]);
     if (v[ACT_INPLACE] && (act_multiplies(prob) || !act_is_plain(prob) || v[ACT_LDX] != v[ACT_LDY]))
         return rfg_refuse(why, "inplace=1: only of act with a plain output and ldy=ldx");
     if (v[ACT_LDX] && v[ACT_LDX] < act_x_cols(prob))

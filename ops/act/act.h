@@ -11,6 +11,7 @@ enum {
     ACT_M,
     ACT_N,
     ACT_ACT,
+    ACT_LIMIT, /* rfg_gate_limit_key() */
     ACT_GATES, /* rfg_gates */
     ACT_SCALE,
     ACT_ROUNDING, /* of mx scales */
@@ -40,9 +41,6 @@ static inline bool act_is_plain(const struct rfg_problem *prob)
 {
     return !prob->v[ACT_SCALE] || prob->v[ACT_PLAIN];
 }
-
-#define ACT_DEFAULT_ALPHA 1.702f
-#define ACT_DEFAULT_LIMIT 7.0f
 
 /* Fills in what follows from the sizes. */
 void act_set_chunks(struct act_args *a, const struct rfg_problem *prob);

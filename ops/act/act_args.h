@@ -14,8 +14,8 @@ struct act_args {
     /* Chunks a row, in whole groups if those have scales; and what divides by it: i / row_chunks is the upper half of
      * 2 i * mul, shifted right, for i < 2^31. */
     unsigned int row_chunks, mul, shift;
-    float alpha, limit;
-    unsigned int pad;
+    float alpha, limit; /* struct rfg_gate */
+    int linear_beta;
     void *q;     /* codes, NULL: none */
     void *scale; /* read if static */
     long long ldx, ldy, ldq, scale_row, scale_col;

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the kernels of act_and_mul and act share. Macros: IN_DTYPE (x, y), OUT_DTYPE (codes), ACT (enum rfg_act), MUL,
- * INTERLEAVED, PACKED (rows follow each other), SCALE (RFG_SCALE_*), ROUNDING (of mx: enum rfg_scale_rounding), PLAIN
- * (0: codes only), WIDTH (bytes of a load), STREAM (1: results are not worth caching; 2: nor is x). And of each kernel,
- * UNIFORM: a wave's lanes work on one row.
+ * LIMITED (may be missing: 0; a and b have limits), INTERLEAVED, PACKED (rows follow each other), SCALE (RFG_SCALE_*),
+ * ROUNDING (of mx: enum rfg_scale_rounding), PLAIN (0: codes only), WIDTH (bytes of a load), STREAM (1: results are not
+ * worth caching; 2: nor is x). And of each kernel, UNIFORM: a wave's lanes work on one row.
  */
 #include "rfg_device.h"
-#include "rfg_act.h"
 #include "act/act_args.h"
+#ifndef LIMITED
+#define LIMITED 0
+#endif
+#define RFG_GATE_ARGS struct act_args
+#include "rfg_act.h"
 
 #ifndef ROUNDING
 #define ROUNDING RFG_SCALE_EXACT
@@ -21,21 +25,6 @@
 
 /* Is element i of a chunk there? Of whole chunks all are: one mask and not eight. */
 #define THERE(i, left) (WIDTH == 16 ? (left) > 0 : (i) < (left))
-
-RFG_DEVICE float clamp(float f, float limit)
-{
-    return f > limit ? limit : f < -limit ? -limit : f;
-}
-
-/* What is multiplied with the second half; of swigluoai, all. */
-RFG_DEVICE rfg_f32x2 activate(rfg_f32x2 a, rfg_f32x2 b, struct act_args args)
-{
-    if (ACT != RFG_ACT_SWIGLUOAI)
-        return rfg_activate(a, ACT);
-    rfg_f32x2 gate = rfg_pair(a.x > args.limit ? args.limit : a.x, a.y > args.limit ? args.limit : a.y);
-    rfg_f32x2 up = rfg_add2(rfg_pair(clamp(b.x, args.limit), clamp(b.y, args.limit)), rfg_both(1.0f));
-    return rfg_mul2(rfg_mul2(gate, rfg_sigmoid_exp2(rfg_mul2(rfg_both(-1.4426950408889634f * args.alpha), gate))), up);
-}
 
 /* Element 0 of a row; of one that all lanes of the wave share if UNIFORM. */
 RFG_DEVICE char *row_of(const void *data, rfg_u32 row, long long ld, int size)
@@ -64,8 +53,6 @@ RFG_DEVICE struct raw load(struct act_args args, rfg_u32 row, int chunk, int n)
     return raw;
 }
 
-#define WHOLE (ACT == RFG_ACT_SWIGLUOAI || !MUL) /* activate() leaves nothing to do */
-
 RFG_DEVICE void compute(float *f, struct raw raw, struct act_args args)
 {
     float a[VEC], b[VEC], c[VEC], d[VEC];
@@ -79,29 +66,34 @@ RFG_DEVICE void compute(float *f, struct raw raw, struct act_args args)
     }
 #pragma unroll
     for (int i = 0; i < VEC; i += 2) {
-        rfg_f32x2 second = rfg_pair(d[i], d[i + 1]), v = activate(rfg_pair(c[i], c[i + 1]), second, args);
-        if (!WHOLE)
-            v = rfg_mul2(v, second);
+        rfg_f32x2 v;
+#if LIMITED
+        v = rfg_pair(rfg_gate_up(&args, c[i], d[i], ACT), rfg_gate_up(&args, c[i + 1], d[i + 1], ACT));
+#else
+        v = rfg_activate(rfg_pair(c[i], c[i + 1]), ACT);
+        if (MUL)
+            v = rfg_mul2(v, rfg_pair(d[i], d[i + 1]));
+#endif
         f[i] = v.x;
         f[i + 1] = v.y;
     }
 }
 
 /* The same for a plain output only, as it is stored. */
-RFG_DEVICE rfg_u32 compute_f16x2(rfg_u32 a, rfg_u32 b, struct act_args args)
+RFG_DEVICE rfg_u32 compute_f16x2(rfg_u32 a, rfg_u32 b)
 {
     rfg_f32x2 two = rfg_pair(rfg_low(a, RFG_F16), rfg_high(a, RFG_F16));
-    return rfg_pack_mul_f16x2(activate(two, two, args), b);
+    return rfg_pack_mul_f16x2(rfg_activate(two, ACT), b);
 }
 RFG_DEVICE rfg_u32x4 compute_plain(struct raw raw, struct act_args args)
 {
     float f[VEC];
-    if (RFG_F16_WORDS && IN_DTYPE == RFG_F16 && !WHOLE && !INTERLEAVED) {
+    if (RFG_F16_WORDS && IN_DTYPE == RFG_F16 && MUL && !LIMITED && !INTERLEAVED) {
         rfg_u32x4 v;
-        v.x = compute_f16x2(raw.a.x, raw.b.x, args);
-        v.y = compute_f16x2(raw.a.y, raw.b.y, args);
-        v.z = compute_f16x2(raw.a.z, raw.b.z, args);
-        v.w = compute_f16x2(raw.a.w, raw.b.w, args);
+        v.x = compute_f16x2(raw.a.x, raw.b.x);
+        v.y = compute_f16x2(raw.a.y, raw.b.y);
+        v.z = compute_f16x2(raw.a.z, raw.b.z);
+        v.w = compute_f16x2(raw.a.w, raw.b.w);
         return v;
     }
     compute(f, raw, args);

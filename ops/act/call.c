@@ -2,32 +2,34 @@
  *
  * rfg_op_act_and_mul and rfg_op_act: what their tensors must be, and the problem of a call. */
 #include <inttypes.h>
-#include <math.h>
 
 #include "dispatch/dispatch.h"
 #include "ops/gates.h"
 #include "ops/params.h"
 #include "act.h"
 
-RFG_PARAMS_END(rfg_act_params, quant);
+RFG_PARAMS_END(rfg_act_params, situ_linear_beta);
+
+static struct rfg_gate_options options_of(const rfg_act_params *p)
+{
+    return (struct rfg_gate_options){ p->act, p->alpha, p->limit, p->situ_beta, p->situ_linear_beta };
+}
 
 static rfg_status check_params(const char *fn, const rfg_act_params *p, bool mul)
 {
+    struct rfg_gate_options gate = options_of(p);
     if ((unsigned)p->act > RFG_ACT_NONE)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: act is %d: must be an rfg_act, from 0 to %d", fn, (int)p->act,
                         (int)RFG_ACT_NONE);
     if ((unsigned)p->gates > RFG_GATES_INTERLEAVED)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: gates is %d: " RFG_GATES_RULE, fn, (int)p->gates);
-    if (!mul && (p->act == RFG_ACT_SWIGLUOAI || p->gates))
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: %s: only rfg_op_act_and_mul has it", fn,
-                        p->gates ? "gates is RFG_GATES_INTERLEAVED" : "act is RFG_ACT_SWIGLUOAI");
-    if (!isfinite(p->alpha) || !isfinite(p->limit) || p->limit < 0)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: alpha is %g, limit %g: must be finite, limit 0 or above", fn,
-                        (double)p->alpha, (double)p->limit);
-    if (p->act != RFG_ACT_SWIGLUOAI && (p->alpha != 0 || p->limit != 0))
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: alpha is %g, limit %g: must be 0, act is not swigluoai", fn,
-                        (double)p->alpha, (double)p->limit);
-    return RFG_OK;
+    if (!mul && (rfg_act_is_of_gates(p->act) || p->gates || p->limit != 0))
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: act is %d, gates %d, limit %g: only rfg_op_act_and_mul has %s",
+                        fn, (int)p->act, (int)p->gates, (double)p->limit,
+                        p->gates        ? "gates"
+                        : p->limit != 0 ? "a limit"
+                                        : "this act");
+    return rfg_check_gate(fn, &gate);
 }
 
 static const struct rfg_axis axes[RFG_OUTPUT_AXES] = { RFG_NAMES_OF_OUTPUTS(0) };
@@ -82,6 +84,9 @@ static rfg_status run(const char *fn, const struct rfg_op *op, rfg_context *ctx,
     prob.v[ACT_M] = ox->rows;
     prob.v[ACT_N] = n;
     prob.v[ACT_ACT] = params.act;
+    struct rfg_gate_options options = options_of(&params);
+    struct rfg_gate gate = rfg_gate_of(&options);
+    prob.v[ACT_LIMIT] = rfg_gate_limit_key(&options);
     prob.v[ACT_GATES] = params.gates;
     prob.v[ACT_SCALE] = o.quantised ? o.quant.kind : 0;
     prob.v[ACT_ROUNDING] = o.quant.rounding;
@@ -102,8 +107,9 @@ static rfg_status run(const char *fn, const struct rfg_op *op, rfg_context *ctx,
                           .ldq = oq->ld,
                           .scale_row = o.scale_row,
                           .scale_col = o.scale_col,
-                          .alpha = params.alpha != 0 ? params.alpha : ACT_DEFAULT_ALPHA,
-                          .limit = params.limit != 0 ? params.limit : ACT_DEFAULT_LIMIT,
+                          .alpha = gate.alpha,
+                          .limit = gate.limit,
+                          .linear_beta = gate.linear_beta,
                           .m = (int)ox->rows,
                           .n = (int)n };
     act_set_chunks(&a, &prob);

@@ -3,6 +3,7 @@
  * The harness' case of act_and_mul and act. */
 #include <string.h>
 
+#include "ops/gates.h"
 #include "ops/oracle.h"
 #include "act.h"
 
@@ -29,6 +30,7 @@ static rfg_status act_call(rfg_context *ctx, const struct rfg_problem *prob, con
                         (rfg_scale_rounding)prob->v[ACT_ROUNDING], &t[1], &t[2] };
     rfg_act_params params = { .size = sizeof(params),
                               .act = (rfg_act)prob->v[ACT_ACT],
+                              .limit = (float)prob->v[ACT_LIMIT],
                               .gates = (rfg_gates)prob->v[ACT_GATES],
                               .quant = prob->v[ACT_SCALE] ? &quant : NULL };
     return (act_multiplies(prob) ? rfg_op_act_and_mul : rfg_op_act)(ctx, act_is_plain(prob) ? &t[0] : NULL, &t[3],
@@ -54,16 +56,27 @@ static void act_pack(const struct rfg_problem *prob, const rfg_tensor *t, void *
         a->scale_row = v[ACT_SCALE] == RFG_SCALE_STATIC ? 0 : t[2].strides[0];
         a->scale_col = columns ? t[2].strides[1] : 1;
     }
-    a->alpha = ACT_DEFAULT_ALPHA;
-    a->limit = ACT_DEFAULT_LIMIT;
+    struct rfg_gate gate = rfg_gate_in((rfg_act)v[ACT_ACT], v[ACT_LIMIT]);
+    a->alpha = gate.alpha;
+    a->limit = gate.limit;
+    a->linear_beta = gate.linear_beta;
     a->m = (int)v[ACT_M];
     a->n = (int)v[ACT_N];
     act_set_chunks(a, prob);
 }
 
+/* A limit that is the default isn't said. */
+static void act_as_called(struct rfg_problem *prob)
+{
+    struct rfg_gate_options o = { .act = (rfg_act)prob->v[ACT_ACT], .limit = (float)prob->v[ACT_LIMIT] };
+    prob->v[ACT_LIMIT] = rfg_gate_limit_key(&o);
+}
+
 #define CASE(op)                                                                                                       \
-    const struct rfg_op_case rfg_op_case_##op = {                                                                      \
-        .tensors = act_tensors, .call = act_call, .pack = act_pack, .oracle = rfg_oracle_act                           \
-    }
+    const struct rfg_op_case rfg_op_case_##op = { .tensors = act_tensors,                                              \
+                                                  .call = act_call,                                                    \
+                                                  .pack = act_pack,                                                    \
+                                                  .oracle = rfg_oracle_act,                                            \
+                                                  .as_called = act_as_called }
 CASE(act_and_mul);
 CASE(act);

@@ -2,6 +2,7 @@
  *
  * The cpu variants of act_and_mul and act: rows are distributed among threads. */
 #include "ops/cpu/rows_variants.h"
+#include "ops/gates.h"
 #include "act.h"
 
 struct job {
@@ -35,7 +36,8 @@ static void run_row(void *ctx, int64_t row, int place, void *scratch)
                              .interleaved = turns,
                              .act = (int)j->prob->v[ACT_ACT],
                              .alpha = a->alpha,
-                             .limit = a->limit };
+                             .limit = a->limit,
+                             .linear_beta = rfg_gate_linear_beta(a->linear_beta) };
     (void)place;
     j->isa->act(&r);
 }

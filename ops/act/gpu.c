@@ -3,6 +3,7 @@
  * The GPU variants of act_and_mul and act: what each can do, how it is launched, and how long it should take. */
 #include <inttypes.h>
 
+#include "ops/gates.h"
 #include "ops/gpu_rows.h"
 #include "act.h"
 
@@ -44,6 +45,8 @@ static void common_macros(const struct rfg_problem *prob, struct rfg_kernel *k)
     rfg_kernel_macro(k, "OUT_DTYPE", prob->dtype[1]);
     rfg_kernel_macro(k, "ACT", (int)prob->v[ACT_ACT]);
     rfg_kernel_macro(k, "MUL", act_multiplies(prob));
+    if (rfg_gate_is_limited((rfg_act)prob->v[ACT_ACT], prob->v[ACT_LIMIT])) /* others' kernels need not know of it */
+        rfg_kernel_macro(k, "LIMITED", 1);
     rfg_kernel_macro(k, "INTERLEAVED", (int)prob->v[ACT_GATES]);
     rfg_kernel_macro(k, "PACKED", !prob->v[ACT_LDX] && !prob->v[ACT_LDY]);
     rfg_kernel_macro(k, "SCALE", (int)prob->v[ACT_SCALE]);

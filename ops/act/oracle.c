@@ -3,6 +3,7 @@
  * The oracle of act_and_mul and act, by the formulas of rfg/act.h. */
 #include <math.h>
 
+#include "ops/gates.h"
 #include "ops/oracle.h"
 #include "ops/quant.h"
 #include "act.h"
@@ -31,6 +32,31 @@ double rfg_oracle_activate(rfg_act act, double v, double *steep)
     }
 }
 
+double rfg_oracle_gate(rfg_act act, double limit, double a, double *b, double *steep)
+{
+    struct rfg_gate g = rfg_gate_in(act, (int64_t)limit);
+    double alpha = (double)g.alpha, most = (double)g.limit, linear = (double)rfg_gate_linear_beta(g.linear_beta);
+    if (rfg_gate_is_limited(act, (int64_t)limit)) {
+        a = a > most && rfg_act_clamps_first(act) ? most : a;
+        *b = *b > most ? most : *b < -most ? -most : *b;
+    }
+    if (act == RFG_ACT_SWIGLUOAI) {
+        *b += 1;
+        *steep = fabs(alpha * a);
+        return a / (1 + exp(-alpha * a));
+    }
+    if (act == RFG_ACT_SITU) {
+        *b = linear * tanh(*b / linear);
+        *steep = fabs(a);
+        return alpha * tanh(a / alpha) / (1 + exp(-a));
+    }
+    if (act == RFG_ACT_SWIGLUSTEP) {
+        double v = rfg_oracle_activate(RFG_ACT_SILU, a, steep);
+        return v > most ? most : v;
+    }
+    return rfg_oracle_activate(act, a, steep);
+}
+
 static double value(const struct rfg_problem *prob, const rfg_tensor *x, int64_t row, int64_t i, double *allow)
 {
     rfg_act act = (rfg_act)prob->v[ACT_ACT];
@@ -38,15 +64,7 @@ static double value(const struct rfg_problem *prob, const rfg_tensor *x, int64_t
     double a = rfg_element(x, row, turns ? 2 * i : i), b = 1, v, steep;
     if (mul)
         b = rfg_element(x, row, turns ? 2 * i + 1 : i + prob->v[ACT_N]);
-    if (act == RFG_ACT_SWIGLUOAI) {
-        const double alpha = (double)ACT_DEFAULT_ALPHA, limit = (double)ACT_DEFAULT_LIMIT;
-        a = a > limit ? limit : a;
-        b = (b > limit ? limit : b < -limit ? -limit : b) + 1;
-        v = a / (1 + exp(-alpha * a));
-        steep = fabs(alpha * a);
-    } else {
-        v = rfg_oracle_activate(act, a, &steep);
-    }
+    v = mul ? rfg_oracle_gate(act, (double)prob->v[ACT_LIMIT], a, &b, &steep) : rfg_oracle_activate(act, a, &steep);
     double y = mul ? v * b : v;
     *allow = isfinite(y) ? fabs(y) * 0x1p-24 * (16 + 4 * fmin(steep, 1e4)) + 0x1p-116 * fmax(1, fabs(b)) : 0;
     if (act == RFG_ACT_NONE)

@@ -46,13 +46,13 @@ struct rfg_cpu_norm {
     float eps, inverse_n;
 };
 
-/* act(a) * b by enum rfg_act. */
+/* act(a) * b by enum rfg_act; with limits, by struct rfg_gate. */
 struct rfg_cpu_act {
     struct rfg_cpu_out out;
     const char *a, *b; /* b NULL: 1 */
     bool interleaved;  /* a0 b0 a1 b1 ... at a */
     int act;
-    float alpha, limit;
+    float alpha, limit, linear_beta; /* limit 0: as infinity */
 };
 
 /* One text compiled for an instruction set. */

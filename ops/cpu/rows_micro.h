@@ -369,6 +369,16 @@ INLINE vf gelu(vf v)
     return v * choose(v < 0.0f, half_erfc, 1.0f - half_erfc);
 }
 
+INLINE vf tanh_of(vf v)
+{
+    vf z = v * v, p = z * -0.006096714176237583f + 0.020997179672122f, m = magnitude(v);
+    p = p * z - 0.05385090783238411f;
+    p = p * z + 0.1333276927471161f;
+    p = p * z - 0.333333283662796f;
+    vf e = 1.0f - 2.0f / (1.0f + exp2_of(m * 2.88539008f));
+    return choose(m < 0.625f, v * z * p + v, choose(v < 0.0f, -e, e));
+}
+
 INLINE chunk activated(const struct rfg_cpu_act *r, int64_t col, int n, const int dtype)
 {
     const int size = dtype == RFG_F32 ? 4 : 2;
@@ -387,6 +397,11 @@ INLINE chunk activated(const struct rfg_cpu_act *r, int64_t col, int n, const in
             fetch(r->b + col * size, size);
         }
     }
+    if (r->b && r->limit > 0 && r->limit < INFINITY)
+        for (int k = 0; k < VECTORS; k++) {
+            y.v[k] = r->act == RFG_ACT_SWIGLUSTEP ? y.v[k] : smaller(SPLAT(r->limit), y.v[k]);
+            b.v[k] = larger(SPLAT(-r->limit), smaller(SPLAT(r->limit), b.v[k]));
+        }
     switch (r->act) {
     case RFG_ACT_SILU:
         for (int k = 0; k < VECTORS; k++)
@@ -412,9 +427,18 @@ INLINE chunk activated(const struct rfg_cpu_act *r, int64_t col, int n, const in
         break;
     case RFG_ACT_SWIGLUOAI:
         for (int k = 0; k < VECTORS; k++) {
-            vf v = smaller(SPLAT(r->limit), y.v[k]);
-            y.v[k] = gated(v, v * (r->alpha * -1.44269504f));
-            b.v[k] = larger(SPLAT(-r->limit), smaller(SPLAT(r->limit), b.v[k])) + 1.0f;
+            y.v[k] = gated(y.v[k], y.v[k] * (r->alpha * -1.44269504f));
+            b.v[k] += 1.0f;
+        }
+        break;
+    case RFG_ACT_SWIGLUSTEP:
+        for (int k = 0; k < VECTORS; k++)
+            y.v[k] = smaller(SPLAT(r->limit), gated(y.v[k], y.v[k] * -1.44269504f));
+        break;
+    case RFG_ACT_SITU:
+        for (int k = 0; k < VECTORS; k++) {
+            y.v[k] = gated(r->alpha * tanh_of(y.v[k] / r->alpha), y.v[k] * -1.44269504f);
+            b.v[k] = isinf(r->linear_beta) ? b.v[k] : r->linear_beta * tanh_of(b.v[k] / r->linear_beta);
         }
         break;
     default:

@@ -17,7 +17,7 @@
 #define FN       "rfg_op_gemm"
 #define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": " __VA_ARGS__)
 
-RFG_PARAMS_END(rfg_gemm_params, y_scale);
+RFG_PARAMS_END(rfg_gemm_params, situ_linear_beta);
 
 enum { Y, X, W, BIAS, W_SCALE, X_SCALE, W_ZERO, RESIDUAL, OFFSETS, ROWS, WEIGHTS, Y_SCALE, PLACES, TOKENS, TENSORS };
 
@@ -47,19 +47,24 @@ static bool by_columns(const struct call *c, int slot)
 
 /* ---- params ------------------------------------------------------------------------------------------------------ */
 
+static struct rfg_gate_options options_of(const rfg_gemm_params *p)
+{
+    return (struct rfg_gate_options){ p->act, p->alpha, p->limit, p->situ_beta, p->situ_linear_beta };
+}
+
 static rfg_status check_params(const rfg_gemm_params *p)
 {
-    if (p->gated && ((int)p->act < 0 || (int)p->act > RFG_ACT_SWIGLUOAI))
-        return BAD("act is %d: must be silu, gelu, gelu_tanh, relu, relu2 or swigluoai", (int)p->act);
+    struct rfg_gate_options gate = options_of(p);
+    if (p->gated && ((int)p->act < 0 || (int)p->act > RFG_LAST_GATE))
+        return BAD("act is %d: must be an rfg_act from 0 to %d", (int)p->act, RFG_LAST_GATE);
     if ((unsigned)p->gates > RFG_GATES_INTERLEAVED)
         return BAD("gates is %d: " RFG_GATES_RULE, (int)p->gates);
     if (!p->gated && (p->act || p->gates || p->limit != 0 || p->alpha != 0))
         return BAD("act is %d, gates %d, limit %g, alpha %g: must be 0, it is not gated", (int)p->act, (int)p->gates,
                    (double)p->limit, (double)p->alpha);
-    if (!(p->limit >= 0 && p->limit <= GEMM_MAX_LIMIT))
-        return BAD("limit is %g: must be from 0 to %d", (double)p->limit, GEMM_MAX_LIMIT);
-    if (p->alpha != 0 && p->act != RFG_ACT_SWIGLUOAI)
-        return BAD("alpha is %g: must be 0, act is not swigluoai", (double)p->alpha);
+    rfg_status st = rfg_check_gate(FN, &gate);
+    if (st)
+        return st;
     if ((unsigned)p->x_per > RFG_GEMM_SCALE_GROUP || (unsigned)p->w_per > RFG_GEMM_SCALE_GROUP)
         return BAD("x_per is %d, w_per %d: must be RFG_GEMM_SCALE_TENSOR, ROW, BLOCK or GROUP", (int)p->x_per,
                    (int)p->w_per);
@@ -235,8 +240,8 @@ static void set_options(struct call *c)
     v[GEMM_BIAS] = there(c, BIAS);
     v[GEMM_RESIDUAL] = there(c, RESIDUAL);
     v[GEMM_GATED] = p->gated ? (int)p->act + 1 : 0;
-    bool limited = p->limit != 0 && !(p->act == RFG_ACT_SWIGLUOAI && p->limit == GEMM_DEFAULT_LIMIT);
-    v[GEMM_LIMIT] = limited ? (int64_t)ceilf(p->limit) : 0;
+    struct rfg_gate_options gate = options_of(p);
+    v[GEMM_LIMIT] = rfg_gate_limit_key(&gate);
     v[GEMM_GATES] = p->gates;
     v[GEMM_TOP] = there(c, ROWS) && v[GEMM_M] && x->rows ? ceil_div(v[GEMM_M], x->rows) : 0;
     v[GEMM_WEIGHTS] = there(c, WEIGHTS);
@@ -408,6 +413,8 @@ static struct gemm_args args_of(const struct call *c)
     const struct rfg_problem *prob = &c->prob;
     const struct rfg_operand *o = c->t.o;
     const rfg_gemm_params *p = &c->p;
+    struct rfg_gate_options options = options_of(p);
+    struct rfg_gate gate = rfg_gate_of(&options);
     struct gemm_args a = { .y = rfg_data(&o[Y]),
                            .x = rfg_data(&o[X]),
                            .w = rfg_data(&o[W]),
@@ -423,8 +430,9 @@ static struct gemm_args args_of(const struct call *c)
                            .ldr = o[RESIDUAL].ld,
                            .x_scale = rfg_data(&o[X_SCALE]),
                            .w_zero = rfg_data(&o[W_ZERO]),
-                           .alpha = p->alpha != 0 ? p->alpha : GEMM_DEFAULT_ALPHA,
-                           .limit = p->limit != 0 ? p->limit : GEMM_DEFAULT_LIMIT,
+                           .linear_beta = gate.linear_beta,
+                           .alpha = gate.alpha,
+                           .limit = gate.limit,
                            .offsets = rfg_data(&o[OFFSETS]),
                            .rows = rfg_data(&o[ROWS]),
                            .weights = rfg_data(&o[WEIGHTS]),

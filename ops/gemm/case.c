@@ -361,8 +361,8 @@ static rfg_status gemm_call(rfg_context *ctx, const struct rfg_problem *prob, co
 static void gemm_as_called(struct rfg_problem *prob)
 {
     struct gemm_scale_shape x = gemm_x_scales(prob), w = gemm_w_scales(prob);
-    if (prob->v[GEMM_GATED] == RFG_ACT_SWIGLUOAI + 1 && (float)prob->v[GEMM_LIMIT] == GEMM_DEFAULT_LIMIT)
-        prob->v[GEMM_LIMIT] = 0;
+    struct rfg_gate_options gate = { .act = gemm_act(prob), .limit = (float)prob->v[GEMM_LIMIT] };
+    prob->v[GEMM_LIMIT] = rfg_gate_limit_key(&gate);
     prob->v[GEMM_ROUTING] = GEMM_UNIFORM;
     if (prob->v[GEMM_TOP] && prob->v[GEMM_M]) { /* as many as it takes */
         int64_t rows = gemm_all_x_rows(prob);
@@ -401,8 +401,10 @@ static void gemm_pack(const struct rfg_problem *prob, const rfg_tensor *t, void 
     a->ldy = t[0].strides[0];
     a->ldx = t[1].strides[0];
     a->ldw = prob->v[GEMM_PREPACKED] ? gemm_w_cols(prob) : t[2].strides[0];
-    a->alpha = GEMM_DEFAULT_ALPHA;
-    a->limit = prob->v[GEMM_LIMIT] ? (float)prob->v[GEMM_LIMIT] : GEMM_DEFAULT_LIMIT;
+    struct rfg_gate gate = rfg_gate_in(gemm_act(prob), prob->v[GEMM_LIMIT]);
+    a->alpha = gate.alpha;
+    a->limit = gate.limit;
+    a->linear_beta = gate.linear_beta;
     a->offsets = prob->v[GEMM_EXPERTS] ? t[8].data : NULL;
     a->rows = prob->v[GEMM_TOP] ? t[9].data : NULL;
     a->weights = prob->v[GEMM_WEIGHTS] ? t[10].data : NULL;

@@ -11,10 +11,8 @@
 #include "rfg/gemm.h"
 
 static const char *const btype_names[] = { "x" }, *const none[] = { "none" };
-static const char *const per_names[] = { "tensor", "row", "block", "group" }; /* enum rfg_gemm_scale */
-static const char *const act_names[] = {
-    "none", "silu", "gelu", "gelu_tanh", "relu", "relu2", "swigluoai"
-};                                                                                   /* as rfg_act + 1 */
+static const char *const per_names[] = { "tensor", "row", "block", "group" };        /* enum rfg_gemm_scale */
+static const char *const act_names[] = { "none", RFG_ACT_NAMES };                    /* as rfg_act + 1 */
 static const char *const routing_names[] = { "uniform", "zipf", "one", "recorded" }; /* enum gemm_routing */
 
 static const struct rfg_key gemm_keys[GEMM_NKEYS] = {
@@ -26,10 +24,9 @@ static const struct rfg_key gemm_keys[GEMM_NKEYS] = {
                      "dtype of the bias: x's, or f32 with a 16-bit x; with codes always said: f32 or y's",
                      RFG_FLOAT_FORMATS },
     [GEMM_RESIDUAL] = { "residual", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: a residual, of y's dtype, is added" },
-    [GEMM_GATED] = { "act", RFG_KEY_ATTR, 0, 0, RFG_ACT_SWIGLUOAI + 1, act_names,
+    [GEMM_GATED] = { "act", RFG_KEY_ATTR, 0, 0, RFG_LAST_GATE + 1, act_names,
                      "rows of w are gate's and up's, y is act(gate) up" },
-    [GEMM_LIMIT] = { "limit", RFG_KEY_ATTR, 0, 0, GEMM_MAX_LIMIT, NULL,
-                     "the act's limit of gate and up; 0: swigluoai 7" },
+    [GEMM_LIMIT] = RFG_KEY_LIMIT,
     [GEMM_GATES] = RFG_KEY_GATES("with an act, how gate's and up's rows of w lie"),
     [GEMM_EXPERTS] = { "experts", RFG_KEY_ATTR, 0, 0, GEMM_MAX_EXPERTS, NULL,
                        "of a grouped product: experts, each with N rows of w" },

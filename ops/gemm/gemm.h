@@ -2,6 +2,7 @@
 #ifndef RFG_OPS_GEMM_H
 #define RFG_OPS_GEMM_H
 
+#include "ops/gates.h"
 #include "ops/gemm_sum.h"
 #include "ops/op.h"
 #include "ops/operand.h"
@@ -18,7 +19,7 @@ enum {
     GEMM_BTYPE,     /* the bias' rfg_dtype; 0: x's */
     GEMM_RESIDUAL,  /* 1: there is one, of y's dtype */
     GEMM_GATED,     /* "act": enum rfg_act + 1 of a gated activation; 0: none */
-    GEMM_LIMIT,     /* of the activation, rounded up; 0: swigluoai's is GEMM_DEFAULT_LIMIT, others have none */
+    GEMM_LIMIT,     /* rfg_gate_limit_key() */
     GEMM_GATES,     /* rfg_gates of it: how rows of w lie */
     GEMM_EXPERTS,   /* experts of a grouped product, each with N rows of w; 0: it is a plain one */
     GEMM_TOP,       /* of it: rows of y for each of x, which params' rows say; 0: x has its own row for each */
@@ -51,20 +52,20 @@ enum {
 
 /* dtype[0] = X, dtype[1] = W, dtype[2] = Y. */
 
-#define GEMM_DEFAULT_LIMIT 7.0f
-#define GEMM_DEFAULT_ALPHA 1.702f
-#define GEMM_MAX_LIMIT     10000
-
 /* "tensor", "row", ...: an rfg_gemm_scale as keys spell it. */
 const char *gemm_per_name(int64_t per);
 
 /* What is timed: experts that are as likely as one another; by Zipf's law; one that has all rows; as loads.h has it. */
 enum gemm_routing { GEMM_UNIFORM, GEMM_ZIPF, GEMM_ONE, GEMM_RECORDED };
 
-/* Does the activation have a limit? */
+/* Of a gated one. */
+static inline rfg_act gemm_act(const struct rfg_problem *prob)
+{
+    return (rfg_act)(prob->v[GEMM_GATED] - 1);
+}
 static inline bool gemm_is_limited(const struct rfg_problem *prob)
 {
-    return prob->v[GEMM_LIMIT] || prob->v[GEMM_GATED] == RFG_ACT_SWIGLUOAI + 1;
+    return prob->v[GEMM_GATED] && rfg_gate_is_limited(gemm_act(prob), prob->v[GEMM_LIMIT]);
 }
 
 /* Are rows of w all gates, then all ups? */

@@ -25,10 +25,10 @@ struct gemm_args {
     void *y;
     const void *x, *w, *bias; /* bias NULL: none */
     int m, n, k;              /* n: rows of W */
-    int pad;
-    long long ldx, ldw, ldy; /* row strides in elements; only read if the rows don't follow each other */
-    void *workspace;         /* fp32 partials */
-    unsigned int *counters;  /* one a tile */
+    int linear_beta;          /* with LIMITED: of struct rfg_gate, as alpha and limit */
+    long long ldx, ldw, ldy;  /* row strides in elements; only read if the rows don't follow each other */
+    void *workspace;          /* fp32 partials */
+    unsigned int *counters;   /* one a tile */
 #if GEMM_ARGS >= GEMM_ARGS_W_SCALE
     const void *w_scale; /* of formats with groups: [n][k / group], packed; of a prepacked w see prepack_layout.h */
 #endif
@@ -46,7 +46,7 @@ struct gemm_args {
     const void *w_zero; /* as w_scale */
 #endif
 #if GEMM_ARGS >= GEMM_ARGS_LIMITED
-    float alpha, limit; /* of the activation */
+    float alpha, limit;
 #endif
 #if GEMM_ARGS >= GEMM_ARGS_EXPERTS
     const int *offsets;   /* [experts + 1]: rows of y from offsets[e] on are products with expert e's rows of w */

@@ -206,18 +206,15 @@ static struct sum clamped(struct sum s, double least, double most)
 /* act(gate) * up. An activation's slope is at most 1.13, relu2's 2v. */
 static struct sum gate_up(const struct rfg_problem *prob, struct sum gate, struct sum up)
 {
-    rfg_act act = (rfg_act)(prob->v[GEMM_GATED] - 1);
-    double limit = prob->v[GEMM_LIMIT] ? (double)prob->v[GEMM_LIMIT] : (double)GEMM_DEFAULT_LIMIT;
+    rfg_act act = gemm_act(prob);
+    double limit = (double)rfg_gate_in(act, prob->v[GEMM_LIMIT]).limit;
     if (gemm_is_limited(prob)) {
-        gate = clamped(gate, -INFINITY, limit);
+        gate = rfg_act_clamps_first(act) ? clamped(gate, -INFINITY, limit) : gate;
         up = clamped(up, -limit, limit);
     }
-    double steep, a = rfg_oracle_activate(act, gate.v, &steep);
-    if (act == RFG_ACT_SWIGLUOAI) {
-        steep = (double)GEMM_DEFAULT_ALPHA * fabs(gate.v);
-        a = gate.v / (1 + exp(-(double)GEMM_DEFAULT_ALPHA * gate.v));
-        up = (struct sum){ up.v + 1, up.error + (fabs(up.v) + 1) * 0x1p-24 };
-    }
+    double before = up.v, steep, a = rfg_oracle_gate(act, (double)prob->v[GEMM_LIMIT], gate.v, &up.v, &steep);
+    if (up.v != before) /* fp32 rounds what becomes of it */
+        up.error += (fabs(before) + 1) * 0x1p-24;
     double y = a * up.v;
     double slope = act == RFG_ACT_RELU2 ? 2 * (fabs(gate.v) + gate.error) : 1.2;
     double error = slope * gate.error * (fabs(up.v) + up.error) + fabs(a) * up.error +

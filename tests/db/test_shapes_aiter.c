@@ -265,7 +265,8 @@ static const struct {
 } refused[] = {
     { "0,256,128,8,4,Silu,torch.bfloat16,,,No,1,0,,,", "column token: '0': must be a whole number from 1 to" },
     { "1,256,128,8,33,Silu,torch.bfloat16,,,No,1,0,,,", "column topk: '33': must be a whole number from 1 to 32" },
-    { "1,256,128,8,4,Mish,torch.bfloat16,,,No,1,0,,,", "column act_type: 'Mish': must be one of Silu, Gelu, Swiglu" },
+    { "1,256,128,8,4,Mish,torch.bfloat16,,,No,1,0,,,",
+      "column act_type: 'Mish': must be one of Silu, Gelu, Swiglu, Situv2" },
     { "1,256,128,8,4,Silu,torch.bfloat16,,,No,0,0,,,", "column use_g1u1: '0': must be 1: rfg's experts are gated" },
     { "1,256,128,8,4,Silu,torch.bfloat16,,,No,x,0,,,", "column use_g1u1: 'x': must be true or false" },
     { "1,256,128,8,4,Silu,torch.bfloat16,,,per_Token,1,0,,,", "column q_type: 'per_Token': must be No" },

@@ -9,6 +9,9 @@ static const char *const act_problems[] = {
     "act_and_mul f32->f32 M=4096 N=1000 act=relu2",
     "act_and_mul f16->f16 M=7 N=1001 act=relu",
     "act_and_mul bf16->bf16 M=64 N=2880 act=swigluoai gates=interleaved",
+    "act_and_mul bf16->bf16 M=64 N=3072 act=situ",
+    "act_and_mul f16->f16 M=64 N=2048 limit=10",
+    "act_and_mul bf16->e4m3 M=64 N=2048 scale=token act=swiglustep",
     "act_and_mul f32->f32 M=3 N=333 act=gelu gates=interleaved",
     "act_and_mul bf16->e4m3 M=4096 N=14336 scale=token",
     "act_and_mul bf16->e4m3fnuz M=16 N=4096 scale=token plain=1 act=gelu_tanh",
@@ -153,6 +156,7 @@ static const char *const expert_problems[] = {
     ("gemm e4m3,e4m3->f16 M=4096 N=1024 K=2048 experts=8 weights=1 x_scale=f32 w_scale=f32 x_per=row w_per=row fast=1 "
      "align_y=2"),
     "gemm bf16,bf16->bf16 M=512 N=4096 K=2048 act=swigluoai limit=7 gates=interleaved bias=1",
+    "gemm bf16,bf16->bf16 M=512 N=4096 K=2048 act=situ gates=interleaved",
     "gemm e4m3,e4m3->bf16 M=512 N=4096 K=2048 act=silu x_scale=f32 w_scale=f32 x_per=block w_per=block fast=1",
 };
 /* For gemm_wgmma and gemm_tile: each code, and each kind of scales with the largest tiles and with epilogues. */

@@ -128,9 +128,9 @@ static void act_negative(struct call *c)
 {
     c->act.act = (rfg_act)-1;
 }
-static void act_7(struct call *c)
+static void act_9(struct call *c)
 {
-    c->act.act = (rfg_act)7;
+    c->act.act = (rfg_act)9;
 }
 static void act_swiglu(struct call *c)
 {
@@ -155,7 +155,7 @@ static void limit_negative(struct call *c)
 
 static const struct wrong mul_wrongs[] = {
     { "act", act_negative },
-    { "act", act_7 },
+    { "act", act_9 },
     { "alpha", alpha_nan },
     { "limit", limit_inf },
     { "limit", limit_negative },
@@ -165,7 +165,7 @@ static const struct wrong mul_wrongs[] = {
     { NULL, NULL },
 };
 static const struct wrong act_wrongs[] = {
-    { "act", act_negative }, { "act", act_7 },       { "act", act_swiglu },
+    { "act", act_negative }, { "act", act_9 },       { "act", act_swiglu },
     { "gates", act_gates },  { "alpha", alpha_nan }, { "limit", limit_negative },
     { NULL, NULL },
 };

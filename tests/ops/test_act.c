@@ -25,6 +25,15 @@ static const struct op_case shapes[] = {
     { "act_and_mul f16->f16 M=7 N=200 act=relu" },
     { "act_and_mul bf16->bf16 M=4 N=2880 act=swigluoai gates=interleaved" },
     { "act_and_mul f32->f32 M=3 N=100 act=swigluoai" },
+    { "act_and_mul f32->f32 M=3 N=100 act=swigluoai limit=1" },
+    { "act_and_mul bf16->bf16 M=3 N=1536 limit=1" },
+    { "act_and_mul f16->f16 M=5 N=200 act=gelu limit=2 gates=interleaved" },
+    { "act_and_mul f32->f32 M=2 N=70 act=none limit=1" },
+    { "act_and_mul bf16->bf16 M=4 N=3072 act=situ" },
+    { "act_and_mul f32->f32 M=7 N=130 act=situ" },
+    { "act_and_mul f16->f16 M=3 N=333 act=situ limit=1 gates=interleaved" },
+    { "act_and_mul f32->f32 M=3 N=130 act=swiglustep limit=1" },
+    { "act_and_mul bf16->bf16 M=2 N=200 act=swiglustep" },
     { "act_and_mul bf16->bf16 M=2 N=512 act=none" },
     { "act_and_mul bf16->bf16 M=1 N=1" },
     { "act_and_mul f16->f16 M=3 N=7 gates=interleaved" },
@@ -56,6 +65,8 @@ static const struct op_case quantised[] = {
     { "act_and_mul f16->e5m2 M=2 N=129 scale=group" },
     { "act_and_mul f16->e4m3 M=4 N=1 scale=group" },
     { "act_and_mul bf16->e4m3 M=4 N=2880 act=swigluoai gates=interleaved scale=group plain=1" },
+    { "act_and_mul bf16->e4m3 M=4 N=1536 act=situ scale=token" },
+    { "act_and_mul f16->i8 M=3 N=260 limit=2 scale=group" },
     { "act bf16->e4m3 M=8 N=4096 act=none scale=token" },
     { "act bf16->e4m3 M=3 N=100 act=relu scale=token" }, /* waves without a chunk */
     { "act bf16->e4m3 M=40 N=1 act=relu2 scale=token" },
@@ -84,6 +95,8 @@ static const struct op_case values[] = {
     { "act_and_mul f32->f32 M=8 N=512 act=gelu_tanh", C },
     { "act_and_mul f32->f32 M=8 N=512 act=gelu", C },
     { "act_and_mul f16->f16 M=8 N=512 act=swigluoai", C },
+    { "act_and_mul f32->f32 M=8 N=512 act=situ", C },
+    { "act_and_mul f16->f16 M=8 N=512 limit=10", C },
     { "act_and_mul f32->e4m3fnuz M=8 N=512 scale=static", C },
     { "act_and_mul bf16->bf16 M=40 N=512", S },
     { "act_and_mul f16->f16 M=40 N=512 act=gelu", S },
@@ -92,6 +105,11 @@ static const struct op_case values[] = {
     { "act f32->f32 M=40 N=64 act=relu", S },
     { "act_and_mul bf16->bf16 M=40 N=512 act=relu2", S },
     { "act_and_mul bf16->bf16 M=40 N=512 act=swigluoai", S },
+    { "act_and_mul f32->f32 M=40 N=64 act=situ", S },
+    { "act_and_mul f16->f16 M=40 N=64 act=situ limit=7", S },
+    { "act_and_mul f32->f32 M=40 N=64 act=swiglustep", S },
+    { "act_and_mul f32->f32 M=8 N=512 act=swiglustep", C },
+    { "act_and_mul bf16->bf16 M=40 N=512 limit=10", S },
     { "act_and_mul bf16->e4m3 M=40 N=512 scale=static", S },
     { "act_and_mul bf16->e4m3 M=40 N=512 scale=token", S },
     { "act_and_mul f16->e4m3fnuz M=40 N=512 scale=group", S },
@@ -200,6 +218,84 @@ START_TEST(every_code)
 }
 END_TEST
 
+/* ---- numbers that no problem says -------------------------------------------------------------------------------- */
+
+/* silu_and_mul_with_clamp's numbers and SiTU's, against the formulas; rfg_op_gemm() by an identity of weights has the
+ * same. */
+static double by_formula(const rfg_act_params *p, double a, double b)
+{
+    double beta = (double)p->situ_beta, linear = (double)p->situ_linear_beta, limit = (double)p->limit;
+    if (limit > 0) {
+        a = p->act == RFG_ACT_SWIGLUSTEP ? a : fmin(a, limit);
+        b = fmax(fmin(b, limit), -limit);
+    }
+    if (p->act == RFG_ACT_SITU)
+        return beta * tanh(a / beta) / (1 + exp(-a)) * (isinf(linear) ? b : linear * tanh(b / linear));
+    if (p->act == RFG_ACT_SWIGLUOAI)
+        return a / (1 + exp(-(double)p->alpha * a)) * (b + 1);
+    a /= 1 + exp(-a);
+    return (p->act == RFG_ACT_SWIGLUSTEP ? fmin(a, limit) : a) * b;
+}
+
+static const rfg_act_params numbers[] = {
+    { .size = sizeof(rfg_act_params), .act = RFG_ACT_SILU, .limit = 1.25f },
+    { .size = sizeof(rfg_act_params), .act = RFG_ACT_SWIGLUOAI, .alpha = -0.5f, .limit = 0.75f },
+    { .size = sizeof(rfg_act_params), .act = RFG_ACT_SITU, .situ_beta = 1, .situ_linear_beta = INFINITY },
+    { .size = sizeof(rfg_act_params), .act = RFG_ACT_SITU, .situ_beta = 2.5f, .situ_linear_beta = 0.5f },
+    { .size = sizeof(rfg_act_params), .act = RFG_ACT_SWIGLUSTEP, .limit = 1.5f },
+    { .size = sizeof(rfg_act_params), .act = RFG_ACT_SITU, .situ_beta = 3, .situ_linear_beta = 9, .limit = 1.5f },
+};
+
+START_TEST(right_numbers)
+{
+    enum { N = 96 };
+    rfg_context *ctx = op_context(op_device(_i));
+    float x[2][2 * N], w[2 * N][2], y[2][N];
+    void *dev[3];
+    size_t bytes[3] = { sizeof(x), sizeof(w), sizeof(y) };
+    for (int i = 0; i < 3; i++)
+        ck_assert_msg(rfg_device_alloc(ctx, &dev[i], bytes[i]) == RFG_OK, "%s", rfg_last_error());
+    for (int i = 0; i < N; i++) /* as product of [1, 0] and [0, 1] w has x's rows */
+        for (int r = 0; r < 2; r++) {
+            x[r][i] = w[i][r] = (float)(i - 40) / (r ? 7 : 9);
+            x[r][N + i] = w[N + i][r] = (float)(60 - i) / (r ? 5 : 13);
+        }
+    for (size_t c = 0; c < 2 * sizeof(numbers) / sizeof(numbers[0]); c++) {
+        const rfg_act_params *p = &numbers[c / 2];
+        float one[2][2] = { { 1, 0 }, { 0, 1 } };
+        bool product = c % 2;
+        rfg_gemm_params g = { .size = sizeof(g),
+                              .gated = 1,
+                              .act = p->act,
+                              .alpha = p->alpha,
+                              .limit = p->limit,
+                              .situ_beta = p->situ_beta,
+                              .situ_linear_beta = p->situ_linear_beta };
+        rfg_tensor ty = rfg_tensor_2d(dev[2], RFG_F32, 2, N, N);
+        rfg_tensor tx =
+            product ? rfg_tensor_2d(dev[0], RFG_F32, 2, 2, 2) : rfg_tensor_2d(dev[0], RFG_F32, 2, 2 * N, 2 * N);
+        rfg_tensor tw = rfg_tensor_2d(dev[1], RFG_F32, 2 * N, 2, 2);
+        memset(y, 0, sizeof(y));
+        rfg_status st = rfg_device_copy(ctx, dev[0], product ? (void *)one : (void *)x,
+                                        product ? sizeof(one) : sizeof(x), RFG_HOST_TO_DEVICE, NULL);
+        st = st ? st : rfg_device_copy(ctx, dev[1], w, sizeof(w), RFG_HOST_TO_DEVICE, NULL);
+        st = st ? st : product ? rfg_op_gemm(ctx, &ty, &tx, &tw, &g, NULL) : rfg_op_act_and_mul(ctx, &ty, &tx, p, NULL);
+        st = st ? st : rfg_device_copy(ctx, y, dev[2], sizeof(y), RFG_DEVICE_TO_HOST, NULL);
+        st = st ? st : rfg_stream_sync(ctx, NULL);
+        ck_assert_msg(st == RFG_OK, "%s", rfg_last_error());
+        for (int i = 0; i < 2 * N; i++) {
+            double got = (double)y[i / N][i % N],
+                   want = by_formula(p, (double)x[i / N][i % N], (double)x[i / N][N + i % N]);
+            ck_assert_msg(fabs(got - want) <= 2e-6 * fabs(want) + 1e-30, "case %zu, element %d: %.9g, not %.9g", c, i,
+                          got, want);
+        }
+    }
+    for (int i = 0; i < 3; i++)
+        rfg_device_free(ctx, dev[i]);
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
 /* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
 static struct {
@@ -257,19 +353,33 @@ START_TEST(refusals)
     g.ty.shape[1] = 255;
     refused(true, true, 0, WORDS("y has 255 columns", "must be x's N columns, 256"));
     g.p.act = (rfg_act)99;
-    refused(true, true, 0, WORDS("act is 99", "from 0 to 6"));
+    refused(true, true, 0, WORDS("act is 99", "from 0 to 8"));
     g.p.limit = -1;
-    refused(true, true, 0, WORDS("limit -1", "0 or above"));
+    refused(true, true, 0, WORDS("limit is -1", "from 0 to 10000"));
+    g.p.limit = 10001;
+    refused(true, true, 0, WORDS("limit is 10001", "from 0 to 10000"));
     g.p.alpha = NAN;
     refused(true, true, 0, WORDS("alpha is nan", "finite"));
-    g.p.limit = 10; /* clamps nothing with silu */
-    refused(true, true, 0, WORDS("alpha is 0, limit 10", "must be 0, act is not swigluoai"));
+    g.p.limit = 10; /* there is no up */
+    refused(false, true, 0, WORDS("limit 10: only rfg_op_act_and_mul has a limit"));
     g.p.alpha = 1.5f;
-    refused(false, true, 0, WORDS("alpha is 1.5, limit 0", "must be 0, act is not swigluoai"));
+    refused(false, true, 0, WORDS("alpha is 1.5", "must be 0, act is not swigluoai"));
+    g.p.situ_beta = 4;
+    refused(true, true, 0, WORDS("situ_beta is 4, situ_linear_beta 0", "must be 0, act is not situ"));
+    g.p.situ_linear_beta = 25;
+    refused(true, true, 0, WORDS("situ_beta is 0, situ_linear_beta 25", "must be 0, act is not situ"));
+    g.p.act = RFG_ACT_SITU;
+    g.p.situ_beta = -4;
+    refused(true, true, 0, WORDS("situ_beta is -4", "from 2^-64 to 2^64"));
+    g.p.act = RFG_ACT_SITU;
+    g.p.situ_beta = INFINITY;
+    refused(true, true, 0, WORDS("situ_beta is inf", "from 2^-64 to 2^64"));
+    g.p.act = RFG_ACT_SITU;
+    refused(false, true, 0, WORDS("rfg_op_act:", "act is 6", "only rfg_op_act_and_mul has this act"));
     g.p.act = RFG_ACT_SWIGLUOAI;
-    refused(false, true, 0, WORDS("rfg_op_act:", "RFG_ACT_SWIGLUOAI", "only rfg_op_act_and_mul"));
+    refused(false, true, 0, WORDS("rfg_op_act:", "act is 5", "only rfg_op_act_and_mul has this act"));
     g.p.gates = RFG_GATES_INTERLEAVED;
-    refused(false, true, 0, WORDS("gates is RFG_GATES_INTERLEAVED"));
+    refused(false, true, 0, WORDS("gates 1", "only rfg_op_act_and_mul has gates"));
     g.ty.data = g.x;
     refused(true, true, 0, WORDS("y [", "overlaps x [", "may not alias"));
     g.tx = rfg_tensor_2d(g.x, RFG_BF16, 4, 256, 256);
@@ -301,13 +411,16 @@ START_TEST(refusals)
     op_problem_refused("act_and_mul bf16->e4m3 M=1 N=8", "output is e4m3");
     op_problem_refused("act_and_mul bf16->bf16 M=1 N=8 act=swish", "act=swish");
     op_problem_refused("act_and_mul bf16->bf16 M=1 N=8 scale=token", "");
-    op_problem_refused("act bf16->bf16 M=1 N=8 act=swigluoai", "");
+    op_problem_refused("act bf16->bf16 M=1 N=8 act=swigluoai", "act=swigluoai, limit=0");
+    op_problem_refused("act bf16->bf16 M=1 N=8 act=situ", "act=situ");
+    op_problem_refused("act bf16->bf16 M=1 N=8 limit=3", "limit=3");
     rfg_context_destroy(&g.ctx);
 }
 END_TEST
 
 int main(void)
 {
-    return op_main_gpus("act", OP_TESTS(right_shapes, right_quantised, right_layouts, right_values, every_code),
+    return op_main_gpus("act",
+                        OP_TESTS(right_shapes, right_quantised, right_layouts, right_values, right_numbers, every_code),
                         OP_TESTS(refusals), OP_TESTS(rows_by_turns));
 }

@@ -338,13 +338,6 @@ static void sum_row(const struct job *j, int64_t m0, int64_t m, int64_t n0, int6
         sums[i] *= j->a->weights[m0 + i];
 }
 
-/* What is above the limit counts as that; of ups, too, what is below its negative. */
-static void clamp(float *sums, int64_t m, float limit, bool both)
-{
-    for (int64_t i = 0; i < m; i++)
-        sums[i] = sums[i] > limit ? limit : both && sums[i] < -limit ? -limit : sums[i];
-}
-
 /* Column n of Y, of codes. */
 static void store_codes(const struct job *j, int64_t m0, int64_t m, int64_t n, const float *sums)
 {
@@ -374,16 +367,13 @@ static void store(const struct job *j, int64_t m0, int64_t m, int64_t n0, int64_
         sum_row(j, m0, m, n0, n, acc, scale, sums);
         if (gated) {
             sum_row(j, m0, m, n0, n + 1, acc, scale, ups);
-            if (gemm_is_limited(j->prob)) {
-                clamp(sums, m, a->limit, false);
-                clamp(ups, m, a->limit, true);
-            }
             struct rfg_cpu_act r = { .out = { .n = m, .dtype = RFG_F32, .y = (char *)sums },
                                      .a = (const char *)sums,
                                      .b = (const char *)ups,
                                      .act = gated - 1,
                                      .alpha = a->alpha,
-                                     .limit = a->limit };
+                                     .limit = a->limit,
+                                     .linear_beta = rfg_gate_linear_beta(a->linear_beta) };
             j->isa->rows->act(&r);
         }
         if (gemm_y_is_codes(j->prob)) {

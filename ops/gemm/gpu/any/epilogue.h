@@ -5,12 +5,15 @@
  * memory. Columns are those of the sums, rows of W; with a gated activation Y has half as many.
  *
  * Macros: those of load.h, BIAS_DTYPE, OUT_DTYPE (Y), RESIDUAL (1: there is one), GATED (enum rfg_act + 1, 0: none), of
- * which swigluoai, and others that have a limit, need LIMITED; WEIGHTED (may be missing: 0; rows have weights).
+ * which those of gates alone, and others that have a limit, need LIMITED; WEIGHTED (may be missing: 0; rows have weights).
  * Y_SHARED (may be missing: 0; other workgroups read Y, without a write-back: rfg_store16_shared()). */
 #include "gemm/gpu/any/load.h"
 #if GATED
+#if LIMITED
+#define RFG_GATE_ARGS struct gemm_args
+#endif
 #include "rfg_act.h"
-static_assert(GATED - 1 <= (LIMITED ? RFG_ACT_SWIGLUOAI : RFG_ACT_RELU2), "gemm has no such activation");
+static_assert(GATED - 1 <= (LIMITED ? RFG_ACT_LAST : RFG_ACT_RELU2), "gemm has no such activation");
 #endif
 #ifndef WEIGHTED
 #define WEIGHTED 0
@@ -178,15 +181,9 @@ RFG_DEVICE void store_1(const struct gemm_args *a, long long m, int n0, int dn, 
 RFG_DEVICE float gated_of(const struct gemm_args *a, float gate, float up)
 {
 #if LIMITED
-    gate = gate > a->limit ? a->limit : gate;
-    up = up > a->limit ? a->limit : up < -a->limit ? -a->limit : up;
+    return rfg_gate_up(a, gate, up, GATED - 1);
 #else
     (void)a;
-#endif
-#if GATED - 1 == RFG_ACT_SWIGLUOAI
-    gate *= rfg_sigmoid_exp2(rfg_both(-1.4426950408889634f * a->alpha * gate)).x;
-    return gate * (up + 1.0f);
-#else
     return rfg_activate(rfg_both(gate), GATED - 1).x * up;
 #endif
 }
