@@ -9,6 +9,10 @@
 extern "C" {
 #endif
 
+/* Of what these operators have. (The grouped product takes more: rfg/gemm.h.) */
+#define RFG_MOE_MAX_EXPERTS 8192
+#define RFG_MOE_IDENTITY    (-2) /* a place: not a row, but the token itself */
+
 /* ---- choosing a token's experts ---------------------------------------------------------------------------------- */
 
 /* What an expert's score is made of: l, its logit as fp32. */
@@ -30,17 +34,22 @@ typedef struct rfg_moe_route_params {
     const rfg_tensor *tokens; /* [1] i32, read by the device: only the first min(T, tokens) rows count; NULL: all */
     float scale;              /* what weights are multiplied by, after that; 0: 1 */
     float shared_weight;      /* the weight of shared experts, as it is; 0: 1 */
+    /* Experts that the caller says (hash routing; DeepSeek V4's tid2eid, vLLM's hash_indices_table), or NULL: */
+    const rfg_tensor *table; /* [V,k] i32, row stride >= k, unit column stride; goes without bias and groups */
+    const rfg_tensor
+        *token_ids; /* [T] i32 or i64, unit stride: a token's row of the table. NULL: token t's is t, V = T */
 } rfg_moe_route_params;
 #define RFG_MOE_ROUTE_PARAMS_INIT                                                                                      \
     {                                                                                                                  \
-        sizeof(rfg_moe_route_params), RFG_MOE_SOFTMAX, 0, NULL, 0, 0, 0, NULL, 0, 0                                    \
+        sizeof(rfg_moe_route_params), RFG_MOE_SOFTMAX, 0, NULL, 0, 0, 0, NULL, 0, 0, NULL, NULL                        \
     }
 
 /* The k experts of each token, and their weights, from the router's logits.
  *
  *   ids      [T,k+n]  i32, row stride >= k + n, unit column stride
  *   weights  [T,k+n]  f32, row stride >= k + n, unit column stride
- *   x        [T,E]    bf16, fp16 or fp32; row stride >= E, unit column stride; E from 1 to 1024
+ *   x        [T,E]    bf16, fp16 or fp32; row stride >= E, unit column stride; E from 1 to
+ *                     RFG_MOE_MAX_EXPERTS
  *   params   or NULL: RFG_MOE_SOFTMAX, without anything else
  *
  * k is what ids have besides the n shared experts: from 1 to 32, at most E topk_groups / G.
@@ -53,6 +62,9 @@ typedef struct rfg_moe_route_params {
  *   weights  s[id], without the bias; RFG_MOE_TOPK_SOFTMAX: exp(c[id]) / the sum of those k, with it
  *   then     / their sum, if `renormalise`; x scale
  *   shared   slots k to k + n - 1: ids E to E + n - 1 of weight shared_weight
+ *   table    ids[t,j] = table[token_ids[t],j], whatever their logits; only the weights are those of the logits, as
+ *            above. An id that is no expert, from 0 to E - 1, comes out as -1 with a weight of 0, which no sum counts;
+ *            so do all k of a token id that is no row of the table
  *
  * Of equal c, and of equal groups, those of the lower index come first. Scores rise with their logits, so without a
  * bias the logits choose, exactly, whatever scores are rounded to. Sums and scores are fp32's; weights are within 1e-4
@@ -77,7 +89,9 @@ typedef struct rfg_moe_route_params {
  *   score=              softmax, topk_softmax, sigmoid, sqrt_softplus
  *   bias=1, tokens=1    the member is given
  *   btype=f32           dtype of the bias, if it is not x's
- *   ldx=, ldi=, ldw=    layout: row strides of x, ids and weights
+ *   table=              V, with a table
+ *   token_ids=          i32, i64: their dtype
+ *   ldx=, ldi=, ldw=, ldt=  layout: row strides of x, ids, weights and the table
  *   overlap=1           see rfg/core.h */
 RFG_API RFG_NODISCARD rfg_status rfg_op_moe_route(rfg_context *ctx, const rfg_tensor *ids, const rfg_tensor *weights,
                                                   const rfg_tensor *x, const rfg_moe_route_params *params,
@@ -105,15 +119,16 @@ typedef struct rfg_moe_align_params {
     size_t size; /* sizeof(rfg_moe_align_params): see rfg/core.h */
     rfg_moe_format format;
     int32_t block;   /* rows that an expert's segment is a multiple of, of the formats that pad; 0: 1 */
-    int64_t experts; /* E, from 1 to 1024: of expert_map's values, else of the ids; 0: 1 */
+    int64_t experts; /* E, from 1 to RFG_MOE_MAX_EXPERTS: of expert_map's values, else of the ids; 0: 1 */
     /* Outputs, as below. */
     const rfg_tensor *offsets, *block_experts, *count, *weights_out, *places;
     /* Inputs, as below. */
     const rfg_tensor *weights, *expert_map, *tokens;
+    int64_t identity; /* Z: ids behind the experts' that stand for the token itself, as below; from 0 to 65536 */
 } rfg_moe_align_params;
 #define RFG_MOE_ALIGN_PARAMS_INIT                                                                                      \
     {                                                                                                                  \
-        sizeof(rfg_moe_align_params), RFG_MOE_PLAIN, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL              \
+        sizeof(rfg_moe_align_params), RFG_MOE_PLAIN, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0           \
     }
 
 /* Sorts the pairs of tokens and experts that routing chose by expert, stably: an expert's rows are in the order of
@@ -137,6 +152,8 @@ typedef struct rfg_moe_align_params {
  *
  * A pair whose id, or its expert, is out of range (also padding of -1) is not local: it has no row. Its place is -1, as
  * is that of pairs of tokens that don't count.
+ * Ids from E (with a map G) to that + Z - 1 are zero-computation experts (LongCat-Flash: E 512, Z 256), which have no
+ * row either. Their place is RFG_MOE_IDENTITY; there must be places.
  * R >= L, the most rows that there may be: T k, with B > 1 T k + min(E, T k) (B - 1), down to a multiple of B. All of
  * AITER's, DeepGEMM's and vLLM's own sizes are at least that. VLLM, AITER and CONTIGUOUS write all of rows, weights_out
  * and block_experts: padding, 0 and -1 behind the last segment. PLAIN and MASKED write nothing behind the rows that
@@ -151,6 +168,7 @@ typedef struct rfg_moe_align_params {
  * Problem string: "moe_align i32->i32 T=64 top=8 E=256" (ids -> rows). Its keys:
  *   map=                            G, with an expert_map
  *   tokens=1, weights=1, places=1   the member is given
+ *   identity=                       Z
  *   format=                         vllm, aiter, contiguous, masked; block=: of the formats that pad
  *   rows=                           layout: R if it is not L (MASKED: C if it is not T)
  *   ldi=, ldw=, ldp=                layout: row strides of ids, weights and places
@@ -165,10 +183,13 @@ typedef struct rfg_moe_sum_params {
     const rfg_tensor *weights;  /* [T,k] f32, row stride >= k, unit column stride; NULL: 1 */
     const rfg_tensor *residual; /* [T,N], y's dtype, row stride >= N, unit column stride; may be y itself; NULL: none */
     const rfg_tensor *tokens;   /* [1] i32: only the first min(T, tokens) rows of y are written; NULL: all */
+    /* What places of RFG_MOE_IDENTITY add, or NULL, both: */
+    const rfg_tensor *identity;         /* [T,N], x's dtype, row stride >= N, unit column stride */
+    const rfg_tensor *identity_weights; /* [T,k] f32, row stride >= k, unit column stride */
 } rfg_moe_sum_params;
 #define RFG_MOE_SUM_PARAMS_INIT                                                                                        \
     {                                                                                                                  \
-        sizeof(rfg_moe_sum_params), 0, 0, 0                                                                            \
+        sizeof(rfg_moe_sum_params), 0, 0, 0, 0, 0                                                                      \
     }
 
 /* Sums each token's expert outputs: Y[t] = the sum over slots j of weights[t,j] X[places[t,j]], plus residual[t].
@@ -178,7 +199,8 @@ typedef struct rfg_moe_sum_params {
  *   places  [T,k]  i32, k from 1 to 32, row stride >= k, unit column stride: rows of x, of rfg_op_moe_align()
  *   params  or NULL
  *
- * A place outside of x (below 0, or R and above) adds nothing, whatever its weight; nothing outside of x is read. The
+ * A place of RFG_MOE_IDENTITY adds identity_weights[t,j] identity[t], in its slot's turn, if these are given. Any other
+ * place outside of x (below 0, or R and above) adds nothing, whatever its weight; nothing outside of x is read. The
  * sum is in fp32, from 0 in the order of the slots, then the residual; multiply and add may be fused. It is rounded
  * once, to nearest even. There are no atomics: the bits are the same every time.
  * T = 0 or N = 0 does nothing, R = 0 gives the residual, or zeros. Pointers must be aligned to their element's size; T,
@@ -188,10 +210,12 @@ typedef struct rfg_moe_sum_params {
  *
  * Problem string: "moe_sum bf16->bf16 T=8 N=7168 top=8" (x -> y). Its keys:
  *   weights=1, residual=1, tokens=1  the member is given
+ *   identity=1                       both members are
  *   inplace=1                        the residual is y
  *   R=                               layout: rows of x, if they are not T top (-1: none)
  *   ldx=, ldy=, ldr=, ldp=, ldw=     layout: row strides of x, y, residual, places and weights
- *   align=, align_y=                 layout: alignment of x; of y and the residual
+ *   ldi=, ldiw=                      layout: of identity and identity_weights
+ *   align=, align_y=                 layout: alignment of x and identity; of y and the residual
  *   overlap=1                        see rfg/core.h */
 RFG_API RFG_NODISCARD rfg_status rfg_op_moe_sum(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x,
                                                 const rfg_tensor *places, const rfg_moe_sum_params *params,
@@ -201,9 +225,9 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_moe_sum(rfg_context *ctx, const rfg_tens
 
 typedef struct rfg_moe_params {
     size_t size; /* sizeof(rfg_moe_params): see rfg/core.h. All other members may be zero */
-    /* E; 0: w1 has three dimensions. From 1 to 1024; with an expert_map those of this rank. */
+    /* E; 0: w1 has three dimensions. From 1 to RFG_MOE_MAX_EXPERTS; with an expert_map those of this rank. */
     int64_t experts;
-    rfg_act act;     /* silu, gelu, gelu_tanh, relu, relu2 or swigluoai */
+    rfg_act act;     /* any but RFG_ACT_NONE */
     rfg_gates gates; /* how the rows of an expert's w1 lie: its first I are gate's, the others up's, or interleaved */
     float limit;     /* of act, as of rfg_gemm_params */
     float alpha;     /* the same */
@@ -225,16 +249,23 @@ typedef struct rfg_moe_params {
      * e2m1 with w1 of e2m1. 0: x's if x is of codes, otherwise w1's. */
     rfg_dtype x_codes;
     rfg_scale_rounding rounding; /* of their e8m0 scales; 0: RFG_SCALE_UP */
+    float situ_beta;             /* of act, as of rfg_act_params */
+    float situ_linear_beta;      /* the same */
+    /* Z, zero-computation experts (LongCat-Flash): ids as of rfg_op_moe_align(), each of which adds the token itself,
+     * times its weight. (Of several ranks only one should say it.) Ids behind these add nothing. */
+    int64_t identity;
+    const rfg_tensor *identity_x; /* [T,H], y's dtype: what those add; NULL: x, which is then of y's dtype */
 } rfg_moe_params;
 #define RFG_MOE_PARAMS_INIT                                                                                            \
     {                                                                                                                  \
         sizeof(rfg_moe_params), 0, RFG_ACT_SILU, RFG_GATES_HALVES, 0, 0, 0, 0, RFG_GEMM_SCALE_TENSOR,                  \
             RFG_GEMM_SCALE_TENSOR, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0,          \
-            RFG_DTYPE_NONE, RFG_SCALE_EXACT                                                                            \
+            RFG_DTYPE_NONE, RFG_SCALE_EXACT, 0, 0, 0, NULL                                                             \
     }
 
 /* A mixture of experts: Y[t] = the sum over slots j of weights[t,j] W2[e] (act(G[e] x[t]) * U[e] x[t]), e = ids[t,j],
- * plus residual[t]. G and U are gate's and up's rows of W1 (vLLM's fused_experts, AITER's fused_moe).
+ * plus residual[t]. G and U are gate's and up's rows of W1 (vLLM's fused_experts, AITER's fused_moe). A slot whose id
+ * is one of `identity` adds weights[t,j] x[t] in their place.
  *
  *   y        [T,H]   bf16, fp16 or fp32; row stride >= H, unit column stride
  *   x        [T,H]   as x of rfg_op_gemm()
@@ -245,7 +276,7 @@ typedef struct rfg_moe_params {
  *
  * It is made of four operators: rfg_op_moe_align(), a grouped and gated rfg_op_gemm(), a grouped rfg_op_gemm(), and
  * rfg_op_moe_sum(), each by its own tuned rows. See them for arithmetic and limits. On AMD GPUs, up to T k = 64, the
- * last two may be one launch, with the same bits. The rows between the products are of x's
+ * last two may be one launch, with the same bits (without `identity`). The rows between the products are of x's
  * dtype, or of y's if x is of codes. The second product's rows are of y's dtype before they are summed, in the order of
  * the slots. The bits are the same every time.
  *

@@ -2,6 +2,7 @@
 #include "slots.h"
 
 #include "ops/format.h"
+#include "rfg/moe.h"
 
 #define STRETCH 512 /* columns, whose sums stay in the nearest cache */
 
@@ -18,6 +19,9 @@ void rfg_cpu_sum_slots(const struct rfg_cpu_slots *s, int64_t t)
         float sum[STRETCH] = { 0 };
         for (int slot = 0; slot < s->top; slot++) {
             int at = s->places[t * s->ldp + slot];
+            if (at == RFG_MOE_IDENTITY && s->identity)
+                add_row(sum, s->identity, s->in, t * s->ld_identity + from, n,
+                        s->identity_weights[t * s->ld_identity_weights + slot]);
             if (at >= 0 && at < s->x_rows)
                 add_row(sum, s->x, s->in, at * s->ldx + from, n, s->weights ? s->weights[t * s->ldw + slot] : 1);
         }

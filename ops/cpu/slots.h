@@ -14,6 +14,9 @@ struct rfg_cpu_slots {
     int n, top, x_rows;
     int in, out;                     /* rfg_dtype of x, and of y and the residual */
     int64_t ldx, ldy, ldr, ldp, ldw; /* row strides in elements */
+    const void *identity;            /* the token's own row, where a place is RFG_MOE_IDENTITY, or NULL */
+    const float *identity_weights;
+    int64_t ld_identity, ld_identity_weights;
 };
 
 /* Row t of y: those rows of x that its places name, in their order, then the residual's, in fp32; rounded once. */

@@ -5,7 +5,12 @@
  *
  * Macros: SLOT_ARGS (a struct with x, residual, y, places, weights, top, x_rows and row strides ldx, ldy, ldr, ldp, ldw
  * in elements), SLOT_IN, SLOT_OUT (dtypes of x, and of y and the residual), SLOT_WEIGHTS, SLOT_RESIDUAL(a) (is there
- * one?), SLOT_BATCH, WIDTH, WIDTH_Y (bytes of a load of x, and of an access to y and the residual). */
+ * one?), SLOT_IDENTITY (may be missing: 0; places of RFG_MOE_IDENTITY stand for the token's row of SLOT_ARGS' identity,
+ * whose weight is of identity_weights), SLOT_BATCH, WIDTH, WIDTH_Y (bytes of a load of x, and of an access to y and the residual). */
+#ifndef SLOT_IDENTITY
+#define SLOT_IDENTITY 0
+#endif
+#define SLOT_WEIGHED (SLOT_WEIGHTS || SLOT_IDENTITY)
 #define SLOT_VEC     RFG_DTYPE_VEC(SLOT_IN)
 #define SLOT_OUT_VEC (RFG_DTYPE_VEC(SLOT_OUT) < SLOT_VEC ? RFG_DTYPE_VEC(SLOT_OUT) : SLOT_VEC) /* of an access to y */
 
@@ -15,25 +20,35 @@ RFG_DEVICE void rfg_add_slots(const SLOT_ARGS *a, float *sum, rfg_u32 t, int fir
     rfg_u32 place[SLOT_BATCH];
     float weight[SLOT_BATCH];
     rfg_u32x4 v[SLOT_BATCH];
+    bool is_row[SLOT_BATCH]; /* of x, or the token's own */
 #pragma unroll
     for (int s = 0; s < SLOT_BATCH; s++) {
         bool there = first + s < a->top;
         place[s] = there ? rfg_load4(a->places + t * a->ldp + (first + s)) : ~0u;
         weight[s] = SLOT_WEIGHTS && there ? rfg_as_float(rfg_load4(a->weights + t * a->ldw + (first + s))) : 1.0f;
+        is_row[s] = place[s] < (rfg_u32)a->x_rows;
+    }
+#pragma unroll
+    for (int s = 0; s < SLOT_BATCH; s++) {
+        const char *row = (const char *)a->x + place[s] * a->ldx * RFG_DTYPE_BYTES(SLOT_IN);
+#if SLOT_IDENTITY
+        if (place[s] == 0xfffffffeu) { /* RFG_MOE_IDENTITY */
+            is_row[s] = true;
+            row = (const char *)a->identity + t * a->ld_identity * RFG_DTYPE_BYTES(SLOT_IN);
+            weight[s] = rfg_as_float(rfg_load4(a->identity_weights + t * a->ld_identity_weights + (first + s)));
+        }
+#endif
+        if (is_row[s])
+            v[s] = rfg_load_chunk(row, chunk * 16u, left, SLOT_IN, WIDTH, false);
     }
 #pragma unroll
     for (int s = 0; s < SLOT_BATCH; s++)
-        if (place[s] < (rfg_u32)a->x_rows)
-            v[s] = rfg_load_chunk((const char *)a->x + place[s] * a->ldx * RFG_DTYPE_BYTES(SLOT_IN), chunk * 16u, left,
-                                  SLOT_IN, WIDTH, false);
-#pragma unroll
-    for (int s = 0; s < SLOT_BATCH; s++)
-        if (place[s] < (rfg_u32)a->x_rows) {
+        if (is_row[s]) {
             float f[RFG_MAX_VEC];
             rfg_unpack(f, v[s], SLOT_IN);
 #pragma unroll
             for (int i = 0; i < SLOT_VEC; i++)
-                sum[i] = SLOT_WEIGHTS ? rfg_fma(weight[s], f[i], sum[i]) : sum[i] + f[i];
+                sum[i] = SLOT_WEIGHED ? rfg_fma(weight[s], f[i], sum[i]) : sum[i] + f[i];
         }
 }
 
@@ -57,7 +72,7 @@ RFG_DEVICE void rfg_store_slots(const SLOT_ARGS *a, float *sum, rfg_u32 t, rfg_u
             /* See rfg_pack_bf16(): of fp32 inputs a NaN may be any. */
 #pragma unroll
         for (int k = 0; k < SLOT_OUT_VEC; k++)
-            if (SLOT_OUT == RFG_BF16 && (SLOT_IN == RFG_F32 || SLOT_WEIGHTS))
+            if (SLOT_OUT == RFG_BF16 && (SLOT_IN == RFG_F32 || SLOT_WEIGHED))
                 out[k] = out[k] == out[k] ? out[k] : rfg_as_float(0x7fc00000u);
         rfg_store_chunk(y, at, here, rfg_pack(out, SLOT_OUT), SLOT_OUT, WIDTH_Y, false);
     }

@@ -20,6 +20,8 @@ static const struct rfg_key align_keys[ALIGN_NKEYS] = {
     [ALIGN_TOKENS] = { "tokens", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: device memory says how many tokens count" },
     [ALIGN_WEIGHTS] = { "weights", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: weights are sorted, too" },
     [ALIGN_PLACES] = { "places", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: the row of each pair is written" },
+    [ALIGN_IDENTITIES] = { "identity", RFG_KEY_ATTR, 0, 0, ALIGN_MAX_IDENTITY, NULL,
+                           "ids behind the experts' that stand for the token itself" },
     [ALIGN_FORMAT] = { "format", RFG_KEY_ATTR, 0, 0, ALIGN_MASKED, align_format_names, "what is written: rfg/moe.h" },
     [ALIGN_BLOCK] = { "block", RFG_KEY_ATTR, 1, 1, ALIGN_MAX_BLOCK, NULL, "rows that segments are multiples of" },
     [ALIGN_ROWS] = { "rows", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_SIZE, NULL,
@@ -86,6 +88,7 @@ void align_set_sizes(struct moe_align_args *a, const struct rfg_problem *prob)
     a->n_rows = (int)align_rows(prob);
     a->n_blocks = (int)align_blocks(prob);
     a->bits = 32 - __builtin_clz((unsigned)a->experts);
+    a->identity = (int)v[ALIGN_IDENTITIES];
     rfg_divisor((unsigned)a->top, &a->top_mul, &a->top_shift);
     rfg_divisor((unsigned)a->block, &a->block_mul, &a->block_shift);
 }
@@ -102,6 +105,11 @@ static bool align_valid(const struct rfg_problem *prob, struct rfg_reason *why)
     if (v[ALIGN_T] * v[ALIGN_TOP] > RFG_MAX_SIZE)
         return rfg_refuse(why, "T=%" PRId64 " top=%" PRId64 ": ids must be at most %d", v[ALIGN_T], v[ALIGN_TOP],
                           RFG_MAX_SIZE);
+    if (v[ALIGN_IDENTITIES] && !v[ALIGN_PLACES])
+        return rfg_refuse(why, "identity=%" PRId64 ": there must be places, which say it", v[ALIGN_IDENTITIES]);
+    if (v[ALIGN_IDENTITIES] + v[ALIGN_MAP] > RFG_MAX_SIZE)
+        return rfg_refuse(why, "identity=%" PRId64 " map=%" PRId64 ": ids must be at most %d", v[ALIGN_IDENTITIES],
+                          v[ALIGN_MAP], RFG_MAX_SIZE);
     if (!ALIGN_PADS(format) && v[ALIGN_BLOCK] != 1)
         return rfg_refuse(why, "block=%" PRId64 ": must be 1 with format=%s, which doesn't pad", v[ALIGN_BLOCK],
                           align_format_names[format]);

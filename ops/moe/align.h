@@ -15,6 +15,7 @@ enum {
     ALIGN_TOKENS,
     ALIGN_WEIGHTS,
     ALIGN_PLACES,
+    ALIGN_IDENTITIES, /* ids behind the experts' that stand for the token itself */
     ALIGN_FORMAT,
     ALIGN_BLOCK,
     ALIGN_ROWS, /* of rows, of a masked expert's; 0: align_least_rows() */
@@ -37,7 +38,9 @@ int64_t align_counts(const struct rfg_problem *prob);
 /* Fills in what follows from the sizes. */
 void align_set_sizes(struct moe_align_args *a, const struct rfg_problem *prob);
 
-#define ALIGN_MAX_BLOCK (1 << 16)
+#define ALIGN_MAX_BLOCK    (1 << 16)
+#define ALIGN_MAX_IDENTITY (1 << 16)
+_Static_assert(ALIGN_MAX_EXPERTS == RFG_MOE_MAX_EXPERTS && ALIGN_IDENTITY == RFG_MOE_IDENTITY, "as the header has it");
 extern const char *const align_format_names[];
 
 extern const struct rfg_op rfg_op_moe_align_desc;

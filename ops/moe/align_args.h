@@ -14,8 +14,9 @@
 /* Segments are whole blocks, and what lies behind the last one is written, too. */
 #define ALIGN_PADS(format) ((format) >= ALIGN_VLLM && (format) <= ALIGN_CONTIGUOUS)
 
-#define ALIGN_MAX_EXPERTS 1024
+#define ALIGN_MAX_EXPERTS 8192 /* RFG_MOE_MAX_EXPERTS */
 #define ALIGN_MAX_TOP     32
+#define ALIGN_IDENTITY    (-2) /* RFG_MOE_IDENTITY */
 
 /* Words of LDS that a workgroup of moe_align_chunks counts in. */
 #define ALIGN_CHUNKS_WORDS(experts, waves) ((experts) * (2u + (waves)))
@@ -31,6 +32,7 @@ struct moe_align_args {
     int t, top, experts, ids_end; /* ids_end: G, without a map experts */
     int block, n_rows, n_blocks;  /* n_rows: of rows; of a masked expert's */
     int bits;                     /* of a number up to experts */
+    int identity;                 /* ids from ids_end on that stand for the token itself */
     /* What divides by top and by block, as rfg_divisor() has it. */
     unsigned int top_mul, top_shift, block_mul, block_shift;
     void *workspace;

@@ -11,7 +11,7 @@
 #define FN       "rfg_op_moe_align"
 #define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": " __VA_ARGS__)
 
-RFG_PARAMS_END(rfg_moe_align_params, tokens);
+RFG_PARAMS_END(rfg_moe_align_params, identity);
 
 enum { IDS, ROWS, OFFSETS, BLOCK_EXPERTS, COUNT, WEIGHTS, WEIGHTS_OUT, PLACES, MAP, TOKENS, TENSORS };
 
@@ -57,6 +57,9 @@ static rfg_status check_scalars(const rfg_moe_align_params *p, struct rfg_proble
         return BAD("block is %" PRId32 ": must be from 0 to %d", p->block, ALIGN_MAX_BLOCK);
     if (p->experts < 0 || p->experts > ALIGN_MAX_EXPERTS)
         return BAD("experts is %" PRId64 ": must be from 0 to %d", p->experts, ALIGN_MAX_EXPERTS);
+    if (p->identity < 0 || p->identity > ALIGN_MAX_IDENTITY)
+        return BAD("identity is %" PRId64 ": must be from 0 to %d", p->identity, ALIGN_MAX_IDENTITY);
+    prob->v[ALIGN_IDENTITIES] = p->identity;
     prob->v[ALIGN_FORMAT] = p->format;
     prob->v[ALIGN_BLOCK] = p->block ? p->block : 1;
     prob->v[ALIGN_E] = p->experts ? p->experts : 1;
@@ -92,6 +95,7 @@ static rfg_status check_tensors(struct rfg_tensors *t, struct rfg_problem *prob)
         return st;
     v[ALIGN_T] = rfg_size(t, T);
     v[ALIGN_TOP] = rfg_size(t, TOP);
+    v[ALIGN_PLACES] = o[PLACES].t != NULL;
     if ((st = rfg_check_problem(FN, prob))) /* what the least is is not said before */
         return st;
     int64_t n = rfg_size(t, ROW), least = align_least_rows(prob);
@@ -111,7 +115,6 @@ static rfg_status check_tensors(struct rfg_tensors *t, struct rfg_problem *prob)
     v[ALIGN_MAP] = rfg_size(t, IDS_END);
     v[ALIGN_TOKENS] = o[TOKENS].t != NULL;
     v[ALIGN_WEIGHTS] = o[WEIGHTS].t != NULL;
-    v[ALIGN_PLACES] = o[PLACES].t != NULL;
     return rfg_check_overlaps(t);
 }
 

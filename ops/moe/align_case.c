@@ -66,6 +66,8 @@ static void fill_ids(const struct rfg_problem *prob, const rfg_tensor *t, uint64
                 id = (one + i * 7 + k * (n > 5 ? 5 : 1)) % n;
             if (kind >= 6 && (r >> 40) % 4 == 0)
                 id = (r >> 50) % 5 == 4 ? n : beside[(r >> 50) % 5 % 4];
+            if (v[ALIGN_IDENTITIES] && (r >> 44) % 3 == 0) /* and the first one behind these */
+                id = n + (int64_t)((r >> 20) % (uint64_t)(v[ALIGN_IDENTITIES] + 1));
             ((int32_t *)t->data)[i * t->strides[0] + k] = (int32_t)id;
         }
 }
@@ -116,6 +118,7 @@ static rfg_status align_call(rfg_context *ctx, const struct rfg_problem *prob, c
                                .format = (rfg_moe_format)prob->v[ALIGN_FORMAT],
                                .block = (int32_t)prob->v[ALIGN_BLOCK],
                                .experts = prob->v[ALIGN_E],
+                               .identity = prob->v[ALIGN_IDENTITIES],
                                .offsets = given(&t[CASE_OFFSETS]),
                                .block_experts = given(&t[CASE_BLOCK_EXPERTS]),
                                .count = given(&t[CASE_COUNT]),
@@ -153,6 +156,9 @@ static const char *const compiled[] = {
     "moe_align i32->i32 T=4096 top=8 E=256 format=contiguous block=128",
     "moe_align i32->i32 T=64 top=8 E=32 format=masked",
     "moe_align i32->i32 T=16384 top=8 E=1024",
+    "moe_align i32->i32 T=64 top=8 E=8192 format=vllm block=16",
+    "moe_align i32->i32 T=16384 top=8 E=2048 places=1 identity=256",
+    "moe_align i32->i32 T=64 top=12 E=512 places=1 identity=256 weights=1",
     NULL,
 };
 

@@ -85,7 +85,7 @@ RFG_KERNEL(THREADS) moe_align_chunks(struct moe_align_args args)
             at = rfg_lds_add(in_waves + wave * experts + e, rfg_count_lanes(alike));
         at = rfg_shuffle_u32(at, rfg_first_lane(alike));
         if (i < all)
-            place_pair(a, i, e, e < experts ? before[e] : 0u, at + rank);
+            place_pair(a, i, pairs, e, e < experts ? before[e] : 0u, at + rank);
     }
     /* Segments are shared out among the workgroups, theirs among the waves. */
     for (int e = rfg_share_begin((int)experts, group, groups) + (int)wave;

@@ -15,6 +15,12 @@ static int expert_of(const struct moe_align_args *a, int64_t t, int64_t slot)
     return id < 0 || id >= a->experts ? a->experts : id;
 }
 
+/* Does an id stand for the token itself? */
+static bool is_identity(const struct moe_align_args *a, int id)
+{
+    return id >= a->ids_end && id - a->ids_end < a->identity;
+}
+
 static int value_of(const struct moe_align_args *a, int64_t format, int64_t t, int64_t slot)
 {
     return (int)(format == ALIGN_VLLM ? t * a->top + slot : format == ALIGN_AITER ? slot << 24 | t : t);
@@ -70,7 +76,7 @@ static void cpu_run(const struct rfg_device *dev, const struct rfg_problem *prob
 {
     const struct moe_align_args *a = kargs;
     int64_t format = prob->v[ALIGN_FORMAT], tokens = a->t, at = 0;
-    int64_t next[ALIGN_MAX_EXPERTS + 1] = { 0 }; /* how many of each expert, then where its next one goes */
+    int next[ALIGN_MAX_EXPERTS + 1] = { 0 }; /* how many of each expert, then where its next one goes */
     (void)dev, (void)p, (void)pool;
     if (a->tokens && *a->tokens < tokens)
         tokens = *a->tokens > 0 ? *a->tokens : 0;
@@ -81,7 +87,7 @@ static void cpu_run(const struct rfg_device *dev, const struct rfg_problem *prob
         int64_t n = next[e], begin = format == ALIGN_MASKED ? (int64_t)e * a->n_rows : at;
         at = begin + ceil_div(n, a->block) * a->block;
         begin_segment(a, format, e, begin, n, at);
-        next[e] = begin;
+        next[e] = (int)begin;
     }
     end_segments(a, format, tokens, at);
     for (int64_t t = 0; t < a->t; t++)
@@ -90,7 +96,10 @@ static void cpu_run(const struct rfg_device *dev, const struct rfg_problem *prob
             int64_t place = next[e]++;
             bool there = e < a->experts && !(format == ALIGN_MASKED && place >= ((int64_t)e + 1) * a->n_rows);
             if (a->places)
-                a->places[t * a->ldp + slot] = there ? (int)place : -1;
+                a->places[t * a->ldp + slot] = there ? (int)place
+                                               : t < tokens && is_identity(a, a->ids[t * a->ldi + slot])
+                                                   ? ALIGN_IDENTITY
+                                                   : -1;
             if (!there)
                 continue;
             a->rows[place] = value_of(a, format, t, slot);

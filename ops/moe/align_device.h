@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the kernels of moe_align share: what a pair, a segment and the rest of the rows are in each FORMAT. A pair whose
- * expert is not here has the expert args->experts. */
+ * expert is not here has the expert args->experts.
+ *
+ * Macros: FORMAT, IDENTITY (may be missing: 0; ids behind the experts' have a place of their own). */
+#ifndef IDENTITY
+#define IDENTITY 0
+#endif
 
 #define PADS ALIGN_PADS(FORMAT)
 
@@ -54,13 +59,23 @@ RFG_DEVICE void load_experts(const struct moe_align_args *a, rfg_u32 *e, int n, 
     }
 }
 
-/* Pair i is the rank-th of expert e, whose segment begins at `begin`. */
-RFG_DEVICE void place_pair(const struct moe_align_args *a, rfg_u32 i, rfg_u32 e, rfg_u32 begin, rfg_u32 rank)
+/* The place of pair i, below `pairs`, that has no row. */
+RFG_DEVICE rfg_u32 place_of_none(const struct moe_align_args *a, rfg_u32 t, rfg_u32 slot)
+{
+    rfg_u32 id = rfg_load4(a->ids + (long long)t * a->ldi + slot) - (rfg_u32)a->ids_end;
+    return id < (rfg_u32)a->identity ? (rfg_u32)ALIGN_IDENTITY : ~0u;
+}
+
+/* Pair i, of `pairs` that count, is the rank-th of expert e, whose segment begins at `begin`. */
+RFG_DEVICE void place_pair(const struct moe_align_args *a, rfg_u32 i, rfg_u32 pairs, rfg_u32 e, rfg_u32 begin,
+                           rfg_u32 rank)
 {
     rfg_u32 t = quotient(i, a->top_mul, a->top_shift), slot = i - t * (rfg_u32)a->top, at = begin + rank;
     bool there = e < (rfg_u32)a->experts && (FORMAT != ALIGN_MASKED || rank < (rfg_u32)a->n_rows);
     if (a->places)
-        rfg_store4(a->places + (long long)t * a->ldp + slot, there ? at : ~0u);
+        rfg_store4(a->places + (long long)t * a->ldp + slot, there                   ? at
+                                                             : IDENTITY && i < pairs ? place_of_none(a, t, slot)
+                                                                                     : ~0u);
     if (!there)
         return;
     rfg_store4(a->rows + at, FORMAT == ALIGN_VLLM ? i : FORMAT == ALIGN_AITER ? slot << 24 | t : t);

@@ -5,7 +5,11 @@
  * at what few pairs leave in registers, ranks them by ballots. Where the segment begins is how many pairs have a
  * smaller expert, or, if segments are padded, follows from a histogram of all (additions, whose order doesn't matter).
  *
- * Macros: FORMAT (ALIGN_PLAIN, ...), THREADS, KEEP (pairs that a lane looks at at a time). */
+ * Macros: FORMAT (ALIGN_PLAIN, ...), THREADS, KEEP (pairs that a lane looks at at a time), ROOM (experts, at least; may
+ * be missing: 1024). */
+#ifndef ROOM
+#define ROOM 1024
+#endif
 #include "rfg_device.h"
 #include "rfg_ballot.h"
 #include "rfg_select.h"
@@ -19,7 +23,7 @@ RFG_KERNEL(THREADS) moe_align_experts(struct moe_align_args args)
 {
     RFG_SHARED rfg_u32 own[WAVES], smaller[WAVES];
 #if PADS
-    RFG_SHARED rfg_u32 counts[ALIGN_MAX_EXPERTS];
+    RFG_SHARED rfg_u32 counts[ROOM];
     RFG_SHARED rfg_u64 totals[WAVES];
 #endif
     const struct moe_align_args *a = &args;
@@ -85,7 +89,7 @@ RFG_KERNEL(THREADS) moe_align_experts(struct moe_align_args args)
             bool is_own = pair < end && kept[u] == e;
             rfg_lanes set = rfg_ballot(is_own);
             if (is_own)
-                place_pair(a, pair, e, begin, rank + rfg_lanes_below(set));
+                place_pair(a, pair, pairs, e, begin, rank + rfg_lanes_below(set));
             rank += rfg_count_lanes(set);
         }
     }

@@ -15,7 +15,7 @@ static const struct rfg_param experts_params[] = {
     [P_KEEP] = { "keep", 4, { 1, 2, 4, 8 } }, /* pairs that a lane looks at at a time */
 };
 static const struct rfg_param chunks_params[] = {
-    [P_THREADS] = { "threads", 2, { 256, 512 } },
+    [P_THREADS] = { "threads", 4, { 256, 512, 128, 64 } },
     [P_CHUNK] = { "chunk", 4, { 1024, 2048, 4096, 8192 } }, /* pairs of a workgroup */
 };
 
@@ -43,6 +43,8 @@ static void kernel_of(const struct rfg_problem *prob, const int *p, const char *
     k->entry = entry;
     rfg_kernel_macro(k, "FORMAT", (int)prob->v[ALIGN_FORMAT]);
     rfg_kernel_macro(k, "THREADS", p[P_THREADS]);
+    if (prob->v[ALIGN_IDENTITIES]) /* others' kernels need not know of it */
+        rfg_kernel_macro(k, "IDENTITY", 1);
 }
 
 /* The tail that is filled in, an id, its place in the map and a weight, one after the other. */
@@ -66,7 +68,7 @@ static bool experts_worth(const struct rfg_device *dev, const struct rfg_problem
                           struct rfg_reason *why)
 {
     (void)dev;
-    if (pairs_of(prob) > 8192)
+    if (pairs_of(prob) > 8192 && prob->v[ALIGN_E] <= 1024) /* more may not fit into the LDS of the others */
         return rfg_refuse(why, "%" PRId64 " ids: too many for each workgroup to read", pairs_of(prob));
     /* What one look takes is read once. */
     int64_t at_once = (int64_t)p[P_THREADS] * p[P_KEEP];
@@ -93,6 +95,8 @@ static void experts_kernel(const struct rfg_device *dev, const struct rfg_proble
     (void)dev;
     kernel_of(prob, p, "moe/align_experts.hip", "moe_align_experts", k);
     rfg_kernel_macro(k, "KEEP", p[P_KEEP]);
+    if (prob->v[ALIGN_E] > 1024)
+        rfg_kernel_macro(k, "ROOM", ALIGN_MAX_EXPERTS);
 }
 
 static void experts_launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
@@ -141,6 +145,8 @@ static bool chunks_valid(const struct rfg_device *dev, const struct rfg_problem 
 static bool chunks_worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
                          struct rfg_reason *why)
 {
+    if (p[P_THREADS] < 256 && chunks_valid(dev, prob, (int[]){ 2 * p[P_THREADS], p[P_CHUNK] }, NULL))
+        return rfg_refuse(why, "threads=%d: LDS has room for twice as many", p[P_THREADS]);
     if (p[P_CHUNK] > 1024 && pairs_of(prob) <= p[P_CHUNK] / 2)
         return rfg_refuse(why, "chunk=%d: half of it takes all ids", p[P_CHUNK]);
     return p[P_CHUNK] == 8192 || chunks_groups(prob, p) <= 2 * (int64_t)dev->cu_count ||

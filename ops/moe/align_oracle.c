@@ -116,8 +116,12 @@ static void lay_all(const struct rfg_problem *prob, const rfg_tensor *host, stru
     l->tokens = most < 0 ? 0 : most > (double)prob->v[ALIGN_T] ? prob->v[ALIGN_T] : (int64_t)most;
     for (int64_t i = 0; i < l->n; i++)
         l->rows[i] = (struct row){ -1, -1, -1 };
-    for (int64_t i = 0; i < prob->v[ALIGN_T] * prob->v[ALIGN_TOP]; i++)
-        l->places[i] = -1;
+    int64_t top = prob->v[ALIGN_TOP], end = prob->v[ALIGN_MAP] ? prob->v[ALIGN_MAP] : prob->v[ALIGN_E];
+    for (int64_t i = 0; i < prob->v[ALIGN_T] * top; i++) {
+        double id = rfg_element(&host[CASE_IDS], i / top, i % top);
+        bool own = i / top < l->tokens && id >= (double)end && id < (double)(end + prob->v[ALIGN_IDENTITIES]);
+        l->places[i] = own ? RFG_MOE_IDENTITY : -1;
+    }
     for (int64_t e = 0; e < prob->v[ALIGN_E]; e++)
         lay_expert(prob, host, l, e, &at);
     l->begin[prob->v[ALIGN_E]] = at;

@@ -19,7 +19,7 @@
 #define FN       "rfg_op_moe"
 #define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": " __VA_ARGS__)
 
-RFG_PARAMS_END(rfg_moe_params, rounding);
+RFG_PARAMS_END(rfg_moe_params, identity_x);
 
 enum { BLOCK = 128, GROUP = 32 }; /* columns of RFG_GEMM_SCALE_BLOCK and _GROUP */
 
@@ -27,6 +27,7 @@ enum { BLOCK = 128, GROUP = 32 }; /* columns of RFG_GEMM_SCALE_BLOCK and _GROUP 
 struct moe {
     rfg_moe_params p;
     const rfg_tensor *y, *x, *w1, *w2, *ids, *weights;
+    const rfg_tensor *own; /* the rows that identities add, or NULL */
     struct rfg_tensors t;
     rfg_tensor flat[2];                                 /* w1 and w2 as rows, where they are prepacked */
     int64_t tokens, top, pairs, experts, hidden, inner; /* T, k, T k, E, H, I */
@@ -40,7 +41,7 @@ struct moe {
 /* clang-format off */
 enum {
     Y, X, IDS, WEIGHTS, W1, W2, W1_BIAS, W2_BIAS, W1_SCALE, W2_SCALE, W1_ZERO, W2_ZERO, X_SCALE, H_SCALE, MAP,
-    TENSORS
+    IDENTITY_X, TENSORS
 };
 /* clang-format on */
 
@@ -75,6 +76,7 @@ static const struct rfg_tensor_rule of_tokens[] = {
     { "w1_bias", W1_BIAS, OTHER }, { "w2_bias", W2_BIAS, OTHER }, { "w1_scale", W1_SCALE, OTHER },
     { "w2_scale", W2_SCALE, OTHER }, { "w1_zero", W1_ZERO, OTHER }, { "w2_zero", W2_ZERO, OTHER },
     { "x_scale", X_SCALE, OTHER }, { "h_scale", H_SCALE, OTHER }, { "expert_map", MAP, OTHER },
+    { "identity_x", IDENTITY_X, OTHER },
 };
 
 /* Prepacked weights, those of all experts, as rows. What else they must be is rfg_op_gemm()'s to say. */
@@ -196,9 +198,9 @@ static rfg_status check_codes(struct moe *m)
 static rfg_status check_tensors(struct moe *m)
 {
     const rfg_moe_params *p = &m->p;
-    const rfg_tensor *const all[] = { m->y,       m->x,       m->ids,     m->weights,  m->w1,
-                                      m->w2,      p->w1_bias, p->w2_bias, p->w1_scale, p->w2_scale,
-                                      p->w1_zero, p->w2_zero, p->x_scale, p->h_scale,  p->expert_map };
+    const rfg_tensor *const all[] = { m->y,       m->x,       m->ids,        m->weights,   m->w1,      m->w2,
+                                      p->w1_bias, p->w2_bias, p->w1_scale,   p->w2_scale,  p->w1_zero, p->w2_zero,
+                                      p->x_scale, p->h_scale, p->expert_map, p->identity_x };
     struct rfg_tensors *t = &m->t;
     rfg_status st;
     rfg_tensors_begin(t, FN, axes, all, TENSORS);
@@ -214,9 +216,9 @@ static rfg_status check_tensors(struct moe *m)
     if ((st = rfg_check_tensors(t, of_w1, RFG_RULES(of_w1))))
         return st;
     m->experts = p->experts ? p->experts : m->w1->ndim == 3 ? m->w1->shape[0] : 0;
-    if (m->experts < 1 || m->experts > 1024)
-        return BAD("experts is %" PRId64 ", w1 has %d dimensions: must be from 1 to 1024, or 0 of three dimensions",
-                   p->experts, m->w1->ndim);
+    if (m->experts < 1 || m->experts > RFG_MOE_MAX_EXPERTS)
+        return BAD("experts is %" PRId64 ", w1 has %d dimensions: must be from 1 to %d, or 0 of three dimensions",
+                   p->experts, m->w1->ndim, RFG_MOE_MAX_EXPERTS);
     if (rfg_size(t, ROWS1) % (2 * m->experts))
         return BAD("w1 has %" PRId64 " rows: must be 2 I of each of %" PRId64 " experts", rfg_size(t, ROWS1),
                    m->experts);
@@ -225,6 +227,20 @@ static rfg_status check_tensors(struct moe *m)
     if (m->w2)
         rfg_set_axis(t, COLS2, stored_cols(m->w2, m->inner));
     return rfg_check_tensors(t, of_w2, RFG_RULES(of_w2));
+}
+
+/* Ids that stand for the token itself: which rows those are, of y's dtype, which the sum reads. */
+static rfg_status check_identity(struct moe *m)
+{
+    const rfg_moe_params *p = &m->p;
+    if (!p->identity)
+        return p->identity_x ? BAD("identity_x is given: must be NULL, identity is 0") : RFG_OK;
+    m->own = p->identity_x ? p->identity_x : m->x;
+    if (p->identity < 0 || m->own->dtype == m->y->dtype)
+        return RFG_OK; /* what is wrong with the number is rfg_op_moe_align()'s to say */
+    return BAD("%s is %s: must be y's dtype, %s, with identity%s", p->identity_x ? "identity_x" : "x",
+               rfg_dtype_name(m->own->dtype), rfg_dtype_name(m->y->dtype),
+               p->identity_x ? "" : ", or identity_x be given");
 }
 
 /* Fills *m. Everything but what the operators will say of the weights, scales and biases. */
@@ -243,7 +259,7 @@ static rfg_status check(struct moe *m, const rfg_moe_params *params)
     if (m->p.x_per == RFG_GEMM_SCALE_GROUP && (m->hidden % GROUP || m->inner % GROUP))
         return BAD("H is %" PRId64 ", I %" PRId64 ": must be multiples of %d with x_per group", m->hidden, m->inner,
                    GROUP);
-    if ((st = check_codes(m)))
+    if ((st = check_codes(m)) || (st = check_identity(m)))
         return st;
     if ((uintptr_t)m->p.workspace % 256)
         return BAD("workspace is at %p: must be aligned to 256 bytes", m->p.workspace);
@@ -333,6 +349,8 @@ static rfg_gemm_params product_params(const struct moe *m, const rfg_tensor *x_s
         g.gates = p->gates;
         g.limit = p->limit;
         g.alpha = p->alpha;
+        g.situ_beta = p->situ_beta;
+        g.situ_linear_beta = p->situ_linear_beta;
         g.rows = &m->rows;
     }
     return g;
@@ -353,7 +371,7 @@ static rfg_status multiply_h(rfg_context *ctx, const struct moe *m, const rfg_te
     rfg_gemm_params g = product_params(m, h_scale, false);
     bool summed = false;
     rfg_status st;
-    if (m->pairs <= RFG_MOE_FEW_PAIRS && (platform == RFG_PLATFORM_AMD || platform == RFG_PLATFORM_EMU)) {
+    if (m->pairs <= RFG_MOE_FEW_PAIRS && !m->own && (platform == RFG_PLATFORM_AMD || platform == RFG_PLATFORM_EMU)) {
         struct rfg_gemm_sum of = { &m->places, m->p.residual, m->p.tokens };
         st = about("w2, w2_scale, w2_zero, w2_bias, h_scale, y, residual, tokens",
                    rfg_gemm_sum(ctx, m->y, h, m->w2, &g, &of, &summed, stream));
@@ -365,7 +383,9 @@ static rfg_status multiply_h(rfg_context *ctx, const struct moe *m, const rfg_te
     rfg_moe_sum_params sum = RFG_MOE_SUM_PARAMS_INIT;
     sum.residual = m->p.residual;
     sum.tokens = m->p.tokens;
-    return about("y, residual, tokens", rfg_op_moe_sum(ctx, m->y, &m->out, &m->places, &sum, stream));
+    sum.identity = m->own;
+    sum.identity_weights = m->own ? m->weights : NULL;
+    return about("y, residual, tokens, x or identity_x", rfg_op_moe_sum(ctx, m->y, &m->out, &m->places, &sum, stream));
 }
 
 /* The operators, one after the other. */
@@ -383,7 +403,9 @@ static rfg_status compose(rfg_context *ctx, const struct moe *m, rfg_stream stre
     align.places = &m->places;
     align.expert_map = p->expert_map;
     align.tokens = p->tokens;
-    if ((st = about("ids, weights, expert_map, tokens", rfg_op_moe_align(ctx, &m->rows, m->ids, &align, stream))))
+    align.identity = p->identity;
+    if ((st = about("ids, weights, expert_map, tokens, identity",
+                    rfg_op_moe_align(ctx, &m->rows, m->ids, &align, stream))))
         return st;
     if (m->quantise_x &&
         (st = about("x, x_scale, w1_scale", quantise(ctx, m, &m->xq, &m->xs, p->x_scale, m->x, stream))))

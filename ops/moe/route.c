@@ -10,7 +10,7 @@
 #include "ops/params.h"
 
 static const char *const score_names[] = { "softmax", "topk_softmax", "sigmoid", "sqrt_softplus" };
-static const char *const btype_names[] = { "x" };
+static const char *const btype_names[] = { "x" }, *const no_ids[] = { "none" };
 
 #define STRIDE(name, of)                                                                                               \
     {                                                                                                                  \
@@ -31,9 +31,15 @@ static const struct rfg_key route_keys[ROUTE_NKEYS] = {
     [ROUTE_RENORM] = { "renorm", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: weights are divided by their sum" },
     [ROUTE_SHARED] = { "shared", RFG_KEY_ATTR, 0, 0, ROUTE_MAX_SHARED, NULL, "experts that all tokens get besides" },
     [ROUTE_TOKENS] = { "tokens", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: how many rows count is in device memory" },
+    [ROUTE_TABLE] = { "table", RFG_KEY_ATTR, 0, 0, RFG_MAX_SIZE, NULL,
+                      "rows of a table that says the experts; 0: they are chosen" },
+    [ROUTE_TOKEN_IDS] = { "token_ids", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, no_ids,
+                          "with a table, dtype of the numbers of tokens' rows; none: row t is token t's",
+                          1u << RFG_I32 | 1u << RFG_I64 },
     [ROUTE_LDX] = STRIDE("ldx", "x"),
     [ROUTE_LDI] = STRIDE("ldi", "ids"),
     [ROUTE_LDW] = STRIDE("ldw", "weights"),
+    [ROUTE_LDT] = STRIDE("ldt", "the table"),
     [ROUTE_OVERLAP] = RFG_KEY_OVERLAP,
 };
 
@@ -43,6 +49,8 @@ static const struct rfg_op_operand route_operands[] = {
     { "ids", true, RFG_FORMAT_ALWAYS, RFG_I32, 0 },
     { "bias", false, RFG_FORMAT_KEYED, ROUTE_BTYPE, 1 },
     { "tokens", false, RFG_FORMAT_ALWAYS, RFG_I32, 0 },
+    { "table", false, RFG_FORMAT_ALWAYS, RFG_I32, 0 },
+    { "token_ids", false, RFG_FORMAT_KEYED, ROUTE_TOKEN_IDS, 0 },
 };
 
 static bool groups_valid(const int64_t *v, struct rfg_reason *why)
@@ -61,6 +69,24 @@ static bool groups_valid(const int64_t *v, struct rfg_reason *why)
                       v[ROUTE_TOP], v[ROUTE_E] / groups * kept, kept);
 }
 
+/* Experts that a table says: nothing is chosen. */
+static bool table_valid(const int64_t *v, struct rfg_reason *why)
+{
+    if (!v[ROUTE_TABLE] && (v[ROUTE_TOKEN_IDS] || v[ROUTE_LDT]))
+        return rfg_refuse(why, "token_ids=%s, ldt=%" PRId64 ": must be left out without a table",
+                          rfg_dtype_name((rfg_dtype)v[ROUTE_TOKEN_IDS]), v[ROUTE_LDT]);
+    if (!v[ROUTE_TABLE])
+        return true;
+    if (v[ROUTE_BIAS] || v[ROUTE_GROUPS] > 1)
+        return rfg_refuse(why, "bias=%" PRId64 ", groups=%" PRId64 ": must be left out with a table, which chooses",
+                          v[ROUTE_BIAS], v[ROUTE_GROUPS]);
+    if (!v[ROUTE_TOKEN_IDS] && v[ROUTE_TABLE] != v[ROUTE_T])
+        return rfg_refuse(why, "table=%" PRId64 ": must be T=%" PRId64 " without token_ids", v[ROUTE_TABLE],
+                          v[ROUTE_T]);
+    return !v[ROUTE_LDT] || v[ROUTE_LDT] >= v[ROUTE_TOP] ||
+           rfg_refuse(why, "ldt=%" PRId64 ": must be at least top=%" PRId64, v[ROUTE_LDT], v[ROUTE_TOP]);
+}
+
 static bool route_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 {
     const int64_t *v = prob->v;
@@ -71,7 +97,7 @@ static bool route_valid(const struct rfg_problem *prob, struct rfg_reason *why)
     if (v[ROUTE_BTYPE] && (!v[ROUTE_BIAS] || prob->dtype[0] == RFG_F32))
         return rfg_refuse(why,
                           v[ROUTE_BIAS] ? "btype=f32: is what it is without, x is f32" : "btype=f32: there is no bias");
-    if (!groups_valid(v, why))
+    if (!groups_valid(v, why) || !table_valid(v, why))
         return false;
     if (v[ROUTE_LDX] && v[ROUTE_LDX] < v[ROUTE_E])
         return rfg_refuse(why, "ldx=%" PRId64 ": must be at least E=%" PRId64, v[ROUTE_LDX], v[ROUTE_E]);
@@ -86,10 +112,12 @@ static bool route_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 static void route_cost(const struct rfg_problem *prob, double *bytes, double *flops)
 {
     const int64_t *v = prob->v;
-    double n = (double)v[ROUTE_T] * (double)v[ROUTE_E];
+    bool few = v[ROUTE_TABLE] && (v[ROUTE_SCORE] != RFG_MOE_SOFTMAX || v[ROUTE_RENORM]); /* of the logits */
+    double n = (double)v[ROUTE_T] * (double)(few ? v[ROUTE_TOP] : v[ROUTE_E]);
     *bytes = n * (double)rfg_format_bytes(prob->dtype[0], 1) +
              (double)(v[ROUTE_BIAS] * rfg_format_bytes(route_bias_dtype(prob), v[ROUTE_E]) + 4 * v[ROUTE_TOKENS]) +
-             8.0 * (double)v[ROUTE_T] * (double)(v[ROUTE_TOP] + v[ROUTE_SHARED]);
+             8.0 * (double)v[ROUTE_T] * (double)(v[ROUTE_TOP] + v[ROUTE_SHARED]) +
+             (v[ROUTE_TABLE] ? (double)v[ROUTE_T] * (double)(4 * v[ROUTE_TOP] + 8) : 0);
     *flops = n * 10;
 }
 
@@ -103,7 +131,8 @@ struct route_args route_args_of(const struct rfg_problem *prob)
                             .groups = (int)v[ROUTE_GROUPS],
                             .size = (int)(v[ROUTE_E] / v[ROUTE_GROUPS]),
                             .top_groups = (int)v[ROUTE_TOP_GROUPS],
-                            .renormalise = (int)v[ROUTE_RENORM] };
+                            .renormalise = (int)v[ROUTE_RENORM],
+                            .table_rows = v[ROUTE_TABLE] };
     while (1 << a.group_bits < a.groups)
         a.group_bits++;
     return a;

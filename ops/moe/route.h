@@ -19,14 +19,19 @@ enum {
     ROUTE_RENORM,
     ROUTE_SHARED,
     ROUTE_TOKENS,
-    ROUTE_LDX, /* row strides in elements; 0: packed */
+    ROUTE_TABLE,     /* rows of the table; 0: there is none */
+    ROUTE_TOKEN_IDS, /* their dtype; 0: there are none */
+    ROUTE_LDX,       /* row strides in elements; 0: packed */
     ROUTE_LDI,
     ROUTE_LDW,
+    ROUTE_LDT,
     ROUTE_OVERLAP,
     ROUTE_NKEYS
 };
 
 /* dtype[0] = x, dtype[1] = weights. */
+
+_Static_assert(ROUTE_MAX_E == RFG_MOE_MAX_EXPERTS, "experts that the header promises");
 
 extern const struct rfg_op rfg_op_moe_route_desc;
 
@@ -38,6 +43,6 @@ static inline int route_bias_dtype(const struct rfg_problem *prob)
 }
 
 /* route_gpu.c, route_cpu.c */
-extern const struct rfg_variant moe_route_wave, moe_route_cpu;
+extern const struct rfg_variant moe_route_wave, moe_route_group, moe_route_table, moe_route_cpu;
 
 #endif

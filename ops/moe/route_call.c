@@ -12,16 +12,18 @@
 #define FN       "rfg_op_moe_route"
 #define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": " __VA_ARGS__)
 
-RFG_PARAMS_END(rfg_moe_route_params, shared_weight);
+RFG_PARAMS_END(rfg_moe_route_params, token_ids);
 
-enum { X, IDS, WEIGHTS, BIAS, TOKENS, TENSORS };
+enum { X, IDS, WEIGHTS, BIAS, TOKENS, TABLE, TOKEN_IDS, TENSORS };
 
-enum { T = 1, E, SLOTS, ONE };
+enum { T = 1, E, SLOTS, ONE, V, TOP };
 static const struct rfg_axis axes[] = {
     [T] = { "tokens", 0, 0 },
     [E] = { "experts", 1, ROUTE_MAX_E },
     [SLOTS] = { "experts of a token", 0, 0 },
     [ONE] = { "", 1, 1 },
+    [V] = { "rows", 1, 0 },
+    [TOP] = { "ids' columns without shared", 0, 0 },
 };
 
 static const struct rfg_tensor_rule rules[] = {
@@ -30,6 +32,9 @@ static const struct rfg_tensor_rule rules[] = {
     { "weights", WEIGHTS, RFG_OUT, 2, { T, SLOTS }, RFG_DTYPE(F32) },
     { "bias", BIAS, RFG_OPTIONAL, 1, { E }, RFG_DTYPE(F32), X + 1 },
     { "tokens", TOKENS, RFG_OPTIONAL, 1, { ONE }, RFG_DTYPE(I32) },
+}, of_table[] = {
+    { "table", TABLE, RFG_OPTIONAL, 2, { V, TOP }, RFG_DTYPE(I32) },
+    { "token_ids", TOKEN_IDS, RFG_OPTIONAL, 1, { T }, RFG_INDEX_FORMATS },
 };
 
 static rfg_status check_params(const rfg_moe_route_params *p)
@@ -60,7 +65,7 @@ rfg_status rfg_op_moe_route(rfg_context *ctx, const rfg_tensor *ids, const rfg_t
         return BAD("ctx is NULL: must be a context");
     if ((st = RFG_TAKE_PARAMS(FN, rfg_moe_route_params, &p, given)) || (st = check_params(&p)))
         return st;
-    const rfg_tensor *const all[] = { x, ids, weights, p.bias, p.tokens };
+    const rfg_tensor *const all[] = { x, ids, weights, p.bias, p.tokens, p.table, p.token_ids };
     struct rfg_tensors t;
     const struct rfg_operand *o = t.o;
     rfg_tensors_begin(&t, FN, axes, all, TENSORS);
@@ -70,6 +75,9 @@ rfg_status rfg_op_moe_route(rfg_context *ctx, const rfg_tensor *ids, const rfg_t
     if (top < 1 || top > ROUTE_MAX_TOP)
         return BAD("ids has %" PRId64 " columns: must have from 1 to %d besides shared=%" PRId64, rfg_size(&t, SLOTS),
                    ROUTE_MAX_TOP, p.shared);
+    rfg_set_axis(&t, TOP, top);
+    if ((st = rfg_check_tensors(&t, of_table, RFG_RULES(of_table))))
+        return st;
 
     struct rfg_problem prob = { .op = &rfg_op_moe_route_desc, .dtype = { (uint8_t)x->dtype, RFG_F32 } };
     prob.v[ROUTE_T] = rfg_size(&t, T);
@@ -83,9 +91,12 @@ rfg_status rfg_op_moe_route(rfg_context *ctx, const rfg_tensor *ids, const rfg_t
     prob.v[ROUTE_RENORM] = p.renormalise;
     prob.v[ROUTE_SHARED] = p.shared;
     prob.v[ROUTE_TOKENS] = p.tokens != NULL;
+    prob.v[ROUTE_TABLE] = p.table ? rfg_size(&t, V) : 0;
+    prob.v[ROUTE_TOKEN_IDS] = p.token_ids ? p.token_ids->dtype : RFG_DTYPE_NONE;
     prob.v[ROUTE_LDX] = rfg_ld_key(&o[X]);
     prob.v[ROUTE_LDI] = rfg_ld_key(&o[IDS]);
     prob.v[ROUTE_LDW] = rfg_ld_key(&o[WEIGHTS]);
+    prob.v[ROUTE_LDT] = p.table ? rfg_ld_key(&o[TABLE]) : 0;
     if (rfg_size(&t, T) == 0)
         return rfg_check_problem(FN, &prob);
     if ((st = rfg_check_overlaps(&t)))
@@ -95,6 +106,9 @@ rfg_status rfg_op_moe_route(rfg_context *ctx, const rfg_tensor *ids, const rfg_t
     a.x = x->data;
     a.bias = rfg_data(&o[BIAS]);
     a.tokens = rfg_data(&o[TOKENS]);
+    a.table = rfg_data(&o[TABLE]);
+    a.token_ids = rfg_data(&o[TOKEN_IDS]);
+    a.ldt = o[TABLE].ld;
     a.ids = ids->data;
     a.weights = weights->data;
     a.scale = p.scale != 0 ? p.scale : 1;

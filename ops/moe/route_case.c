@@ -25,6 +25,16 @@ static int route_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec 
     spec[ROUTE_LIMIT] = (struct rfg_tensor_spec){
         .name = "tokens", .dtype = RFG_I32, .ndim = 1, .shape = { 1 }, .align_key = -1, .absent = !v[ROUTE_TOKENS]
     };
+    spec[ROUTE_EXPERTS] = rfg_rows_spec("table", RFG_I32, v[ROUTE_TABLE], v[ROUTE_TOP], 1, v[ROUTE_LDT], -1);
+    spec[ROUTE_EXPERTS].absent = !v[ROUTE_TABLE];
+    spec[ROUTE_IDS_OF_TOKENS] = (struct rfg_tensor_spec){
+        .name = "token_ids",
+        .dtype = (rfg_dtype)(v[ROUTE_TOKEN_IDS] ? v[ROUTE_TOKEN_IDS] : RFG_I32),
+        .ndim = 1,
+        .shape = { v[ROUTE_T] },
+        .align_key = -1,
+        .absent = !v[ROUTE_TOKEN_IDS],
+    };
     return ROUTE_TENSORS;
 }
 
@@ -55,11 +65,32 @@ static void fill_logits(const struct rfg_problem *prob, const rfg_tensor *t, enu
     }
 }
 
+/* Token ids of which one in eight is out of range, experts of which one in sixteen is. */
+static void fill_table(const struct rfg_problem *prob, int tensor, const rfg_tensor *t, uint64_t seed)
+{
+    const int64_t *v = prob->v, beside[] = { -1, INT32_MIN, INT32_MAX };
+    bool ids = tensor == ROUTE_IDS_OF_TOKENS;
+    int64_t end = ids ? v[ROUTE_TABLE] : v[ROUTE_E], cols = ids ? 1 : v[ROUTE_TOP];
+    for (int64_t i = 0; i < (ids ? v[ROUTE_T] : v[ROUTE_TABLE]) * cols; i++) {
+        uint64_t r = rfg_random(&seed), which = (r >> 8) % 4;
+        int64_t id = (int64_t)((r >> 16) % (uint64_t)(end ? end : 1)), at = i / cols * t->strides[0] + i % cols;
+        if (r % (ids ? 8 : 16) == 0 || !end)
+            id = which == 3 ? end : beside[which];
+        if (t->dtype == RFG_I64)
+            ((int64_t *)t->data)[at] = id == INT32_MAX && end ? (1LL << 40) + (int64_t)(r >> 20) % end : id;
+        else
+            ((int32_t *)t->data)[at] = (int32_t)id;
+    }
+}
+
 static void route_fill(const struct rfg_problem *prob, int tensor, const rfg_tensor *t, enum rfg_data data,
                        uint64_t seed)
 {
     if (tensor == ROUTE_X)
         fill_logits(prob, t, data, seed);
+    if ((tensor == ROUTE_EXPERTS && prob->v[ROUTE_TABLE]) ||
+        (tensor == ROUTE_IDS_OF_TOKENS && prob->v[ROUTE_TOKEN_IDS]))
+        fill_table(prob, tensor, t, seed);
     if (tensor == ROUTE_LIMIT && prob->v[ROUTE_TOKENS]) {
         int64_t rows = prob->v[ROUTE_T];
         uint64_t bits = rfg_random(&seed), within = rows ? bits / 8 % (uint64_t)rows : 0;
@@ -79,7 +110,9 @@ static rfg_status route_call(rfg_context *ctx, const struct rfg_problem *prob, c
                                .shared = v[ROUTE_SHARED],
                                .tokens = v[ROUTE_TOKENS] ? &t[ROUTE_LIMIT] : NULL,
                                .scale = ROUTE_SCALE,
-                               .shared_weight = v[ROUTE_SHARED] ? ROUTE_SHARED_WEIGHT : 0 };
+                               .shared_weight = v[ROUTE_SHARED] ? ROUTE_SHARED_WEIGHT : 0,
+                               .table = v[ROUTE_TABLE] ? &t[ROUTE_EXPERTS] : NULL,
+                               .token_ids = v[ROUTE_TOKEN_IDS] ? &t[ROUTE_IDS_OF_TOKENS] : NULL };
     return rfg_op_moe_route(ctx, &t[ROUTE_IDS], &t[ROUTE_WEIGHTS], &t[ROUTE_X], &p, stream);
 }
 
@@ -90,6 +123,9 @@ static void route_pack(const struct rfg_problem *prob, const rfg_tensor *t, void
     a->x = t[ROUTE_X].data;
     a->bias = t[ROUTE_BIASES].data;
     a->tokens = t[ROUTE_LIMIT].data;
+    a->table = t[ROUTE_EXPERTS].data;
+    a->token_ids = t[ROUTE_IDS_OF_TOKENS].data;
+    a->ldt = t[ROUTE_EXPERTS].strides[0];
     a->ids = t[ROUTE_IDS].data;
     a->weights = t[ROUTE_WEIGHTS].data;
     a->scale = ROUTE_SCALE;
@@ -121,6 +157,12 @@ static const char *const compiled[] = {
     "moe_route f32->f32 T=4096 E=512 top=10 score=softmax",
     "moe_route bf16->f32 T=4096 E=256 top=6 score=sqrt_softplus bias=1 btype=f32 renorm=1 tokens=1",
     "moe_route bf16->f32 T=64 E=160 top=6 groups=8 top_groups=3",
+    "moe_route bf16->f32 T=64 E=2048 top=8 score=sigmoid bias=1 groups=8 top_groups=3",
+    "moe_route f32->f32 T=64 E=8192 top=16 score=softmax",
+    "moe_route f16->f32 T=64 E=4096 top=32 score=sqrt_softplus bias=1 groups=32 top_groups=9",
+    "moe_route f32->f32 T=64 E=256 top=6 score=sqrt_softplus renorm=1 table=129280 token_ids=i64",
+    "moe_route bf16->f32 T=64 E=256 top=6 score=softmax table=64",
+    "moe_route f16->f32 T=64 E=256 top=6 score=topk_softmax table=1000 token_ids=i32",
     NULL,
 };
 

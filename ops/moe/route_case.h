@@ -5,7 +5,16 @@
 #include "ops/oracle.h"
 #include "route.h"
 
-enum { ROUTE_IDS, ROUTE_WEIGHTS, ROUTE_X, ROUTE_BIASES, ROUTE_LIMIT, ROUTE_TENSORS }; /* of the harness */
+enum {
+    ROUTE_IDS,
+    ROUTE_WEIGHTS,
+    ROUTE_X,
+    ROUTE_BIASES,
+    ROUTE_LIMIT,
+    ROUTE_EXPERTS,
+    ROUTE_IDS_OF_TOKENS,
+    ROUTE_TENSORS
+}; /* of the harness */
 
 /* What no problem says: factors of the weights, and of the shared experts. */
 #define ROUTE_SCALE         2.5f

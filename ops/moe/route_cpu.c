@@ -15,11 +15,12 @@ struct job {
     int limit; /* rows that count */
 };
 
-/* A row: experts of groups that are not kept have keep[e] false. */
+/* A row; calls on cpu take little stack, so logits are read again where they are wanted. */
 struct row {
-    float logit[ROUTE_MAX_E], choice[ROUTE_MAX_E];
-    bool keep[ROUTE_MAX_E];
-    float largest, sum; /* of the logits; of exp(logit - largest) */
+    const char *x;
+    float choice[ROUTE_MAX_E];
+    bool keep[ROUTE_MAX_GROUPS]; /* a group's experts may be chosen */
+    float largest, sum;          /* of the logits; of exp(logit - largest) */
 };
 
 /* exp(l - largest) where the largest may be infinite: what is as large is 1. */
@@ -42,30 +43,41 @@ static float score_of(const struct row *w, int kind, float l)
     return flushed(score);
 }
 
-static void read_row(const struct job *j, const char *x, struct row *w)
+/* An expert's logit, of a NaN -infinity. */
+static float logit(const struct job *j, const struct row *w, int64_t e)
 {
-    int dtype = j->prob->dtype[0], bias_dtype = route_bias_dtype(j->prob), kind = (int)j->prob->v[ROUTE_SCORE];
-    const struct route_args *a = j->a;
+    float l = rfg_float_get(w->x, j->prob->dtype[0], e);
+    return isnan(l) ? -INFINITY : l;
+}
+
+/* What a softmax over the row takes. */
+static void sum_row(const struct job *j, struct row *w)
+{
     w->largest = -INFINITY;
     w->sum = 0;
+    for (int e = 0; e < j->a->e; e++)
+        w->largest = fmaxf(w->largest, logit(j, w, e));
+    for (int e = 0; e < j->a->e; e++)
+        w->sum += power(logit(j, w, e), w->largest);
+}
+
+static void read_row(const struct job *j, struct row *w)
+{
+    int bias_dtype = route_bias_dtype(j->prob), kind = (int)j->prob->v[ROUTE_SCORE];
+    const struct route_args *a = j->a;
+    if (kind == RFG_MOE_SOFTMAX)
+        sum_row(j, w);
     for (int e = 0; e < a->e; e++) {
-        float l = rfg_float_get(x, dtype, e);
-        w->choice[e] = l; /* a NaN is wanted below */
-        w->logit[e] = isnan(l) ? -INFINITY : l;
-        w->largest = w->logit[e] > w->largest ? w->logit[e] : w->largest;
-    }
-    for (int e = 0; kind == RFG_MOE_SOFTMAX && e < a->e; e++)
-        w->sum += power(w->logit[e], w->largest);
-    for (int e = 0; e < a->e; e++) {
-        float c = w->logit[e];
+        float c = logit(j, w, e);
         if (a->bias) {
-            float b = rfg_float_get(a->bias, bias_dtype, e);
+            float b = rfg_float_get(a->bias, bias_dtype, e), l = rfg_float_get(w->x, j->prob->dtype[0], e);
             c = (kind == RFG_MOE_TOPK_SOFTMAX ? c : score_of(w, kind, c)) + b;
-            c = isnan(c) || isnan(w->choice[e]) ? -INFINITY : c;
+            c = isnan(c) || isnan(l) ? -INFINITY : c;
         }
         w->choice[e] = c;
-        w->keep[e] = true;
     }
+    for (int g = 0; g < a->groups; g++)
+        w->keep[g] = true;
 }
 
 /* Keeps the experts of the largest groups. */
@@ -86,8 +98,7 @@ static void choose_groups(const struct route_args *a, struct row *w)
         int better = 0;
         for (int o = 0; o < a->groups; o++)
             better += score[o] > score[g] || (score[o] == score[g] && o < g);
-        for (int e = g * a->size; e < (g + 1) * a->size; e++)
-            w->keep[e] = better < a->top_groups;
+        w->keep[g] = better < a->top_groups;
     }
 }
 
@@ -97,7 +108,7 @@ static void choose(const struct route_args *a, const struct row *w, int *ids)
     int n = 0;
     for (int e = 0; e < a->e; e++) {
         float c = w->choice[e];
-        if (!w->keep[e] || (n == a->top && !(c > w->choice[ids[n - 1]])))
+        if (!w->keep[e / a->size] || (n == a->top && !(c > w->choice[ids[n - 1]])))
             continue;
         int at = n < a->top ? n++ : n - 1;
         for (; at > 0 && c > w->choice[ids[at - 1]]; at--)
@@ -106,7 +117,8 @@ static void choose(const struct route_args *a, const struct row *w, int *ids)
     }
 }
 
-static void normalise(float *weights, int n)
+/* Of slots that have an id. */
+static void normalise(const int *ids, float *weights, int n)
 {
     float sum = 0, most = 0;
     for (int i = 0; i < n; i++) {
@@ -116,10 +128,10 @@ static void normalise(float *weights, int n)
     if (!(sum > 0) || isinf(sum)) {
         int share = 0;
         for (int i = 0; i < n; i++)
-            share += weights[i] == most;
+            share += ids[i] >= 0 && weights[i] == most;
         for (int i = 0; i < n; i++)
-            weights[i] = weights[i] == most;
-        sum = (float)share;
+            weights[i] = ids[i] >= 0 && weights[i] == most;
+        sum = (float)(share ? share : 1);
     }
     for (int i = 0; i < n; i++)
         weights[i] /= sum;
@@ -129,13 +141,46 @@ static void weigh(const struct job *j, const struct row *w, const int *ids, floa
 {
     const struct route_args *a = j->a;
     int kind = (int)j->prob->v[ROUTE_SCORE];
-    for (int i = 0; i < a->top; i++)
-        weights[i] = kind == RFG_MOE_TOPK_SOFTMAX ? power(w->choice[ids[i]], w->choice[ids[0]])
-                                                  : score_of(w, kind, w->logit[ids[i]]);
+    float most = -INFINITY; /* RFG_MOE_TOPK_SOFTMAX: of the choices, which a table's logits are */
+    bool chosen = !a->table;
+    for (int i = 0; i < a->top && kind == RFG_MOE_TOPK_SOFTMAX; i++)
+        if (ids[i] >= 0)
+            most = fmaxf(most, chosen ? w->choice[ids[i]] : logit(j, w, ids[i]));
+    for (int i = 0; i < a->top; i++) {
+        float l = ids[i] < 0 ? 0 : chosen && kind == RFG_MOE_TOPK_SOFTMAX ? w->choice[ids[i]] : logit(j, w, ids[i]);
+        float weight = kind == RFG_MOE_TOPK_SOFTMAX ? power(l, most) : score_of(w, kind, l);
+        weights[i] = ids[i] < 0 ? 0 : weight;
+    }
     if (kind == RFG_MOE_TOPK_SOFTMAX || a->renormalise)
-        normalise(weights, a->top);
+        normalise(ids, weights, a->top);
     for (int i = 0; i < a->top; i++)
-        weights[i] = flushed(weights[i]) * a->scale;
+        weights[i] = ids[i] < 0 ? 0 : flushed(weights[i]) * a->scale;
+}
+
+/* The ids that the table says; -1 of those that aren't experts, and all of a row that isn't there. */
+static void look_up(const struct job *j, int64_t t, int *ids)
+{
+    const struct route_args *a = j->a;
+    bool wide = j->prob->v[ROUTE_TOKEN_IDS] == RFG_I64;
+    int64_t row = !a->token_ids ? t : wide ? ((const int64_t *)a->token_ids)[t] : ((const int32_t *)a->token_ids)[t];
+    for (int i = 0; i < a->top; i++) {
+        int id = row >= 0 && row < a->table_rows ? a->table[row * a->ldt + i] : -1;
+        ids[i] = id >= 0 && id < a->e ? id : -1;
+    }
+}
+
+static void choose_experts(const struct job *j, int64_t t, struct row *w, int *ids)
+{
+    if (j->a->table) {
+        if (j->prob->v[ROUTE_SCORE] == RFG_MOE_SOFTMAX)
+            sum_row(j, w);
+        look_up(j, t, ids);
+        return;
+    }
+    read_row(j, w);
+    if (j->a->groups > 1)
+        choose_groups(j->a, w);
+    choose(j->a, w, ids);
 }
 
 static void run_row(void *ctx, int task, int worker)
@@ -148,10 +193,8 @@ static void run_row(void *ctx, int task, int worker)
     (void)worker;
     bool counts = task < j->limit;
     if (counts) {
-        read_row(j, (const char *)a->x + rfg_format_bytes(j->prob->dtype[0], 1) * task * a->ldx, &w);
-        if (a->groups > 1)
-            choose_groups(a, &w);
-        choose(a, &w, ids);
+        w.x = (const char *)a->x + rfg_format_bytes(j->prob->dtype[0], 1) * task * a->ldx;
+        choose_experts(j, task, &w, ids);
         weigh(j, &w, ids, weights);
     }
     for (int i = counts ? a->top : 0; i < a->top + a->shared; i++) {

@@ -87,6 +87,19 @@ static void find_truth(struct truth *t, const struct rfg_problem *prob, const rf
     find_groups(t);
 }
 
+/* The id that a table says for slot i of a row; -1: none. */
+static int64_t said(const struct rfg_problem *prob, const rfg_tensor *host, int64_t row, int64_t i)
+{
+    const rfg_tensor *t = &host[ROUTE_IDS_OF_TOKENS];
+    int64_t wide = prob->v[ROUTE_TOKEN_IDS] == RFG_I64, at = row;
+    if (prob->v[ROUTE_TOKEN_IDS])
+        at = wide ? ((const int64_t *)t->data)[row] : ((const int32_t *)t->data)[row];
+    if (at < 0 || at >= prob->v[ROUTE_TABLE])
+        return -1;
+    double id = rfg_element(&host[ROUTE_EXPERTS], at, i);
+    return id >= 0 && id < (double)prob->v[ROUTE_E] ? (int64_t)id : -1;
+}
+
 /* ---- ids -------------------------------------------------------------------------------------------------------- */
 
 /* Whether e must come before o if both may be chosen: by a difference above the tolerance, or by index if they are
@@ -155,7 +168,7 @@ static bool ids_right(const struct truth *t, const int64_t *id, struct rfg_reaso
 
 /* ---- weights ---------------------------------------------------------------------------------------------------- */
 
-static void divide(double *w, int64_t n)
+static void divide(const int64_t *id, double *w, int64_t n)
 {
     double sum = 0, most = 0, equal = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -163,9 +176,9 @@ static void divide(double *w, int64_t n)
         most = fmax(most, w[i]);
     }
     for (int64_t i = 0; i < n; i++)
-        equal += w[i] == most;
+        equal += id[i] >= 0 && w[i] == most;
     for (int64_t i = 0; i < n; i++)
-        w[i] = sum > 0 && !isinf(sum) ? w[i] / sum : w[i] == most ? 1 / equal : 0;
+        w[i] = sum > 0 && !isinf(sum) ? w[i] / sum : id[i] >= 0 && w[i] == most ? 1 / equal : 0;
 }
 
 static bool weights_right(const struct truth *t, const int64_t *id, const double *got, struct rfg_reason *why)
@@ -173,19 +186,20 @@ static bool weights_right(const struct truth *t, const int64_t *id, const double
     const int64_t *v = t->prob->v;
     double w[ROUTE_MAX_TOP], most = -INFINITY;
     for (int64_t i = 0; i < v[ROUTE_TOP]; i++) {
-        if (id[i] < 0 || id[i] >= v[ROUTE_E])
+        if (id[i] >= v[ROUTE_E] || (id[i] < 0 && !v[ROUTE_TABLE]))
             return rfg_refuse(why, "slot %" PRId64 ": has no id", i);
-        most = fmax(most, t->c[id[i]]);
+        most = id[i] < 0 ? most : fmax(most, t->c[id[i]]);
     }
     bool topk = v[ROUTE_SCORE] == RFG_MOE_TOPK_SOFTMAX;
     for (int64_t i = 0; i < v[ROUTE_TOP]; i++)
-        w[i] = topk ? share(t->c[id[i]], most) : t->s[id[i]];
+        w[i] = id[i] < 0 ? 0 : topk ? share(t->c[id[i]], most) : t->s[id[i]];
     if (topk || v[ROUTE_RENORM])
-        divide(w, v[ROUTE_TOP]);
+        divide(id, w, v[ROUTE_TOP]);
     for (int64_t i = 0; i < v[ROUTE_TOP]; i++) {
         double want = w[i] * (double)ROUTE_SCALE;
-        bool right =
-            isinf(want) ? got[i] == want : fabs(got[i] - want) <= RIGHT * fabs(want) + 2 * TINY * (double)ROUTE_SCALE;
+        bool right = isinf(want) || id[i] < 0
+                         ? got[i] == want
+                         : fabs(got[i] - want) <= RIGHT * fabs(want) + 2 * TINY * (double)ROUTE_SCALE;
         if (!right)
             return rfg_refuse(why, "slot %" PRId64 ": id %" PRId64 " has weight %.9g: must be %.9g", i, id[i], got[i],
                               want);
@@ -213,6 +227,12 @@ bool route_accept(const struct rfg_problem *prob, const rfg_tensor *host, const 
             return rfg_refuse(why, "slot %" PRId64 ": is %g: must be %g", i, value, want);
     }
     if (!counts)
+        return true;
+    for (int64_t i = 0; v[ROUTE_TABLE] && i < v[ROUTE_TOP]; i++)
+        if (id[i] != said(prob, host, row, i))
+            return rfg_refuse(why, "slot %" PRId64 ": is %" PRId64 ": must be %" PRId64 ", by the table", i, id[i],
+                              said(prob, host, row, i));
+    if (v[ROUTE_TABLE] && tensor == ROUTE_IDS)
         return true;
     struct truth t;
     find_truth(&t, prob, host, row);

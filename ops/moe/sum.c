@@ -17,6 +17,7 @@ static const struct rfg_key sum_keys[SUM_NKEYS] = {
     [SUM_WEIGHTS] = { "weights", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: there are weights" },
     [SUM_RESIDUAL] = { "residual", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: there is a residual" },
     [SUM_TOKENS] = { "tokens", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: device memory says how many tokens count" },
+    [SUM_IDENTITY] = { "identity", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: places may stand for the token's own row" },
     [SUM_INPLACE] = { "inplace", RFG_KEY_LAYOUT, 0, 0, 1, NULL, "1: the residual is y" },
     [SUM_R] = { "R", RFG_KEY_LAYOUT, 0, -1, RFG_MAX_SIZE, NULL, "rows of x; 0: T top, -1: none" },
     [SUM_LDX] = { "ldx", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL, "row stride of x in elements; 0: packed" },
@@ -25,8 +26,11 @@ static const struct rfg_key sum_keys[SUM_NKEYS] = {
                   "row stride of the residual in elements; 0: packed" },
     [SUM_LDP] = { "ldp", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL, "row stride of places in elements; 0: packed" },
     [SUM_LDW] = { "ldw", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL, "row stride of weights in elements; 0: packed" },
+    [SUM_LDI] = { "ldi", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL, "row stride of identity in elements; 0: packed" },
+    [SUM_LDIW] = { "ldiw", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,
+                   "row stride of identity_weights in elements; 0: packed" },
     [SUM_ALIGN] = { "align", RFG_KEY_LAYOUT, 16, 1, 16, NULL,
-                    "bytes, up to 16, of which x's pointer and row stride are multiples" },
+                    "bytes, up to 16, of which pointers and row strides of x and identity are multiples" },
     [SUM_ALIGN_Y] = { "align_y", RFG_KEY_LAYOUT, 16, 1, 16, NULL,
                       "bytes, up to 16, of which y's and the residual's pointers and row strides are multiples" },
     [SUM_OVERLAP] = RFG_KEY_OVERLAP,
@@ -39,6 +43,8 @@ static const struct rfg_op_operand sum_operands[] = {
     { "weights", false, RFG_FORMAT_ALWAYS, RFG_F32, 0 },
     { "residual", false, RFG_FORMAT_AS, 1, 0 },
     { "tokens", false, RFG_FORMAT_ALWAYS, RFG_I32, 0 },
+    { "identity", false, RFG_FORMAT_AS, 0, 0 },
+    { "identity_weights", false, RFG_FORMAT_ALWAYS, RFG_F32, 0 },
 };
 
 static bool sum_valid(const struct rfg_problem *prob, struct rfg_reason *why)
@@ -60,8 +66,11 @@ static bool sum_valid(const struct rfg_problem *prob, struct rfg_reason *why)
         return rfg_refuse(why,
                           "T=%" PRId64 " N=%" PRId64 ": 16 bytes of x at a time are %" PRId64 ", must be at most %d",
                           v[SUM_T], v[SUM_N], v[SUM_T] * row_chunks, MAX_CHUNKS);
-    for (int i = SUM_LDX; i <= SUM_LDW; i++) {
-        int cols = i < SUM_LDP ? SUM_N : SUM_TOP;
+    if (!v[SUM_IDENTITY] && (v[SUM_LDI] || v[SUM_LDIW]))
+        return rfg_refuse(why, "ldi=%" PRId64 ", ldiw=%" PRId64 ": must be left out without identity", v[SUM_LDI],
+                          v[SUM_LDIW]);
+    for (int i = SUM_LDX; i <= SUM_LDIW; i++) {
+        int cols = i < SUM_LDP || i == SUM_LDI ? SUM_N : SUM_TOP;
         if (v[i] && v[i] < v[cols])
             return rfg_refuse(why, "%s=%" PRId64 ": must be at least %s=%" PRId64, sum_keys[i].name, v[i],
                               sum_keys[cols].name, v[cols]);
@@ -78,7 +87,7 @@ static void sum_cost(const struct rfg_problem *prob, double *bytes, double *flop
     double t = (double)v[SUM_T], top = (double)v[SUM_TOP];
     *bytes = t * (top * (double)rfg_format_bytes(prob->dtype[0], v[SUM_N]) +
                   (v[SUM_RESIDUAL] ? 2 : 1) * (double)rfg_format_bytes(prob->dtype[1], v[SUM_N]) +
-                  top * (v[SUM_WEIGHTS] ? 8 : 4));
+                  top * ((v[SUM_WEIGHTS] ? 8 : 4) + (v[SUM_IDENTITY] ? 4 : 0)));
     *flops = t * (double)v[SUM_N] * (top * (v[SUM_WEIGHTS] ? 2 : 1) + (v[SUM_RESIDUAL] ? 1 : 0));
 }
 

@@ -14,6 +14,7 @@ enum {
     SUM_WEIGHTS,
     SUM_RESIDUAL,
     SUM_TOKENS,
+    SUM_IDENTITY,
     SUM_INPLACE,
     SUM_R,   /* rows of x; 0: T top */
     SUM_LDX, /* row strides in elements; 0: packed */
@@ -21,7 +22,9 @@ enum {
     SUM_LDR,
     SUM_LDP,
     SUM_LDW,
-    SUM_ALIGN,   /* as gemm's, of x */
+    SUM_LDI,
+    SUM_LDIW,
+    SUM_ALIGN,   /* as gemm's, of x and identity */
     SUM_ALIGN_Y, /* of y and the residual */
     SUM_OVERLAP,
     SUM_NKEYS

@@ -4,7 +4,7 @@
  * x. It asks for the places of SLOTS slots, then for their chunks, all of them in flight, and adds them up in the order
  * of the slots; then for the next SLOTS.
  *
- * Macros: IN_DTYPE (x), OUT_DTYPE (y and the residual), WEIGHTS, RESIDUAL, WIDTH, WIDTH_Y (bytes of a load, and of a
+ * Macros: IN_DTYPE (x), OUT_DTYPE (y and the residual), WEIGHTS, RESIDUAL, IDENTITY (may be missing: 0), WIDTH, WIDTH_Y (bytes of a load, and of a
  * store), THREADS, SLOTS. */
 #include "rfg_device.h"
 #include "moe/sum_args.h"
@@ -15,6 +15,9 @@
 #define SLOT_WEIGHTS     WEIGHTS
 #define SLOT_RESIDUAL(a) RESIDUAL
 #define SLOT_BATCH       SLOTS
+#ifdef IDENTITY
+#define SLOT_IDENTITY IDENTITY
+#endif
 #include "rfg_slots.h"
 
 RFG_KERNEL(THREADS) moe_sum_rows(struct moe_sum_args args)

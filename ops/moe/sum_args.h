@@ -16,6 +16,9 @@ struct moe_sum_args {
     /* Chunks of 16 bytes of x in a row; what divides by it is as in struct act_args. */
     unsigned int row_chunks, mul, shift;
     long long ldx, ldy, ldr, ldp, ldw; /* row strides in elements */
+    const void *identity;              /* rows of tokens that places of RFG_MOE_IDENTITY stand for, or NULL */
+    const float *identity_weights;     /* theirs, by slot */
+    long long ld_identity, ld_identity_weights;
     void *workspace;
     unsigned int *counters;
 };

@@ -11,9 +11,9 @@
 #define FN       "rfg_op_moe_sum"
 #define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": " __VA_ARGS__)
 
-RFG_PARAMS_END(rfg_moe_sum_params, tokens);
+RFG_PARAMS_END(rfg_moe_sum_params, identity_weights);
 
-enum { Y, X, PLACES, WEIGHTS, RESIDUAL, TOKENS, TENSORS };
+enum { Y, X, PLACES, WEIGHTS, RESIDUAL, TOKENS, IDENTITY, IDENTITY_WEIGHTS, TENSORS };
 
 enum { T = 1, N, R, TOP, ONE };
 static const struct rfg_axis axes[] = {
@@ -29,6 +29,8 @@ static const struct rfg_tensor_rule rules[] = {
     { "weights", WEIGHTS, RFG_OPTIONAL, 2, { T, TOP }, RFG_DTYPE(F32) },
     { "residual", RESIDUAL, RFG_OPTIONAL, 2, { T, N }, 0, Y + 1 },
     { "tokens", TOKENS, RFG_OPTIONAL, 1, { ONE }, RFG_DTYPE(I32) },
+    { "identity", IDENTITY, RFG_OPTIONAL, 2, { T, N }, 0, X + 1, .with = IDENTITY_WEIGHTS + 1 },
+    { "identity_weights", IDENTITY_WEIGHTS, RFG_OPTIONAL, 2, { T, TOP }, RFG_DTYPE(F32), .with = IDENTITY + 1 },
 };
 
 rfg_status rfg_op_moe_sum(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x, const rfg_tensor *places,
@@ -40,7 +42,7 @@ rfg_status rfg_op_moe_sum(rfg_context *ctx, const rfg_tensor *y, const rfg_tenso
         return BAD("ctx is NULL: must be a context");
     if ((st = RFG_TAKE_PARAMS(FN, rfg_moe_sum_params, &p, given)))
         return st;
-    const rfg_tensor *const all[] = { y, x, places, p.weights, p.residual, p.tokens };
+    const rfg_tensor *const all[] = { y, x, places, p.weights, p.residual, p.tokens, p.identity, p.identity_weights };
     struct rfg_tensors t;
     const struct rfg_operand *o = t.o;
     rfg_tensors_begin(&t, FN, axes, all, TENSORS);
@@ -65,7 +67,12 @@ rfg_status rfg_op_moe_sum(rfg_context *ctx, const rfg_tensor *y, const rfg_tenso
     prob.v[SUM_LDR] = rfg_ld_key(&o[RESIDUAL]);
     prob.v[SUM_LDP] = rfg_ld_key(&o[PLACES]);
     prob.v[SUM_LDW] = rfg_ld_key(&o[WEIGHTS]);
-    prob.v[SUM_ALIGN] = rfg_alignment(o[X].bits);
+    if (p.identity) {
+        prob.v[SUM_IDENTITY] = 1;
+        prob.v[SUM_LDI] = rfg_ld_key(&o[IDENTITY]);
+        prob.v[SUM_LDIW] = rfg_ld_key(&o[IDENTITY_WEIGHTS]);
+    }
+    prob.v[SUM_ALIGN] = rfg_alignment(o[X].bits | o[IDENTITY].bits);
     prob.v[SUM_ALIGN_Y] = rfg_alignment(o[Y].bits | o[RESIDUAL].bits);
     struct moe_sum_args a = { .x = x->data,
                               .residual = rfg_data(&o[RESIDUAL]),
@@ -77,7 +84,11 @@ rfg_status rfg_op_moe_sum(rfg_context *ctx, const rfg_tensor *y, const rfg_tenso
                               .ldy = o[Y].ld,
                               .ldr = o[RESIDUAL].ld,
                               .ldp = o[PLACES].ld,
-                              .ldw = o[WEIGHTS].ld };
+                              .ldw = o[WEIGHTS].ld,
+                              .identity = rfg_data(&o[IDENTITY]),
+                              .identity_weights = rfg_data(&o[IDENTITY_WEIGHTS]),
+                              .ld_identity = o[IDENTITY].ld,
+                              .ld_identity_weights = o[IDENTITY_WEIGHTS].ld };
     sum_set_sizes(&a, &prob);
     return rfg_dispatch(ctx, &prob, &a, stream);
 }

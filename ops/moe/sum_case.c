@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The harness' case of moe_sum. Places are anywhere in x; one in six is out of range. */
+ * The harness' case of moe_sum. Places are anywhere in x; one in six is out of range, one is the token's own. */
 #include "base/util.h"
 #include "ops/oracle.h"
 #include "sum.h"
@@ -23,6 +23,9 @@ static int sum_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec sp
     spec[CASE_TOKENS] = (struct rfg_tensor_spec){
         .name = "tokens", .dtype = RFG_I32, .ndim = 1, .shape = { 1 }, .absent = !v[SUM_TOKENS], .align_key = -1
     };
+    spec[CASE_IDENTITY] = rfg_rows_spec("identity", x, t, n, 1, v[SUM_LDI], SUM_ALIGN);
+    spec[CASE_IDENTITY_WEIGHTS] = rfg_rows_spec("identity_weights", RFG_F32, t, top, 1, v[SUM_LDIW], -1);
+    spec[CASE_IDENTITY].absent = spec[CASE_IDENTITY_WEIGHTS].absent = !v[SUM_IDENTITY];
     return CASE_TENSORS;
 }
 
@@ -40,9 +43,10 @@ static void sum_fill(const struct rfg_problem *prob, int tensor, const rfg_tenso
     for (int64_t i = 0; tensor == CASE_PLACES && i < prob->v[SUM_T]; i++)
         for (int64_t k = 0; k < top; k++) {
             uint64_t r = rfg_random(&seed), which = r >> 8;
-            bool out = r % 6 == 0 || !rows;
-            ((int32_t *)t->data)[i * t->strides[0] + k] =
-                (int32_t)(out ? beside[which % 4] : (int64_t)(which % (uint64_t)rows));
+            bool out = r % 6 == 0 || !rows, own = r % 6 == 1; /* which means nothing without identity */
+            ((int32_t *)t->data)[i * t->strides[0] + k] = (int32_t)(own   ? RFG_MOE_IDENTITY
+                                                                    : out ? beside[which % 4]
+                                                                          : (int64_t)(which % (uint64_t)rows));
         }
 }
 
@@ -56,7 +60,9 @@ static rfg_status sum_call(rfg_context *ctx, const struct rfg_problem *prob, con
     rfg_moe_sum_params p = { .size = sizeof(p),
                              .weights = given(&t[CASE_WEIGHTS]),
                              .residual = given(&t[CASE_RESIDUAL]),
-                             .tokens = given(&t[CASE_TOKENS]) };
+                             .tokens = given(&t[CASE_TOKENS]),
+                             .identity = given(&t[CASE_IDENTITY]),
+                             .identity_weights = given(&t[CASE_IDENTITY_WEIGHTS]) };
     (void)prob;
     return rfg_op_moe_sum(ctx, &t[CASE_Y], &t[CASE_X], &t[CASE_PLACES], &p, stream);
 }
@@ -74,7 +80,11 @@ static void sum_pack(const struct rfg_problem *prob, const rfg_tensor *t, void *
                                 .ldy = t[CASE_Y].strides[0],
                                 .ldr = t[CASE_RESIDUAL].strides[0],
                                 .ldp = t[CASE_PLACES].strides[0],
-                                .ldw = t[CASE_WEIGHTS].strides[0] };
+                                .ldw = t[CASE_WEIGHTS].strides[0],
+                                .identity = t[CASE_IDENTITY].data,
+                                .identity_weights = t[CASE_IDENTITY_WEIGHTS].data,
+                                .ld_identity = t[CASE_IDENTITY].strides[0],
+                                .ld_identity_weights = t[CASE_IDENTITY_WEIGHTS].strides[0] };
     sum_set_sizes(a, prob);
 }
 
@@ -86,6 +96,8 @@ static const char *const compiled[] = {
     "moe_sum bf16->f32 T=8 N=4096 top=32 weights=1 residual=1",
     "moe_sum f16->f32 T=8 N=1001 top=9",
     "moe_sum f32->f32 T=8 N=1002 top=8 weights=1",
+    "moe_sum bf16->bf16 T=8 N=6144 top=12 identity=1",
+    "moe_sum f16->f32 T=8 N=1001 top=9 weights=1 identity=1",
     NULL,
 };
 

@@ -30,7 +30,11 @@ static void cpu_run(const struct rfg_device *dev, const struct rfg_problem *prob
                                .ldy = a->ldy,
                                .ldr = a->ldr,
                                .ldp = a->ldp,
-                               .ldw = a->ldw };
+                               .ldw = a->ldw,
+                               .identity = a->identity,
+                               .identity_weights = a->identity_weights,
+                               .ld_identity = a->ld_identity,
+                               .ld_identity_weights = a->ld_identity_weights };
     int64_t tokens = prob->v[SUM_T];
     double bytes, flops;
     (void)p;

@@ -68,6 +68,8 @@ static void rows_kernel(const struct rfg_device *dev, const struct rfg_problem *
     rfg_kernel_macro(k, "OUT_DTYPE", prob->dtype[1]);
     rfg_kernel_macro(k, "WEIGHTS", (int)v[SUM_WEIGHTS]);
     rfg_kernel_macro(k, "RESIDUAL", (int)v[SUM_RESIDUAL]);
+    if (v[SUM_IDENTITY]) /* others' kernels need not know of it */
+        rfg_kernel_macro(k, "IDENTITY", 1);
     rfg_kernel_macro(k, "WIDTH", access_width(prob->dtype[0], v[SUM_N], v[SUM_ALIGN], 16));
     rfg_kernel_macro(k, "WIDTH_Y", store_width(prob->dtype[0], prob->dtype[1], v[SUM_N], v[SUM_ALIGN_Y]));
     rfg_kernel_macro(k, "THREADS", p[P_THREADS]);

@@ -18,6 +18,13 @@ rfg_status rfg_oracle_moe_sum(const struct rfg_problem *prob, const rfg_tensor *
             double sum = 0, most = 0, steps = 0;
             for (int64_t k = 0; k < v[SUM_TOP]; k++) {
                 double at = rfg_element(&host[CASE_PLACES], t, k);
+                if (at == RFG_MOE_IDENTITY && v[SUM_IDENTITY]) {
+                    double own = rfg_element(&host[CASE_IDENTITY_WEIGHTS], t, k);
+                    own *= rfg_element(&host[CASE_IDENTITY], t, i);
+                    sum += own;
+                    most += fabs(own);
+                    steps += 2;
+                }
                 if (at < 0 || at >= (double)rows)
                     continue;
                 double x = rfg_element(&host[CASE_X], (int64_t)at, i);

@@ -45,25 +45,31 @@ SPOIL_ALIGN(align_block_negative, block, -1)
 SPOIL_ALIGN(align_block_large, block, 65537)
 SPOIL_ALIGN(align_block_two, block, 2)
 SPOIL_ALIGN(align_experts_negative, experts, -1)
-SPOIL_ALIGN(align_experts_many, experts, 1025)
+SPOIL_ALIGN(align_experts_many, experts, 8193)
+SPOIL_ALIGN(align_identity_negative, identity, -1)
+SPOIL_ALIGN(align_identity_many, identity, 65537)
+SPOIL_ALIGN(align_identity_two, identity, 2) /* without places */
 SPOIL_ALIGN(align_offsets_given, offsets, &some_ints)
 SPOIL_ALIGN(align_count_given, count, &some_ints)
 SPOIL_ALIGN(align_blocks_given, block_experts, &some_ints)
 SPOIL_ALIGN(align_weights_alone, weights, &some_ints)
 #define ALIGN_WRONGS                                                                                                   \
     { "format", align_format_negative }, { "format", align_format_unknown }, { "block", align_block_negative },        \
-        { "block", align_block_large }, { "experts", align_experts_negative },                                         \
+        { "block", align_block_large }, { "experts", align_experts_negative }, { "experts", align_experts_many },      \
+        { "identity", align_identity_negative },                                                                       \
     {                                                                                                                  \
-        "experts", align_experts_many                                                                                  \
+        "identity", align_identity_many                                                                                \
     }
 static const struct wrong align_wrongs[] = { ALIGN_WRONGS,
                                              { "block", align_block_two },
                                              { "count", align_count_given },
                                              { "block_experts", align_blocks_given },
                                              { NULL, NULL } };
-static const struct wrong align_blocks_wrongs[] = {
-    ALIGN_WRONGS, { "offsets", align_offsets_given }, { "weights_out", align_weights_alone }, { NULL, NULL }
-};
+static const struct wrong align_blocks_wrongs[] = { ALIGN_WRONGS,
+                                                    { "identity", align_identity_two },
+                                                    { "offsets", align_offsets_given },
+                                                    { "weights_out", align_weights_alone },
+                                                    { NULL, NULL } };
 static const struct wrong align_masked_wrongs[] = { ALIGN_WRONGS,
                                                     { "block", align_block_two },
                                                     { "offsets", align_offsets_given },
@@ -78,7 +84,13 @@ static rfg_status moe_sum(const struct call *c)
     return rfg_op_moe_sum(c->ctx, c->t[0], c->t[2], c->t[3], PARAMS(p), c->stream);
 }
 
-/* ---- rfg_op_moe(): y, residual, x, w1, w2, ids, weights, w1_bias, w2_bias, expert_map, tokens -------------------- */
+static rfg_status moe_sum_identity(const struct call *c)
+{
+    rfg_moe_sum_params p = { .identity = c->t[3], .identity_weights = c->t[4] };
+    return rfg_op_moe_sum(c->ctx, c->t[0], c->t[1], c->t[2], PARAMS(p), c->stream);
+}
+
+/* ---- rfg_op_moe(): y, residual, x, w1, w2, ids, weights, w1_bias, w2_bias, expert_map, tokens, identity_x -------- */
 
 static rfg_status moe(const struct call *c)
 {
@@ -89,6 +101,7 @@ static rfg_status moe(const struct call *c)
     p.w2_bias = c->t[8];
     p.expert_map = c->t[9];
     p.tokens = c->t[10];
+    p.identity_x = c->t[11];
     p.workspace = workspace + p.workspace_bytes % 256; /* as a test may want it */
     p.workspace_bytes = sizeof(workspace) - p.workspace_bytes;
     return rfg_op_moe(c->ctx, c->t[0], c->t[2], c->t[3], c->t[4], c->t[5], c->t[6], PARAMS(p), c->stream);
@@ -126,8 +139,11 @@ static rfg_status moe_codes(const struct call *c)
         c->moe.member = value;                                                                                         \
     }
 SPOIL_MOE(moe_experts, experts, 3)
-SPOIL_MOE(moe_experts_many, experts, 1025)
-SPOIL_MOE(moe_act, act, (rfg_act)7)
+SPOIL_MOE(moe_experts_many, experts, 8193)
+SPOIL_MOE(moe_act, act, RFG_ACT_NONE)
+SPOIL_MOE(moe_situ, situ_beta, 4)
+SPOIL_MOE(moe_identity_negative, identity, -1)
+SPOIL_MOE(moe_identity_many, identity, 65537)
 SPOIL_MOE(moe_limit, limit, -1)
 SPOIL_MOE(moe_alpha, alpha, 1)
 SPOIL_MOE(moe_fast, fast_accum, 1)
@@ -148,6 +164,9 @@ static const struct wrong moe_wrongs[] = { { "experts", moe_experts },
                                            { "act", moe_act },
                                            { "limit", moe_limit },
                                            { "alpha", moe_alpha },
+                                           { "situ_beta", moe_situ },
+                                           { "identity", moe_identity_negative },
+                                           { "identity", moe_identity_many },
                                            { "fast_accum", moe_fast },
                                            { "x_per", moe_per },
                                            { "x_per", moe_per_none },

@@ -49,6 +49,14 @@ const struct form forms[] = {
       .inner = 96, .eps = 0x1p-2, .rounding = RFG_SCALE_EVEN },
     { "mxfp4 by mxfp4, prepacked", RFG_E2M1, RFG_E2M1, RFG_E8M0, RFG_GEMM_SCALE_GROUP, 32, RFG_ACT_SILU, .experts = 4,
       .hidden = 224, .inner = 128, .eps = 0x1p-2, .packed = 3 },
+    { "SiTU, identities", RFG_F32, RFG_F32, 0, 0, 0, RFG_ACT_SITU, .halves = true, .experts = 5, .hidden = 40,
+      .inner = 24, .identity = 3 },
+    { "LongCat: identities, a map, a bound", RFG_BF16, RFG_BF16, 0, 0, 0, RFG_ACT_SILU, .halves = true, .mapped = true,
+      .residual = true, .bounded = true, .experts = 4, .hidden = 64, .inner = 32, .limit = 10, .identity = 8,
+      .own = true },
+    { "Kimi K3: SiTU with a limit", RFG_BF16, RFG_E2M1, RFG_E8M0, 0, 32, RFG_ACT_SITU, .halves = true, .experts = 6,
+      .hidden = 64, .inner = 64, .limit = 7 },
+    { "more than 1024", RFG_BF16, RFG_BF16, 0, 0, 0, RFG_ACT_SILU, .experts = 1100, .hidden = 16, .inner = 8 },
     { "mxfp8 by mxfp8, x of codes", RFG_E4M3, RFG_E4M3, RFG_E8M0, RFG_GEMM_SCALE_GROUP, 32, RFG_ACT_SILU,
       .halves = true, .experts = 4, .hidden = 64, .inner = 32, .eps = 0x1p-4 },
 };
@@ -205,9 +213,10 @@ void new_call(struct call *c, const struct form *f, rfg_context *ctx, uint64_t s
     c->weights = new_matrix(ctx, RFG_F32, n_tokens, n_slots);
     fill(ctx, &c->weights, 1, &seed);
     for (int i = 0; i < n_tokens * n_slots; i++)
-        ((int32_t *)c->ids.host)[i] = (int32_t)(i == 4   ? -1
-                                                : i == 5 ? global
-                                                         : (int64_t)(rfg_random(&seed) % (uint64_t)global));
+        ((int32_t *)c->ids.host)[i] =
+            (int32_t)(i == 4   ? -1
+                      : i == 5 ? global + f->identity
+                               : (int64_t)(rfg_random(&seed) % (uint64_t)(global + f->identity)));
     upload(ctx, &c->ids);
     if (f->mapped) {
         c->map = new_matrix(ctx, RFG_I32, 1, global);
@@ -225,6 +234,12 @@ void new_call(struct call *c, const struct form *f, rfg_context *ctx, uint64_t s
         c->p.tokens = &c->tokens.t;
     }
     c->y = new_matrix(ctx, RFG_F32, n_tokens, h);
+    if (f->own) {
+        c->own = new_matrix(ctx, RFG_F32, n_tokens, h);
+        fill(ctx, &c->own, 1, &seed);
+        c->p.identity_x = &c->own.t;
+    }
+    c->p.identity = f->identity;
     if (f->residual) {
         c->residual = new_matrix(ctx, RFG_F32, n_tokens, h);
         fill(ctx, &c->residual, 1, &seed);
@@ -258,7 +273,7 @@ void new_call(struct call *c, const struct form *f, rfg_context *ctx, uint64_t s
 void end_call(struct call *c, rfg_context *ctx)
 {
     struct matrix *all[] = { &c->x,  &c->w1,  &c->w2,      &c->s1,  &c->s2,     &c->b1,       &c->b2, &c->sx,
-                             &c->sh, &c->ids, &c->weights, &c->map, &c->tokens, &c->residual, &c->y };
+                             &c->sh, &c->ids, &c->weights, &c->map, &c->tokens, &c->residual, &c->y,  &c->own };
     for (int i = 0; i < COUNT(all); i++) {
         free(all[i]->host);
         free(all[i]->value);
@@ -327,8 +342,9 @@ static void add_expert(const struct call *c, int64_t e, const struct value *in, 
         gate.v = fmin(gate.v, limit);
         up.v = fmax(fmin(up.v, limit), -limit);
         double a = f->act == RFG_ACT_SWIGLUOAI ? gate.v / (1 + exp(-1.702 * gate.v))
+                   : f->act == RFG_ACT_SITU    ? 4 * tanh(gate.v / 4) / (1 + exp(-gate.v))
                                                : rfg_oracle_activate(f->act, gate.v, &steep);
-        up.v += f->act == RFG_ACT_SWIGLUOAI ? 1 : 0;
+        up.v = f->act == RFG_ACT_SWIGLUOAI ? up.v + 1 : f->act == RFG_ACT_SITU ? 25 * tanh(up.v / 25) : up.v;
         between[i] = (struct value){ a * up.v, 1.3 * up.v * up.v * gate.square + a * a * up.square };
     }
     step = least_step(f, between, n, true);
@@ -356,11 +372,13 @@ void expect(struct call *c, const float *before)
         }
         for (int j = 0; j < n_slots; j++) {
             int32_t id = ((int32_t *)c->ids.host)[t * n_slots + j];
-            int64_t e = id < 0 || id >= (f->mapped ? c->map.cols : f->experts) ? -1
-                        : f->mapped                                            ? ((int32_t *)c->map.host)[id]
-                                                                               : id;
+            int64_t end = f->mapped ? c->map.cols : f->experts;
+            int64_t e = id < 0 || id >= end ? -1 : f->mapped ? ((int32_t *)c->map.host)[id] : id;
+            double weight = c->weights.value[t * n_slots + j];
             if (e >= 0)
-                add_expert(c, e, in, c->weights.value[t * n_slots + j], out);
+                add_expert(c, e, in, weight, out);
+            for (int64_t i = 0; id >= end && id < end + f->identity && i < h; i++)
+                out[i].v += weight * (f->own ? c->own.value[t * h + i] : in[i].v);
         }
         for (int64_t i = 0; i < h; i++) {
             double got = (double)((float *)c->y.host)[t * h + i], off = fabs(got - out[i].v);

@@ -23,7 +23,9 @@ struct form {
     double eps;      /* of an element of x and of what is between, beside the dtypes' */
     rfg_dtype codes; /* mx formats: those of x, if it is of floats, and of what is between */
     int32_t rounding;
-    int packed; /* 1: w1, 2: w2, 3: both */
+    int packed;       /* 1: w1, 2: w2, 3: both */
+    int64_t identity; /* ids behind the experts' that are the token itself */
+    bool own;         /* which is a tensor of its own, of y's dtype */
 };
 
 /* A tensor in host memory and on the device, with its values. */
@@ -37,7 +39,7 @@ struct matrix {
 
 struct call {
     const struct form *f;
-    struct matrix x, w1, w2, s1, s2, b1, b2, sx, sh, ids, weights, map, tokens, residual, y;
+    struct matrix x, w1, w2, s1, s2, b1, b2, sx, sh, ids, weights, map, tokens, residual, y, own;
     void *plain[4]; /* memory of weights that were prepacked */
     rfg_moe_params p;
 };

@@ -24,6 +24,10 @@ static const struct op_case activations[] = {
     { "gemm bf16,bf16->f32 M=70 N=132 K=128 act=silu limit=3" },
     { "gemm bf16,bf16->bf16 M=4 N=96 K=264 act=swigluoai bias=1 btype=f32" },
     { "gemm bf16,bf16->f32 M=9 N=2 K=64 act=gelu" },
+    { "gemm bf16,bf16->f32 M=20 N=70 K=256 act=situ gates=interleaved bias=1" },
+    { "gemm f16,f16->f16 M=70 N=132 K=128 act=situ limit=1" },
+    { "gemm f16,f16->f32 M=20 N=132 K=128 act=swiglustep limit=1" },
+    { "gemm e4m3,e4m3->f32 M=20 N=96 K=384 act=situ gates=interleaved" ROWS },
     { "gemm e4m3,e4m3->f32 M=20 N=512 K=400 act=silu" BLOCKS },
     { "gemm e4m3,e4m3->f32 M=20 N=300 K=400 act=silu" BLOCKS },
     { "gemm i8,i8->f32 M=70 N=132 K=256 act=silu bias=1 btype=f32" ROWS },
@@ -37,6 +41,9 @@ static const struct op_case groups[] = {
     { "gemm bf16,bf16->bf16 M=40 N=64 K=256 experts=5", I },
     { "gemm bf16,bf16->f32 M=24 N=96 K=128 experts=8 top=4 act=silu" },
     { "gemm bf16,bf16->f32 M=24 N=40 K=264 experts=70 top=3 weights=1 bias=1" },
+    { "gemm bf16,bf16->f32 M=24 N=64 K=256 experts=5 top=3 act=situ weights=1" },
+    { "gemm bf16,bf16->f32 M=40 N=16 K=64 experts=1536 top=2 act=silu limit=10" },
+    { "gemm bf16,bf16->bf16 M=40 N=16 K=32 experts=4096 weights=1" },
     { "gemm f16,f16->f32 M=60 N=72 K=192 experts=3 top=2 act=swigluoai gates=interleaved bias=1 btype=f32 routing=zipf",
       R, false },
     { "gemm bf16,bf16->bf16 M=90 N=48 K=256 experts=4 top=2 weights=1 routing=one" },
@@ -496,7 +503,9 @@ START_TEST(refusals)
         { { .gated = 1, .limit = -1 }, "limit is -1: must be from 0 to 10000" },
         { { .gated = 1, .limit = NAN }, "limit is nan: must be" },
         { { .gated = 1, .alpha = 1 }, "alpha is 1: must be 0, act is not swigluoai" },
-        { { .gated = 1, .act = (rfg_act)7 }, "act is 7: must be silu" },
+        { { .gated = 1, .act = RFG_ACT_NONE }, "act is 8: must be an rfg_act from 0 to 7" },
+        { { .gated = 1, .situ_beta = 2 }, "situ_beta is 2, situ_linear_beta 0: must be 0, act is not situ" },
+        { { .situ_linear_beta = 2 }, "situ_linear_beta 2: must be 0" },
     };
     set_values();
     for (int i = 0; i < COUNT(cases); i++) {

@@ -228,7 +228,7 @@ static struct form draw(uint64_t *state)
         { RFG_E4M3, RFG_E2M1, RFG_E8M0, RFG_GEMM_SCALE_GROUP, 0x1p-4, 0 },
         { RFG_BF16, RFG_E4M3, RFG_E8M0, RFG_GEMM_SCALE_GROUP, 0x1p-4, 0 },
     };
-    static const rfg_act acts[] = { RFG_ACT_SILU, RFG_ACT_GELU, RFG_ACT_SWIGLUOAI };
+    static const rfg_act acts[] = { RFG_ACT_SILU, RFG_ACT_GELU, RFG_ACT_SWIGLUOAI, RFG_ACT_SITU };
     static const int groups[] = { 32, 64 };
     uint64_t seed = *state;
     int kind = BELOW(COUNT(kinds)), step = 1;
@@ -246,6 +246,8 @@ static struct form draw(uint64_t *state)
     f.residual = BELOW(3) == 0;
     f.bounded = BELOW(3) == 0;
     f.limit = (float)(BELOW(2) * BELOW(9));
+    f.identity = BELOW(3) ? 0 : 1 + BELOW(9);
+    f.own = f.identity && (f.x != RFG_F32 || BELOW(2));
     f.experts = BELOW(5) ? 1 + BELOW(9) : 1 + BELOW(70);
     f.hidden = step * (1 + BELOW(BELOW(2) ? 160 / step : 40 / step + 1));
     f.inner = step * (1 + BELOW(BELOW(2) ? 150 / step : 40 / step + 1));
@@ -278,10 +280,10 @@ START_TEST(random_problems)
         struct form f = draw(&seed);
         snprintf(what, sizeof(what),
                  "problem %d of seed %" PRIu64 ": T=%d top=%d E=%d H=%d I=%d %s by %s per=%d group=%d act=%d halves=%d "
-                 "first=%d bias=%d map=%d residual=%d bounded=%d limit=%g",
+                 "first=%d bias=%d map=%d residual=%d bounded=%d limit=%g identity=%d own=%d",
                  i, at, n_tokens, n_slots, (int)f.experts, (int)f.hidden, (int)f.inner, rfg_dtype_name(f.x),
                  rfg_dtype_name(f.w), f.per, (int)f.group, f.act, f.halves, f.weights_first, f.bias, f.mapped,
-                 f.residual, f.bounded, (double)f.limit);
+                 f.residual, f.bounded, (double)f.limit, (int)f.identity, f.own);
         f.what = what;
         new_call(&c, &f, ctx, rfg_random(&seed));
         reroute(&c, ctx, BELOW(12), rfg_random(&seed));

@@ -43,6 +43,30 @@ static const struct op_case sizes[] = {
     { "moe_align i32->i32 T=0 top=8 E=8 format=aiter block=8 rows=64" },
 };
 
+/* More experts than 1024, and ids that stand for the token itself. */
+static const struct op_case large[] = {
+    { "moe_align i32->i32 T=9 top=8 E=1025 weights=1 places=1" },
+    { "moe_align i32->i32 T=40 top=32 E=1536 format=vllm block=4" },
+    { "moe_align i32->i32 T=40 top=6 E=2048 format=aiter block=3 weights=1" },
+    { "moe_align i32->i32 T=5 top=2 E=8192 format=contiguous block=2 places=1" },
+    { "moe_align i32->i32 T=20 top=3 E=4096 format=masked rows=2 places=1" },
+    { "moe_align i32->i32 T=300 top=8 E=4096 map=6000 places=1 tokens=1", R, false,
+      "moe_align_chunks{threads=64,chunk=1024}" },
+    { "moe_align i32->i32 T=300 top=8 E=2000 format=vllm block=16 places=1", R, false,
+      "moe_align_chunks{threads=128,chunk=1024}" },
+};
+
+static const struct op_case identities[] = {
+    { "moe_align i32->i32 T=33 top=12 E=51 places=1 identity=25 weights=1" },
+    { "moe_align i32->i32 T=33 top=4 E=8 map=31 places=1 identity=5 tokens=1" },
+    { "moe_align i32->i32 T=33 top=4 E=8 format=vllm block=16 places=1 identity=1 ldi=5 ldp=7" },
+    { "moe_align i32->i32 T=17 top=4 E=8 format=masked places=1 identity=9 rows=3 tokens=1" },
+    { "moe_align i32->i32 T=700 top=8 E=7 places=1 identity=3 tokens=1", R, false,
+      "moe_align_chunks{threads=256,chunk=1024}" },
+    { "moe_align i32->i32 T=700 top=8 E=7 places=1 identity=3 tokens=1", R, false,
+      "moe_align_experts{threads=128,keep=4}" },
+};
+
 static const struct op_case layouts[] = {
     { "moe_align i32->i32 T=20 top=3 E=9 ldi=5 ldw=4 ldp=8 weights=1 places=1" },
     { "moe_align i32->i32 T=20 top=8 E=9 ldi=16 format=vllm block=8", R, true },
@@ -66,25 +90,28 @@ static const struct op_case many[] = {
 
 OP_CASES(right_formats, formats, "formats of sorted experts")
 OP_CASES(right_sizes, sizes, "sorted experts")
+OP_CASES(right_large, large, "thousands of sorted experts")
+OP_CASES(right_identities, identities, "sorted experts, identities")
 OP_CASES(right_layouts, layouts, "strides and alignment of sorted experts")
 OP_CASES(right_many, many, "many sorted experts")
 
 /* Problems at random, and with each case's seed other ids: $RFG_TEST_RANDOM of them, 300 if nobody says. */
 START_TEST(random_problems)
 {
-    static const int tops[] = { 1, 2, 3, 8, 32 }, experts[] = { 1, 2, 8, 33, 256, 384, 1024 },
-                     blocks[] = { 1, 2, 16, 64, 128, 100 };
+    static const int tops[] = { 1, 2, 3, 8, 32 }, experts[] = { 1, 2, 8, 33, 256, 384, 1024, 2048 },
+                     blocks[] = { 1, 2, 16, 64, 128, 100 }, identities[] = { 0, 0, 1, 100 };
     static const char *const names[] = { "plain", "vllm", "aiter", "contiguous", "masked" };
     rfg_context *ctx = op_context("cpu");
     uint64_t seed = op_seed();
     for (int i = 0, n = op_random_problems(); i < n; i++) {
         char text[RFG_PROBLEM_STRLEN];
         int format = BELOW(5), e = ONE_OF(experts), block = format % 4 ? ONE_OF(blocks) : 1,
-            map = BELOW(2) * (e + BELOW(2 * e));
-        snprintf(text, sizeof(text),
-                 "moe_align i32->i32 T=%d top=%d E=%d map=%d tokens=%d weights=%d places=%d format=%s block=%d",
-                 1 + BELOW(BELOW(2) ? 10 : 300), ONE_OF(tops), e, map, BELOW(2), BELOW(2), BELOW(2), names[format],
-                 block);
+            map = BELOW(2) * (e + BELOW(2 * e)), places = BELOW(2);
+        snprintf(
+            text, sizeof(text),
+            "moe_align i32->i32 T=%d top=%d E=%d map=%d tokens=%d weights=%d places=%d format=%s block=%d identity=%d",
+            1 + BELOW(BELOW(2) ? 10 : 300), ONE_OF(tops), e, map, BELOW(2), BELOW(2), places, names[format], block,
+            places ? ONE_OF(identities) : 0);
         op_case_right(ctx, text, RFG_DATA_RANDOM, rfg_random(&seed));
     }
     rfg_context_destroy(&ctx);
@@ -188,6 +215,9 @@ START_TEST(refusals)
         { "moe_align i32->i32 T=4 top=2 E=8 rows=7", "rows=7: must be at least 8" },
         { "moe_align i32->i32 T=1 top=2 E=8 format=vllm block=4 rows=7", "rows=7: must be at least 8" },
         { "moe_align i32->i32 T=4 top=2 E=8 ldi=1", "ldi=1: must be at least top=2" },
+        { "moe_align i32->i32 T=4 top=2 E=8193", "E=8193: must be from 1 to 8192" },
+        { "moe_align i32->i32 T=4 top=2 E=8 identity=2", "identity=2: there must be places" },
+        { "moe_align i32->i32 T=4 top=2 E=8 identity=65537 places=1", "identity=65537: must be from 0 to 65536" },
         { "moe_align i64->i32 T=4 top=2 E=8", "dtype of ids is i64" },
     };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
@@ -200,6 +230,7 @@ END_TEST
 
 int main(void)
 {
-    return op_main("moe_align", OP_TESTS(right_formats, right_sizes, right_layouts, right_many),
+    return op_main("moe_align",
+                   OP_TESTS(right_formats, right_sizes, right_large, right_identities, right_layouts, right_many),
                    OP_TESTS(layouts_by_hand, random_problems, refusals));
 }

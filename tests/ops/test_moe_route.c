@@ -80,7 +80,39 @@ static const struct op_case values[] = {
     { "moe_route f32->f32 T=24 E=64 top=4 score=topk_softmax groups=4 top_groups=2 bias=1", S },
 };
 
+/* More experts than a wave holds. */
+static const struct op_case large[] = {
+    { "moe_route bf16->f32 T=3 E=1025 top=8" },
+    { "moe_route f32->f32 T=3 E=1536 top=12 score=sigmoid bias=1 renorm=1 shared=1 tokens=1", I },
+    { "moe_route f16->f32 T=3 E=2048 top=32 score=softmax bias=1" },
+    { "moe_route f32->f32 T=3 E=4096 top=32 score=topk_softmax bias=1", I },
+    { "moe_route bf16->f32 T=2 E=8192 top=17 score=sqrt_softplus renorm=1" },
+    { "moe_route f32->f32 T=3 E=2048 top=8 score=sigmoid bias=1 groups=8 top_groups=4 renorm=1", I },
+    { "moe_route f32->f32 T=12 E=1536 top=9 groups=2 top_groups=1" },
+    { "moe_route bf16->f32 T=3 E=4096 top=32 score=sigmoid groups=32 top_groups=9 bias=1" },
+    { "moe_route f32->f32 T=24 E=1100 top=6 score=sigmoid renorm=1 bias=1", S },
+    { "moe_route f32->f32 T=24 E=1088 top=6 bias=1 groups=32 top_groups=2", S },
+    { "moe_route f32->f32 T=4 E=2000 top=5 score=sigmoid groups=4 top_groups=1 bias=1", I, false,
+      "moe_route_group{chunks=16}" },
+};
+
+/* Experts that a table says. */
+static const struct op_case tables[] = {
+    { "moe_route f32->f32 T=9 E=256 top=6 score=sqrt_softplus renorm=1 table=50 token_ids=i64" },
+    { "moe_route bf16->f32 T=9 E=64 top=6 score=sqrt_softplus renorm=1 table=9", S },
+    { "moe_route bf16->f32 T=19 E=100 top=4 score=softmax table=7 token_ids=i32 shared=2 tokens=1" },
+    { "moe_route f16->f32 T=9 E=40 top=32 score=softmax renorm=1 table=30 token_ids=i32 ldt=40 ldx=50 ldi=33" },
+    { "moe_route f32->f32 T=9 E=5000 top=3 score=sigmoid table=30 token_ids=i64", I },
+    { "moe_route f32->f32 T=9 E=70 top=5 score=topk_softmax table=9 ldt=6", I },
+    { "moe_route f32->f32 T=24 E=70 top=6 score=sigmoid renorm=1 table=40 token_ids=i32", S },
+    { "moe_route f32->f32 T=24 E=70 top=6 table=24", S },
+    { "moe_route f32->f32 T=24 E=70 top=6 score=topk_softmax table=3 token_ids=i64", S },
+    { "moe_route f32->f32 T=0 E=8 top=2 table=4 token_ids=i32" },
+};
+
 OP_CASES(right_scores, scores, "routing")
+OP_CASES(right_large, large, "routing to many experts")
+OP_CASES(right_tables, tables, "routing by tables")
 OP_CASES(right_groups, groups, "routing in groups")
 OP_CASES(right_sizes, sizes, "sizes of routing")
 OP_CASES(right_layouts, layouts, "strides and tokens of routing")
@@ -88,6 +120,10 @@ OP_CASES(right_values, values, "routing of NaN, inf")
 
 START_TEST(rows_by_turns)
 {
+    op_few_groups(op_device(_i), "moe_route f32->f32 T=20 E=1300 top=4 bias=1 tokens=1", "moe_route_group{chunks=4}",
+                  3);
+    op_few_groups(op_device(_i), "moe_route f32->f32 T=50 E=64 top=4 table=9 token_ids=i32", "moe_route_table{waves=2}",
+                  3);
     op_few_groups(op_device(_i), "moe_route bf16->f32 T=50 E=64 top=4 tokens=1", "moe_route_wave{chunks=4,waves=2}", 3);
 }
 END_TEST
@@ -95,7 +131,7 @@ END_TEST
 /* Problems at random, and with each case's seed other data: $RFG_TEST_RANDOM of them, 300 if nobody says. */
 START_TEST(random_problems)
 {
-    static const int experts[] = { 1, 7, 8, 64, 128, 160, 256, 384, 512, 1000, 1024 };
+    static const int experts[] = { 1, 7, 8, 64, 128, 160, 256, 384, 512, 1000, 1024, 1536, 4096 };
     static const char *const names[] = { "softmax", "topk_softmax", "sigmoid", "sqrt_softplus" };
     static const char *const dtypes[] = { "f32", "f16", "bf16" };
     rfg_context *ctx = op_context("cpu");
@@ -347,8 +383,15 @@ START_TEST(refusals)
     static const struct {
         const char *text, *why;
     } wrong[] = {
-        { "moe_route bf16->f32 T=4 E=1025 top=2", "E=1025: must be from 1 to 1024" },
-        { "moe_route bf16->f32 T=4 E=0 top=1", "E=0: must be from 1 to 1024" },
+        { "moe_route bf16->f32 T=4 E=8193 top=2", "E=8193: must be from 1 to 8192" },
+        { "moe_route bf16->f32 T=4 E=0 top=1", "E=0: must be from 1 to 8192" },
+        { "moe_route bf16->f32 T=4 E=8 top=2 table=5", "table=5: must be T=4 without token_ids" },
+        { "moe_route bf16->f32 T=4 E=8 top=2 token_ids=i32", "token_ids=i32, ldt=0: must be left out without a table" },
+        { "moe_route bf16->f32 T=4 E=8 top=2 ldt=9", "ldt=9: must be left out without a table" },
+        { "moe_route bf16->f32 T=4 E=8 top=2 table=9 token_ids=f32", "token_ids=f32: must be" },
+        { "moe_route bf16->f32 T=4 E=8 top=2 table=4 bias=1", "bias=1, groups=1: must be left out with a table" },
+        { "moe_route bf16->f32 T=4 E=8 top=2 table=4 groups=2", "bias=0, groups=2: must be left out with a table" },
+        { "moe_route bf16->f32 T=4 E=8 top=2 table=4 ldt=1", "ldt=1: must be at least top=2" },
         { "moe_route bf16->f32 T=4 E=64 top=33", "top=33: must be from 1 to 32" },
         { "moe_route bf16->f32 T=4 E=8 top=9", "must be at most 8, the experts of top_groups=1" },
         { "moe_route bf16->f32 T=4 E=8 top=5 groups=4 top_groups=2", "must be at most 4, the experts of top_groups=2" },
@@ -375,7 +418,7 @@ END_TEST
 int main(void)
 {
     return op_main_gpus("moe_route",
-                        OP_TESTS(right_scores, right_groups, right_sizes, right_layouts, right_values,
-                                 same_bits_in_any_schedule, any_batch),
+                        OP_TESTS(right_scores, right_groups, right_large, right_tables, right_sizes, right_layouts,
+                                 right_values, same_bits_in_any_schedule, any_batch),
                         OP_TESTS(random_problems, examples, refusals), OP_TESTS(rows_by_turns));
 }

@@ -33,6 +33,16 @@ static const struct op_case shapes[] = {
     { "moe_sum f16->f16 T=4 N=0 top=8" },
 };
 
+static const struct op_case identities[] = {
+    { "moe_sum bf16->bf16 T=8 N=1024 top=12 identity=1" },
+    { "moe_sum f16->f32 T=5 N=129 top=9 weights=1 identity=1 residual=1 tokens=1" },
+    { "moe_sum f32->f32 T=7 N=260 top=3 identity=1 residual=1 inplace=1", I },
+    { "moe_sum bf16->bf16 T=6 N=64 top=2 R=-1 identity=1" },
+    { "moe_sum bf16->bf16 T=6 N=72 top=32 identity=1 ldi=80 ldiw=33" },
+    { "moe_sum bf16->f32 T=5 N=300 top=8 identity=1", R, true },
+    { "moe_sum f32->bf16 T=20 N=64 top=4 identity=1", S },
+};
+
 static const struct op_case layouts[] = {
     { "moe_sum bf16->bf16 T=5 N=512 top=8 ldx=520 ldy=528 ldr=536 residual=1" },
     { "moe_sum bf16->f32 T=5 N=514 top=3 ldx=515 ldy=518 weights=1 ldp=4 ldw=7" },
@@ -54,6 +64,7 @@ static const struct op_case values[] = {
 };
 
 OP_CASES(right_shapes, shapes, "sums of experts")
+OP_CASES(right_identities, identities, "sums of experts and identities")
 OP_CASES(right_layouts, layouts, "strides and alignment of sums of experts")
 OP_CASES(right_values, values, "sums of experts of NaN, inf, integers")
 
@@ -96,6 +107,6 @@ END_TEST
 
 int main(void)
 {
-    return op_main_gpus("moe_sum", OP_TESTS(right_shapes, right_layouts, right_values), OP_TESTS(rules),
-                        OP_TESTS(rows_by_turns));
+    return op_main_gpus("moe_sum", OP_TESTS(right_shapes, right_identities, right_layouts, right_values),
+                        OP_TESTS(rules), OP_TESTS(rows_by_turns));
 }

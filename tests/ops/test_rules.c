@@ -99,6 +99,13 @@ static const struct rule {
     { "moe_sum bf16->bf16 T=1100000000 N=9 top=1", "16 bytes of x at a time are 2200000000, must be at most" },
     { "moe_sum bf16->bf16 T=7 N=16 top=3 ldx=15", "ldx=15: must be at least N=16" },
     { "moe_sum bf16->bf16 T=7 N=16 top=3 ldx=16", NULL },
+    { "moe_sum bf16->bf16 T=7 N=16 top=3 identity=1 ldi=15", "ldi=15: must be at least N=16" },
+    { "moe_sum bf16->bf16 T=7 N=16 top=3 identity=1 ldi=16 ldiw=3", NULL },
+    { "moe_sum bf16->bf16 T=7 N=16 top=3 identity=1 ldiw=2", "ldiw=2: must be at least top=3" },
+    { "moe_sum bf16->bf16 T=7 N=16 top=3 ldiw=4", "ldi=0, ldiw=4: must be left out without identity" },
+    { "moe_align i32->i32 T=4 top=2 E=8192 places=1 identity=65536", NULL },
+    { "act_and_mul bf16->bf16 M=1 N=8 limit=10000", NULL },
+    { "act_and_mul bf16->bf16 M=1 N=8 limit=10001", "limit=10001: must be from 0 to 10000" },
     { "moe_sum bf16->bf16 T=7 N=16 top=3 align=6", "align=6: must be a power of two" },
 
     { "embedding bf16,bf16->bf16 M=3 N=64 V=10", "dtype of ids is bf16: must be i32 or i64" },
