@@ -60,13 +60,14 @@ def gemm(
     x: Tensor, w: Tensor, bias: Optional[Tensor] = None, *, out: Optional[Tensor] = None, dtype: Any = None,
     w_scale: Optional[Tensor] = None, residual: Optional[Tensor] = None, act: Optional[str] = None, x_scale: Optional[Tensor] = None,
     x_per: str = "tensor", w_per: str = "tensor", fast_accum: bool = False, w_zero: Optional[Tensor] = None, gates: str = "halves",
-    limit: float = 0.0, alpha: float = 0.0, y_scale: Optional[Tensor] = None, stream: Any = None, ctx: Ctx = None
+    limit: float = 0.0, alpha: float = 0.0, situ_beta: float = 0.0, situ_linear_beta: float = 0.0, y_scale: Optional[Tensor] = None,
+    stream: Any = None, ctx: Ctx = None
 ) -> Tensor:
     """rfg_op_gemm: Y[M,N] = X[M,K] W[N,K]^T (+ bias[N]) (+ residual), a linear layer (torch.nn.functional.linear).
 
     x [M,K] bf16, f16, f32; w [N,K], x's dtype, or of gemm_prepack(); bias [N], x's dtype or f32; dtype: of a new out.
-    residual [M,N], out's dtype; may be out. act ("silu", "gelu", "gelu_tanh", "relu", "relu2", "swigluoai"): w's rows are gate's,
-    then up's (gates "interleaved": in turn), and Y[M,N/2] = act(gate) * up, both within limit; alpha: swigluoai's.
+    residual [M,N], out's dtype; may be out. act ("silu", "gelu", "gelu_tanh", "relu", "relu2", "swigluoai", "situ", "swiglustep"): w's rows
+    are gate's, then up's (gates "interleaved": in turn), and Y[M,N/2] = act(gate) * up, both within limit; the numbers are act_and_mul()'s.
 
     x and w of codes, e4m3, e4m3fnuz, e5m2 or i8 (then dtype or out says what Y is): x_scale, w_scale, f32 or e8m0, per "tensor" [1], "row"
     [M], [N], or "block" [M,ceil(K/128)], [ceil(N/128),ceil(K/128)]; bias [N], Y's dtype or f32. x and w of mx formats, e4m3 or e2m1 by e2m1,
@@ -88,8 +89,8 @@ def gemm(
     else:
         _rfg.gemm(
             out, x, w, bias=bias, w_scale=w_scale, residual=residual, gated=act is not None, act=act or "silu", x_scale=x_scale,
-            x_per=x_per, w_per=w_per, fast_accum=fast_accum, w_zero=w_zero, gates=gates, limit=limit, alpha=alpha, y_scale=y_scale,
-            stream=stream, ctx=ctx
+            x_per=x_per, w_per=w_per, fast_accum=fast_accum, w_zero=w_zero, gates=gates, limit=limit, alpha=alpha,
+            situ_beta=situ_beta, situ_linear_beta=situ_linear_beta, y_scale=y_scale, stream=stream, ctx=ctx
         )
     return out
 
@@ -98,8 +99,8 @@ def grouped_gemm(
     x: Tensor, w: Tensor, offsets: Tensor, rows: Optional[Tensor] = None, weights: Optional[Tensor] = None,
     bias: Optional[Tensor] = None, *, out: Optional[Tensor] = None, dtype: Any = None, w_scale: Optional[Tensor] = None,
     act: Optional[str] = None, x_scale: Optional[Tensor] = None, x_per: str = "tensor", w_per: str = "tensor", fast_accum: bool = False,
-    w_zero: Optional[Tensor] = None, gates: str = "halves", limit: float = 0.0, alpha: float = 0.0, y_scale: Optional[Tensor] = None,
-    stream: Any = None, ctx: Ctx = None
+    w_zero: Optional[Tensor] = None, gates: str = "halves", limit: float = 0.0, alpha: float = 0.0, situ_beta: float = 0.0,
+    situ_linear_beta: float = 0.0, y_scale: Optional[Tensor] = None, stream: Any = None, ctx: Ctx = None
 ) -> Tensor:
     """rfg_op_gemm of experts: rows offsets[e] to offsets[e+1] - 1 of Y are products with expert e's w (torch's grouped_mm).
 
@@ -115,7 +116,7 @@ def grouped_gemm(
     _rfg.gemm(
         out, x, w, bias=bias, w_scale=w_scale, gated=act is not None, act=act or "silu", x_scale=x_scale, x_per=x_per, w_per=w_per,
         fast_accum=fast_accum, w_zero=w_zero, gates=gates, offsets=offsets, rows=rows, weights=weights, limit=limit,
-        alpha=alpha, y_scale=y_scale, stream=stream, ctx=ctx
+        alpha=alpha, situ_beta=situ_beta, situ_linear_beta=situ_linear_beta, y_scale=y_scale, stream=stream, ctx=ctx
     )
     return out
 
@@ -150,16 +151,19 @@ def act(
 
 def act_and_mul(
     x: Tensor, act: str = "silu", *, out: Optional[Tensor] = None, gates: str = "halves", alpha: float = 0.0, limit: float = 0.0,
-    quant: Optional[Quant] = None, stream: Any = None, ctx: Ctx = None
+    situ_beta: float = 0.0, situ_linear_beta: float = 0.0, quant: Optional[Quant] = None, stream: Any = None, ctx: Ctx = None
 ) -> Tensor:
     """rfg_op_act_and_mul: Y[M,N] = act(A) B with X = [A, B] of [M,2N] (silu_and_mul of vLLM and AITER).
 
-    act: silu, gelu, gelu_tanh, relu, relu2, swigluoai (alpha, limit), none; gates "interleaved": a row of x is a0 b0 a1 b1 ...
-    quant: as for act()."""
+    act: silu, gelu, gelu_tanh, relu, relu2, swigluoai (alpha), situ (situ_beta, situ_linear_beta; inf: B as it is), swiglustep, none. limit: A is at
+    most that, B within it, before (swiglustep: after; 0: those 7, others none). gates "interleaved": a row of x is a0 b0 a1 b1 ... quant: as for act()."""
     if out is None and quant is None:
         shape = _shape("act_and_mul", "x", x)
         out = empty(x, (*shape[:-1], shape[-1] // 2))
-    _rfg.act_and_mul(out, x, act=act, gates=gates, alpha=alpha, limit=limit, quant=quant, stream=stream, ctx=ctx)
+    _rfg.act_and_mul(
+        out, x, act=act, gates=gates, alpha=alpha, limit=limit, situ_beta=situ_beta, situ_linear_beta=situ_linear_beta, quant=quant,
+        stream=stream, ctx=ctx
+    )  # fmt: skip
     return out
 
 
@@ -460,6 +464,7 @@ def rope_table(table: Tensor, scaling: str = "default", theta: float = 10000.0, 
     return table
 
 
+MOE_IDENTITY = -2  #: RFG_MOE_IDENTITY, a place of moe_align()
 MOE_FORMATS = ("plain", "vllm", "aiter", "contiguous", "masked")  #: rfg_moe_format's
 
 
@@ -478,13 +483,13 @@ def moe_align(
     ids: Tensor, experts: int, *, format: str = "plain", block: int = 1, weights: Optional[Tensor] = None,
     expert_map: Optional[Tensor] = None, tokens: Optional[Tensor] = None, places: Any = True, rows: Optional[Tensor] = None,
     offsets: Optional[Tensor] = None, block_experts: Optional[Tensor] = None, count: Optional[Tensor] = None,
-    weights_out: Optional[Tensor] = None, stream: Any = None, ctx: Ctx = None
+    weights_out: Optional[Tensor] = None, identity: int = 0, stream: Any = None, ctx: Ctx = None
 ) -> MoeRows:
     """rfg_op_moe_align: pairs of tokens and slots of ids [T,k] i32 sorted by expert, stably.
 
     format: "plain" (rows: tokens, offsets [experts+1]), "vllm", "aiter", "contiguous", "masked" (DeepGEMM's), with segments of whole
     blocks where the format pads. weights [T,k] f32 are sorted along; expert_map [G] i32: ids are indices to it; tokens [1] i32: how many
-    tokens count. places: True for a new tensor, or False; rows, offsets, block_experts, count, weights_out: tensors in place of new ones."""
+    tokens count. identity: so many ids behind the experts' stand for the token itself: no row, a place of MOE_IDENTITY. places: True for a new tensor, or False; rows, offsets, block_experts, count, weights_out: tensors in place of new ones."""
     if format not in MOE_FORMATS:
         raise _rfg.Error("moe_align: format: '%s': must be one of %s" % (format, ", ".join(MOE_FORMATS)))
     t, k = _shape("moe_align", "ids", ids, 2)[:2]
@@ -504,7 +509,8 @@ def moe_align(
         places = empty(ids, (t, k), "i32") if places else None
     _rfg.moe_align(
         rows, ids, format=MOE_FORMATS.index(format), block=block, experts=experts, offsets=offsets, block_experts=block_experts, count=count,
-        weights_out=weights_out, places=places, weights=weights, expert_map=expert_map, tokens=tokens, stream=stream, ctx=ctx
+        weights_out=weights_out, places=places, weights=weights, expert_map=expert_map, tokens=tokens, identity=identity, stream=stream,
+        ctx=ctx
     )
     return MoeRows(rows, offsets, block_experts, count, weights_out, places)
 
@@ -521,7 +527,8 @@ def moe(
     w2_scale: Optional[Tensor] = None, w1_zero: Optional[Tensor] = None, w2_zero: Optional[Tensor] = None,
     x_scale: Optional[Tensor] = None, h_scale: Optional[Tensor] = None, expert_map: Optional[Tensor] = None,
     tokens: Optional[Tensor] = None, residual: Optional[Tensor] = None, experts: int = 0, out: Optional[Tensor] = None, dtype: Any = None,
-    workspace: Optional[Tensor] = None, x_codes: Any = None, rounding: str = "exact", stream: Any = None, ctx: Ctx = None
+    workspace: Optional[Tensor] = None, x_codes: Any = None, rounding: str = "exact", situ_beta: float = 0.0,
+    situ_linear_beta: float = 0.0, identity: int = 0, identity_x: Optional[Tensor] = None, stream: Any = None, ctx: Ctx = None
 ) -> Tensor:
     """rfg_op_moe: a mixture of experts, Y[t] = sum over slots j of weights[t,j] W2[e] (act(gate) * up), e = ids[t,j] (+ residual[t]).
 
@@ -529,7 +536,8 @@ def moe(
     [T,k] i32; weights [T,k] f32. Formats, scales, zero points, biases, act, limit: as of grouped_gemm(). With w1 and w2 of 8 bits x and what
     is between are quantised by row or by block, or by x_scale and h_scale [1]. Of mx formats (x_per and w_per "group") to x_codes, by default
     w1's; rounding: of their e8m0 scales ("exact", which they can't be: "up"). weights_first: they multiply before the activation.
-    expert_map, tokens: as of moe_align(). residual [T,H], out's dtype; may be out. experts: E where w1 hasn't three dimensions.
+    expert_map, tokens: as of moe_align(). identity: so many ids behind the experts' add the token itself times its weight (LongCat), of
+    identity_x [T,H], out's dtype, or x. residual [T,H], out's dtype; may be out. experts: E where w1 hasn't three dimensions.
     workspace: an i8 tensor of moe_workspace_bytes() + 255; None: a new one."""
     if out is None:
         out = empty(x, _shape("moe", "x", x), dtype)
@@ -537,7 +545,8 @@ def moe(
         act=act, gates=gates, limit=limit, alpha=alpha, weights_first=weights_first, fast_accum=fast_accum, x_per=x_per,
         w_per=w_per, w1_bias=w1_bias, w2_bias=w2_bias, w1_scale=w1_scale, w2_scale=w2_scale, w1_zero=w1_zero, w2_zero=w2_zero,
         x_scale=x_scale, h_scale=h_scale, expert_map=expert_map, tokens=tokens, residual=residual, experts=experts,
-        x_codes=0 if x_codes is None else dtype_number(x_codes), rounding=rounding
+        x_codes=0 if x_codes is None else dtype_number(x_codes), rounding=rounding, situ_beta=situ_beta, situ_linear_beta=situ_linear_beta,
+        identity=identity, identity_x=identity_x
     )
     size = _rfg.moe_workspace_bytes(out, x, w1, w2, ids, weights, **members, ctx=ctx) if workspace is None else workspace.shape[0] - 255
     if workspace is None:
@@ -548,15 +557,20 @@ def moe(
 
 def moe_sum(
     x: Tensor, places: Tensor, *, weights: Optional[Tensor] = None, residual: Optional[Tensor] = None, tokens: Optional[Tensor] = None,
-    out: Optional[Tensor] = None, dtype: Any = None, stream: Any = None, ctx: Ctx = None
+    identity: Optional[Tensor] = None, identity_weights: Optional[Tensor] = None, out: Optional[Tensor] = None, dtype: Any = None,
+    stream: Any = None, ctx: Ctx = None
 ) -> Tensor:
     """rfg_op_moe_sum: Y[t] = sum over slots j of weights[t,j] X[places[t,j]] (+ residual[t]), in the order of the slots.
 
     x [R,N] bf16, f16, f32; places [T,k] i32, of moe_align(): one that is no row of x counts as not there; weights [T,k] f32; residual
-    [T,N], out's dtype, may be out; tokens [1] i32: rows of out from there on are not written. dtype: of a new out, x's if None."""
+    [T,N], out's dtype, may be out; tokens [1] i32: rows of out from there on are not written. identity [T,N], x's dtype, and
+    identity_weights [T,k] f32: what places of MOE_IDENTITY add. dtype: of a new out, x's if None."""
     if out is None:
         out = empty(x, (_shape("moe_sum", "places", places)[0], _shape("moe_sum", "x", x, 2)[1]), dtype)
-    _rfg.moe_sum(out, x, places, weights=weights, residual=residual, tokens=tokens, stream=stream, ctx=ctx)
+    _rfg.moe_sum(
+        out, x, places, weights=weights, residual=residual, tokens=tokens, identity=identity, identity_weights=identity_weights,
+        stream=stream, ctx=ctx
+    )  # fmt: skip
     return out
 
 
@@ -566,13 +580,16 @@ MOE_SCORINGS = ("softmax", "topk_softmax", "sigmoid", "sqrt_softplus")  #: rfg_m
 def moe_route(
     x: Tensor, top: int, *, scoring: str = "softmax", bias: Optional[Tensor] = None, groups: int = 1, topk_groups: int = 0,
     renormalise: bool = False, scale: float = 1.0, shared: int = 0, shared_weight: float = 1.0, tokens: Optional[Tensor] = None,
-    ids: Optional[Tensor] = None, weights: Optional[Tensor] = None, stream: Any = None, ctx: Ctx = None
+    table: Optional[Tensor] = None, token_ids: Optional[Tensor] = None, ids: Optional[Tensor] = None, weights: Optional[Tensor] = None,
+    stream: Any = None, ctx: Ctx = None
 ) -> Tuple[Tensor, Tensor]:
     """rfg_op_moe_route: the `top` experts of each token, from the router's logits x [T,E]. Returns (ids i32, weights f32), [T,top+shared].
 
     scoring: softmax, topk_softmax (gpt-oss), sigmoid (DeepSeek V3, Llama 4), sqrt_softplus; bias [E], f32 or x's dtype, chooses (and with
     topk_softmax weighs). Of `groups` groups only the topk_groups best (0: all) have experts to choose. renormalise: weights over their sum;
-    scale: times this. shared: so many experts E, E+1, ... with shared_weight, in each row's last slots. tokens [1] i32: how many rows count."""
+    scale: times this. shared: so many experts E, E+1, ... with shared_weight, in each row's last slots. tokens [1] i32: how many rows count.
+
+    table [V,top] i32: the experts themselves (hash routing), of row token_ids[t], i32 or i64 (None: t); only weights are then made."""
     if scoring not in MOE_SCORINGS:
         raise _rfg.Error("moe_route: scoring: '%s': must be one of %s" % (scoring, ", ".join(MOE_SCORINGS)))
     shape = (_shape("moe_route", "x", x)[0], top + shared)
@@ -580,7 +597,8 @@ def moe_route(
     weights = empty(x, shape, "f32") if weights is None else weights
     _rfg.moe_route(
         ids, weights, x, scoring=MOE_SCORINGS.index(scoring), bias=bias, groups=groups, topk_groups=topk_groups,
-        renormalise=int(renormalise), shared=shared, tokens=tokens, scale=scale, shared_weight=shared_weight if shared else 0.0, stream=stream, ctx=ctx
+        renormalise=int(renormalise), shared=shared, tokens=tokens, scale=scale, shared_weight=shared_weight if shared else 0.0, table=table,
+        token_ids=token_ids, stream=stream, ctx=ctx
     )
     return ids, weights
 

@@ -86,14 +86,15 @@ PARAMS(gemm, MEMBER(rfg_gemm_params, bias, INPUT), MEMBER(rfg_gemm_params, w_sca
        MEMBER(rfg_gemm_params, fast_accum, INT32), MEMBER(rfg_gemm_params, gates, GATES),
        MEMBER(rfg_gemm_params, offsets, INPUT), MEMBER(rfg_gemm_params, rows, INPUT),
        MEMBER(rfg_gemm_params, weights, INPUT), MEMBER(rfg_gemm_params, limit, FLOAT),
-       MEMBER(rfg_gemm_params, alpha, FLOAT), MEMBER(rfg_gemm_params, y_scale, INPUT));
+       MEMBER(rfg_gemm_params, alpha, FLOAT), MEMBER(rfg_gemm_params, y_scale, INPUT),
+       MEMBER(rfg_gemm_params, situ_beta, FLOAT), MEMBER(rfg_gemm_params, situ_linear_beta, FLOAT));
 CALLER(rfg_op_gemm, rfg_gemm_params, t[0], t[1], t[2])
 CALLER_WITHOUT_PARAMS(rfg_gemm_prepack, t[0], t[1])
 
 static const rfg_act_params act_init = RFG_ACT_PARAMS_INIT;
 PARAMS(act, MEMBER(rfg_act_params, act, ACT), MEMBER(rfg_act_params, gates, GATES),
-       MEMBER(rfg_act_params, alpha, FLOAT), MEMBER(rfg_act_params, limit, FLOAT),
-       MEMBER(rfg_act_params, quant, QUANT));
+       MEMBER(rfg_act_params, alpha, FLOAT), MEMBER(rfg_act_params, limit, FLOAT), MEMBER(rfg_act_params, quant, QUANT),
+       MEMBER(rfg_act_params, situ_beta, FLOAT), MEMBER(rfg_act_params, situ_linear_beta, FLOAT));
 CALLER(rfg_op_act, rfg_act_params, t[0], t[1])
 CALLER(rfg_op_act_and_mul, rfg_act_params, t[0], t[1])
 
@@ -188,12 +189,13 @@ PARAMS(moe_align, MEMBER(rfg_moe_align_params, format, INT32), MEMBER(rfg_moe_al
        MEMBER(rfg_moe_align_params, block_experts, OUTPUT), MEMBER(rfg_moe_align_params, count, OUTPUT),
        MEMBER(rfg_moe_align_params, weights_out, OUTPUT), MEMBER(rfg_moe_align_params, places, OUTPUT),
        MEMBER(rfg_moe_align_params, weights, INPUT), MEMBER(rfg_moe_align_params, expert_map, INPUT),
-       MEMBER(rfg_moe_align_params, tokens, INPUT));
+       MEMBER(rfg_moe_align_params, tokens, INPUT), MEMBER(rfg_moe_align_params, identity, INT64));
 CALLER(rfg_op_moe_align, rfg_moe_align_params, t[0], t[1])
 
 static const rfg_moe_sum_params moe_sum_init = RFG_MOE_SUM_PARAMS_INIT;
 PARAMS(moe_sum, MEMBER(rfg_moe_sum_params, weights, INPUT), MEMBER(rfg_moe_sum_params, residual, INPUT),
-       MEMBER(rfg_moe_sum_params, tokens, INPUT));
+       MEMBER(rfg_moe_sum_params, tokens, INPUT), MEMBER(rfg_moe_sum_params, identity, INPUT),
+       MEMBER(rfg_moe_sum_params, identity_weights, INPUT));
 CALLER(rfg_op_moe_sum, rfg_moe_sum_params, t[0], t[1], t[2])
 
 static const rfg_lora_params lora_init = RFG_LORA_PARAMS_INIT;
@@ -225,7 +227,9 @@ PARAMS(moe, MEMBER(rfg_moe_params, experts, INT64), MEMBER(rfg_moe_params, act, 
        MEMBER(rfg_moe_params, h_scale, INPUT), MEMBER(rfg_moe_params, expert_map, INPUT),
        MEMBER(rfg_moe_params, tokens, INPUT), MEMBER(rfg_moe_params, residual, INPUT),
        MEMBER(rfg_moe_params, workspace, MEMORY), MEMBER(rfg_moe_params, workspace_bytes, INT64),
-       MEMBER(rfg_moe_params, x_codes, INT32), MEMBER(rfg_moe_params, rounding, ROUNDING));
+       MEMBER(rfg_moe_params, x_codes, INT32), MEMBER(rfg_moe_params, rounding, ROUNDING),
+       MEMBER(rfg_moe_params, situ_beta, FLOAT), MEMBER(rfg_moe_params, situ_linear_beta, FLOAT),
+       MEMBER(rfg_moe_params, identity, INT64), MEMBER(rfg_moe_params, identity_x, INPUT));
 CALLER(rfg_op_moe, rfg_moe_params, t[0], t[1], t[2], t[3], t[4], t[5])
 
 static _Thread_local size_t bytes_said; /* by the thread's last call of rfg_moe_workspace_bytes() */
@@ -243,7 +247,8 @@ PARAMS(moe_route, MEMBER(rfg_moe_route_params, scoring, INT32), MEMBER(rfg_moe_r
        MEMBER(rfg_moe_route_params, bias, INPUT), MEMBER(rfg_moe_route_params, groups, INT64),
        MEMBER(rfg_moe_route_params, topk_groups, INT64), MEMBER(rfg_moe_route_params, shared, INT64),
        MEMBER(rfg_moe_route_params, tokens, INPUT), MEMBER(rfg_moe_route_params, scale, FLOAT),
-       MEMBER(rfg_moe_route_params, shared_weight, FLOAT));
+       MEMBER(rfg_moe_route_params, shared_weight, FLOAT), MEMBER(rfg_moe_route_params, table, INPUT),
+       MEMBER(rfg_moe_route_params, token_ids, INPUT));
 CALLER(rfg_op_moe_route, rfg_moe_route_params, t[0], t[1], t[2])
 
 CALLER_WITHOUT_PARAMS(rfg_op_argmax, t[0], t[1])
@@ -295,7 +300,7 @@ static const struct op ops[] = {
 
 /* ---- one call ---------------------------------------------------------------------------------------------------- */
 
-enum { MOST_TENSORS = 10, MOST_MEMBERS = 24, MOST_PARAMS = 256 };
+enum { MOST_TENSORS = 10, MOST_MEMBERS = 32, MOST_PARAMS = 256 };
 
 struct op_object {
     PyObject_HEAD vectorcallfunc vectorcall;
@@ -378,7 +383,8 @@ static bool set_member(struct scratch *s, char *params, const struct member *m, 
     static const char *const pers[] = { "tensor", "row", "block", "group", NULL };
     static const char *const scalings[] = { "default", "linear",   "llama3",       "yarn",
                                             "dynamic", "longrope", "proportional", NULL };
-    static const char *const acts[] = { "silu", "gelu", "gelu_tanh", "relu", "relu2", "swigluoai", "none", NULL };
+    static const char *const acts[] = { "silu",      "gelu", "gelu_tanh",  "relu", "relu2",
+                                        "swigluoai", "situ", "swiglustep", "none", NULL };
     static const char *const gates[] = { "halves", "interleaved", NULL };
     void *to = params + m->offset;
     if (value == Py_None)

@@ -133,7 +133,7 @@ def test_outputs_that_cannot_be_written():
 
 
 def test_arguments():
-    assert refused(rfg.act, X, "swish")[0] == "act: 'swish': must be one of silu, gelu, gelu_tanh, relu, relu2, swigluoai, none"
+    assert refused(rfg.act, X, "swish")[0] == "act: 'swish': must be one of silu, gelu, gelu_tanh, relu, relu2, swigluoai, situ, swiglustep, none"
     assert "quant.kind: 'row'" in refused(rfg.act, X, quant=("row", X, X))[0]
     assert "quant: is a int" in refused(rfg.act, X, quant=3)[0]
     assert "eps: is a str" in refused(rfg.rmsnorm, X, eps="small")[0]

@@ -185,6 +185,50 @@ def test_swigluoai(rng):
     close(rfg.act_and_mul(x, "swigluoai", alpha=1.5, limit=3.0), a / (1 + np.exp(-1.5 * a)) * (b + 1))
 
 
+def test_limits_and_situ(rng):
+    x = 6 * normal(rng, 4, 24)
+    a, b = np.minimum(x[:, :12], 2.0), np.clip(x[:, 12:], -2, 2)
+    close(rfg.act_and_mul(x, limit=2.0), reference.act(a, "silu") * b)
+    one = np.eye(24, dtype=np.float32)
+
+    def situ(a, b, beta, linear):
+        return beta * np.tanh(a / beta) / (1 + np.exp(-a)) * (b if linear == np.inf else linear * np.tanh(b / linear))
+
+    for given in (dict(), dict(situ_beta=1.0, situ_linear_beta=np.inf), dict(situ_beta=2.5, situ_linear_beta=3.0)):
+        want = situ(x[:, :12], x[:, 12:], given.get("situ_beta", 4.0), given.get("situ_linear_beta", 25.0))
+        close(rfg.act_and_mul(x, "situ", **given), want)
+        close(rfg.gemm(x, one, act="situ", **given), want)
+    close(rfg.act_and_mul(x, "situ", limit=2.0), situ(a, b, 4.0, 25.0))
+    close(rfg.act_and_mul(x, "swiglustep", limit=2.0), np.minimum(reference.act(x[:, :12], "silu"), 2) * b)
+    with pytest.raises(rfg.Error, match="situ_beta is 4, situ_linear_beta 0: must be 0, act is not situ"):
+        rfg.act_and_mul(x, situ_beta=4.0)
+
+
+def test_identity_experts(rng):
+    x, w1, w2 = normal(rng, 5, 16), normal(rng, 3, 8, 16), normal(rng, 3, 16, 4)
+    ids = rng.integers(0, 6, (5, 4)).astype(np.int32)  # 3, 4: the token itself; 5: nothing
+    weights = normal(rng, 5, 4)
+    real = rfg.moe(x, w1, w2, np.where(ids < 3, ids, -1).astype(np.int32), weights)
+    share = np.where((ids == 3) | (ids == 4), weights, 0).sum(1, keepdims=True)
+    close(rfg.moe(x, w1, w2, ids, weights, identity=2), real + share * x)
+    close(rfg.moe(x, w1, w2, ids, weights, identity=2, identity_x=2 * x), real + share * 2 * x)
+    made = rfg.moe_align(ids, 3, identity=2)
+    assert np.array_equal(made.places == rfg.ops.MOE_IDENTITY, (ids == 3) | (ids == 4))
+    nothing = np.zeros((20, 16), np.float32)
+    close(rfg.moe_sum(nothing, made.places, identity=x, identity_weights=weights), share * x)
+
+
+def test_route_by_table(rng):
+    x, table = normal(rng, 6, 10), rng.integers(0, 10, (50, 3)).astype(np.int32)
+    tokens = rng.integers(0, 50, 6)
+    tokens[4] = 50  # no row of the table
+    ids, weights = rfg.moe_route(x, 3, scoring="sqrt_softplus", renormalise=True, table=table, token_ids=tokens, scale=2.0)
+    want = np.where((tokens == 50)[:, None], -1, table[tokens % 50])
+    assert np.array_equal(ids, want)
+    s = np.sqrt(np.log1p(np.exp(np.take_along_axis(x, np.maximum(want, 0), 1))))
+    close(weights, np.where(want < 0, 0, 2 * s / s.sum(1, keepdims=True)))
+
+
 def test_norms(rng):
     x, r, w, b = normal(rng, 5, 96), normal(rng, 5, 96), normal(rng, 96), normal(rng, 96)
     close(rfg.rmsnorm(x), reference.rms(x))

@@ -149,8 +149,7 @@ def layernorm2d_fwd_with_add(
 
 
 def silu_and_mul(out: Tensor, input: Tensor, limit: float = 0.0) -> None:
-    _only("silu_and_mul", limit=(limit, 0.0))
-    ops.act_and_mul(_rows(input), "silu", out=_out("silu_and_mul", "out", out))
+    ops.act_and_mul(_rows(input), "silu", limit=limit, out=_out("silu_and_mul", "out", out))
 
 
 def gelu_and_mul(out: Tensor, input: Tensor) -> None:

@@ -95,13 +95,15 @@ def act(ctx: Any, g: Tensor) -> Grads:
 
 def act_and_mul(ctx: Any, g: Tensor) -> Grads:
     x = ctx.saved_tensors[0]
-    name, interleaved = ctx.rest[1], ctx.rest[2] == "interleaved"
+    name, interleaved, limit = ctx.rest[1], ctx.rest[2] == "interleaved", ctx.rest[4]
     pairs = x.float().unflatten(-1, (-1, 2) if interleaved else (2, -1))
     dim = -1 if interleaved else -2
     a, b = pairs.select(dim, 0), pairs.select(dim, 1)
-    g = g.float()
-    ga = _act_backward(g * b, a, name)
-    return torch.stack((ga, g * _FORWARD[name](a)), dim).flatten(-2).to(x.dtype), None, None, None, None
+    g, most = g.float(), limit or torch.inf
+    within_a, within_b = a <= most, b.abs() <= most  # where they are clamped nothing comes back
+    a, b = a.clamp(max=most), b.clamp(-most, most)
+    ga = _act_backward(g * b, a, name) * within_a
+    return torch.stack((ga, g * _FORWARD[name](a) * within_b), dim).flatten(-2).to(x.dtype), None, None, None, None, None, None
 
 
 def embedding(ctx: Any, g: Tensor) -> Grads:

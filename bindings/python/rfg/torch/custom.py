@@ -112,8 +112,11 @@ def act(x: Tensor, act: str = "silu") -> Tensor:
     return ops.act(_rows(x), act).view(x.shape)
 
 
-def act_and_mul(x: Tensor, act: str = "silu", gates: str = "halves", alpha: float = 0.0, limit: float = 0.0) -> Tensor:
-    y = ops.act_and_mul(_rows(x), act, gates=gates, alpha=alpha, limit=limit)
+def act_and_mul(
+    x: Tensor, act: str = "silu", gates: str = "halves", alpha: float = 0.0, limit: float = 0.0, situ_beta: float = 0.0,
+    situ_linear_beta: float = 0.0
+) -> Tensor:  # fmt: skip
+    y = ops.act_and_mul(_rows(x), act, gates=gates, alpha=alpha, limit=limit, situ_beta=situ_beta, situ_linear_beta=situ_linear_beta)
     return y.view(*x.shape[:-1], x.shape[-1] // 2)
 
 
@@ -283,26 +286,32 @@ def advance(
 
 
 def moe_route(x: Tensor, top: int, *rest: Any, **options: Any) -> Tuple[Tensor, Tensor]:
-    options.update(zip("scoring bias groups topk_groups renormalise scale shared shared_weight tokens".split(), rest))
+    options.update(zip("scoring bias groups topk_groups renormalise scale shared shared_weight tokens table token_ids".split(), rest))
+    if options.get("token_ids") is not None:
+        options["token_ids"] = options["token_ids"].reshape(-1)
     ids, weights = ops.moe_route(_rows(x), top, **options)
     return ids.view(*x.shape[:-1], -1), weights.view(*x.shape[:-1], -1)
 
 
-def moe_align(ids: Tensor, experts: int, expert_map: Optional[Tensor] = None, tokens: Optional[Tensor] = None) -> Tuple[Tensor, Tensor, Tensor]:
+def moe_align(
+    ids: Tensor, experts: int, expert_map: Optional[Tensor] = None, tokens: Optional[Tensor] = None, identity: int = 0
+) -> Tuple[Tensor, Tensor, Tensor]:
     """(rows, offsets, places) of the plain format: what grouped products take."""
-    made = ops.moe_align(_rows(ids), experts, expert_map=expert_map, tokens=tokens)
+    made = ops.moe_align(_rows(ids), experts, expert_map=expert_map, tokens=tokens, identity=identity)
     return made.rows, made.offsets, made.places
 
 
 def moe_sum(
-    x: Tensor, places: Tensor, weights: Optional[Tensor] = None, residual: Optional[Tensor] = None, tokens: Optional[Tensor] = None
-) -> Tensor:
-    return ops.moe_sum(x, places, weights=weights, residual=residual, tokens=tokens)
+    x: Tensor, places: Tensor, weights: Optional[Tensor] = None, residual: Optional[Tensor] = None, tokens: Optional[Tensor] = None,
+    identity: Optional[Tensor] = None, identity_weights: Optional[Tensor] = None
+) -> Tensor:  # fmt: skip
+    options: Dict[str, Any] = dict(identity=identity, identity_weights=identity_weights)
+    return ops.moe_sum(x, places, weights=weights, residual=residual, tokens=tokens, **options)
 
 
 _OF_MOE = (
     "act gates limit alpha weights_first x_per w_per w1_bias w2_bias w1_scale w2_scale w1_zero w2_zero x_scale h_scale expert_map tokens residual "
-    "x_codes dtype"
+    "x_codes dtype situ_beta situ_linear_beta identity identity_x"
 ).split()
 
 
@@ -310,6 +319,8 @@ def moe(x: Tensor, w1: Tensor, w2: Tensor, ids: Tensor, weights: Tensor, *rest: 
     options.update(zip(_OF_MOE, rest))
     if options.get("residual") is not None:
         options["residual"] = _rows(options["residual"])
+    if options.get("identity_x") is not None:
+        options["identity_x"] = _rows(options["identity_x"])
     return ops.moe(_rows(x), w1, w2, _rows(ids), _rows(weights), **options).view(x.shape)
 
 
@@ -394,7 +405,7 @@ OPS: List[Op] = [
     (act, '(Tensor x, str act="silu") -> Tensor', lambda x, act="silu": x.new_empty(x.shape)),
     (
         act_and_mul,
-        '(Tensor x, str act="silu", str gates="halves", float alpha=0.0, float limit=0.0) -> Tensor',
+        '(Tensor x, str act="silu", str gates="halves", float alpha=0.0, float limit=0.0, float situ_beta=0.0, float situ_linear_beta=0.0) -> Tensor',
         lambda x, *_, **__: x.new_empty((*x.shape[:-1], x.shape[-1] // 2)),
     ),
     (rmsnorm, "(Tensor x, Tensor? weight=None, " + _NORM + ") -> Tensor", lambda x, *_, **__: x.new_empty(x.shape)),
@@ -504,7 +515,7 @@ OPS: List[Op] = [
     (
         moe_route,
         '(Tensor x, int top, str scoring="softmax", Tensor? bias=None, int groups=1, int topk_groups=0, bool renormalise=False, float scale=1.0, '
-        "int shared=0, float shared_weight=1.0, Tensor? tokens=None) -> (Tensor, Tensor)",
+        "int shared=0, float shared_weight=1.0, Tensor? tokens=None, Tensor? table=None, Tensor? token_ids=None) -> (Tensor, Tensor)",
         lambda x, top, scoring="", bias=None, groups=1, topk_groups=0, renormalise=False, scale=1.0, shared=0, *_, **__: (
             x.new_empty((*x.shape[:-1], top + shared), dtype=torch.int32),
             x.new_empty((*x.shape[:-1], top + shared), dtype=torch.float32),
@@ -512,7 +523,7 @@ OPS: List[Op] = [
     ),
     (
         moe_align,
-        "(Tensor ids, int experts, Tensor? expert_map=None, Tensor? tokens=None) -> (Tensor, Tensor, Tensor)",
+        "(Tensor ids, int experts, Tensor? expert_map=None, Tensor? tokens=None, int identity=0) -> (Tensor, Tensor, Tensor)",
         lambda ids, experts, *_, **__: (
             ids.new_empty((ids.numel(),)),
             ids.new_empty((experts + 1,)),
@@ -521,7 +532,8 @@ OPS: List[Op] = [
     ),
     (
         moe_sum,
-        "(Tensor x, Tensor places, Tensor? weights=None, Tensor? residual=None, Tensor? tokens=None) -> Tensor",
+        "(Tensor x, Tensor places, Tensor? weights=None, Tensor? residual=None, Tensor? tokens=None, Tensor? identity=None, "
+        "Tensor? identity_weights=None) -> Tensor",
         lambda x, places, *_, **__: x.new_empty((places.shape[0], x.shape[1])),
     ),
     (
@@ -529,7 +541,8 @@ OPS: List[Op] = [
         '(Tensor x, Tensor w1, Tensor w2, Tensor ids, Tensor weights, str act="silu", str gates="halves", float limit=0.0, float alpha=0.0, '
         'bool weights_first=False, str x_per="tensor", str w_per="tensor", Tensor? w1_bias=None, Tensor? w2_bias=None, Tensor? w1_scale=None, '
         "Tensor? w2_scale=None, Tensor? w1_zero=None, Tensor? w2_zero=None, Tensor? x_scale=None, Tensor? h_scale=None, Tensor? expert_map=None, "
-        "Tensor? tokens=None, Tensor? residual=None, ScalarType? x_codes=None, ScalarType? dtype=None) -> Tensor",
+        "Tensor? tokens=None, Tensor? residual=None, ScalarType? x_codes=None, ScalarType? dtype=None, float situ_beta=0.0, "
+        "float situ_linear_beta=0.0, int identity=0, Tensor? identity_x=None) -> Tensor",
         _mixed,
     ),
     (
