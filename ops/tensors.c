@@ -53,9 +53,38 @@ static rfg_status check_dtype(const struct rfg_tensors *c, const struct rfg_tens
 
 /* ---- views ------------------------------------------------------------------------------------------------------- */
 
+/* A view that counts blocks in place of elements, where those are two: t itself or, in `room`, another. */
+static const rfg_tensor *in_blocks(const rfg_tensor *t, rfg_tensor *room)
+{
+    int n = rfg_format((int)t->dtype)->elements, last = t->ndim - 1;
+    if (n == 1)
+        return t;
+    *room = *t;
+    room->shape[last] /= n;
+    for (int i = 0; i < last; i++)
+        room->strides[i] /= n;
+    return room;
+}
+
+static rfg_status check_blocks(const rfg_tensor *t, const char *fn, const char *name)
+{
+    const struct rfg_format *f = rfg_format((int)t->dtype);
+    int last = t->ndim - 1;
+    if (f->elements > 1 && (t->shape[last] % f->elements || t->strides[last] != 1))
+        return BAD("%s: %s has %" PRId64 " elements of %s in its last dimension, %" PRId64
+                   " apart: must be whole blocks of %d",
+                   fn, name, t->shape[last], f->name, t->strides[last], f->elements);
+    for (int i = 0; i < last; i++)
+        if (t->shape[i] > 1 && t->strides[i] % f->elements)
+            return BAD("%s: %s has stride %" PRId64 " of %s in dimension %d: must be whole blocks of %d", fn, name,
+                       t->strides[i], f->name, i, f->elements);
+    return RFG_OK;
+}
+
 static rfg_status check_extent(struct rfg_operand *o, const char *fn, int64_t size)
 {
-    const rfg_tensor *t = o->t;
+    rfg_tensor room;
+    const rfg_tensor *t = in_blocks(o->t, &room);
     int64_t last = 1, part;
     bool over = false;
     o->begin = o->bits = (uintptr_t)t->data;
@@ -124,7 +153,9 @@ static rfg_status check_view(struct rfg_operand *o, const char *fn, const struct
         return BAD("%s: %s has stride %" PRId64 " in dimension %d: from the first to the last of its %" PRId64
                    " must be at most %d elements",
                    fn, r->name, t->strides[reach], reach, t->shape[reach], RFG_MAX_STRIDE);
-    rfg_status st = check_extent(o, fn, (int64_t)size);
+    rfg_status st = check_blocks(t, fn, r->name);
+    if (!st)
+        st = check_extent(o, fn, (int64_t)size);
     return st || !(r->flags & RFG_OUT) ? st : rfg_check_distinct(o, fn);
 }
 
@@ -277,10 +308,12 @@ struct steps {
     int64_t stride[RFG_MAX_DIMS + 1], reach[RFG_MAX_DIMS + 1];
 };
 
-static struct steps steps_of(const rfg_tensor *t)
+static struct steps steps_of(const rfg_tensor *view)
 {
     struct steps s = { 0 };
-    int64_t size = rfg_format_bytes((int)t->dtype, 1), n[RFG_MAX_DIMS];
+    rfg_tensor room;
+    const rfg_tensor *t = in_blocks(view, &room);
+    int64_t size = rfg_format((int)t->dtype)->bytes, n[RFG_MAX_DIMS];
     for (int i = 0; i < t->ndim; i++) {
         int at = s.n;
         if (t->shape[i] == 1)
