@@ -46,6 +46,7 @@ struct rfg_tensor_spec {
      * stands for. A scale tensor of one row serves all rows. */
     int scaled_by; /* 1 + the tensor of scales; 0: not quantised */
     int64_t scale_group;
+    bool from_zero;    /* i4: codes are numbers from 0 to 15; the last four bits of their scale are the one that is 0 */
     bool exact;        /* bit for bit the value, rounded to nearest even; of NaNs one is as good as another */
     bool on_request;   /* one that the problem is without, but every variant gives: checked runs of plans ask for it */
     bool by_predicate; /* more than one answer is right: accept() says whether a row is one, the oracle says nothing */

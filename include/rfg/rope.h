@@ -85,8 +85,9 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_rope(rfg_context *ctx, const rfg_tensor 
 
 typedef struct rfg_kv_append_params {
     size_t size; /* sizeof(rfg_kv_append_params): see rfg/core.h. All other members may be zero */
-    /* With 8-bit caches: what a code times the scale stands for. [1] f32, or [Hkv] for a scale a head, above 0 and
-     * finite; NULL: 1. Read by the device. */
+    /* With caches of codes: what a code times the scale stands for. [1] f32, or [Hkv] for a scale a head, above 0 and
+     * finite; NULL: 1. Read by the device. Or outputs: [blocks,page,Hkv] f32, any strides, both: a scale for each token
+     * and head, which is made of what is written (below). */
     const rfg_tensor *k_scale, *v_scale;
 } rfg_kv_append_params;
 #define RFG_KV_APPEND_PARAMS_INIT                                                                                      \
@@ -96,8 +97,9 @@ typedef struct rfg_kv_append_params {
 
 /* Writes tokens' keys and values to where rfg_op_mha_decode() reads them (vLLM's reshape_and_cache).
  *
- *   k_cache  [blocks,page,Hkv,D]   k's dtype, or e4m3, e4m3fnuz, e5m2; any strides, unit in the last dimension: so
- *                                  [blocks,Hkv,page,D] too, and K beside V ([blocks,Hkv,page,2D]) by views of it.
+ *   k_cache  [blocks,page,Hkv,D]   k's dtype, or e4m3, e4m3fnuz, e5m2; or, with a scale a token and head, i8, i4; any
+ *                                  strides, unit in the last dimension: so [blocks,Hkv,page,D] too, and K beside V
+ *                                  ([blocks,Hkv,page,2D]) by views of it.
  *                                  Or vLLM's older form, with x = 16 bytes' worth of elements: [blocks,Hkv,D/x,page,x]
  *   v_cache  [blocks,page,Hkv,Dv]  k_cache's dtype; in the older form [blocks,Hkv,Dv,page]
  *   k, v     [T,Hkv,D], [..,Dv]    bf16 or fp16; any strides, unit in the last dimension
@@ -113,9 +115,22 @@ typedef struct rfg_kv_append_params {
  * caches may lie in one buffer, interleaved. D, Dv <= 8192; T 2 Hkv <= 2^31 - 1, and so many elements from a row's
  * first head to its last. All else as rfg_op_rope().
  *
+ * A scale for each token and head is vLLM 0.28's form (int8_per_token_head, fp8_per_token_head, int4_per_token_head of
+ * its Triton attention). Of a head's elements x, from lo = min(0, x) to hi = max(0, x):
+ *
+ *   e4m3, e4m3fnuz, e5m2, i8   s = max(max(hi, -lo) / M, 1e-6), M the dtype's largest (448, 240, 57344, 127); code x / s
+ *   i4     s = max((hi - lo) / 15, 1e-6), its last 4 bits cleared; zero z = min(round(-lo / s), 15), which the last 4 bits
+ *          of s then hold; code round(x / s) + z, from 0 to 15, not -8 to 7; it stands for (code - z) s. D and Dv are even
+ *
+ * vLLM's int8 codes are cut off towards 0, these rounded; and its i4's lo and hi need not include 0. It lays a head's
+ * scale behind its codes ([blocks,Hkv,page, K D | s | V D | s] bytes): these tensors are then views of that buffer. With
+ * int4 it also turns q, k and v by a Hadamard transform before, and the attention's output back: that is the caller's.
+ * A NaN doesn't count for the scale: its code is a NaN, or what stands for 0. A head with an infinity has an infinite
+ * scale.
+ *
  * Problem string: "kv_append bf16->e4m3 T=64 D=128 Hkv=8 page=16 scales=tensor" (k -> k_cache). Its keys:
  *   Dv=      elements of a head of v, if not D
- *   scales=  of 8-bit caches: tensor, head
+ *   scales=  of caches of codes: tensor, head, token (each token and head)
  *   form=    layout: vllm is vLLM's older form; hnd, packed and gaps are for tests */
 RFG_API RFG_NODISCARD rfg_status rfg_op_kv_append(rfg_context *ctx, const rfg_tensor *k_cache,
                                                   const rfg_tensor *v_cache, const rfg_tensor *k, const rfg_tensor *v,
@@ -131,7 +146,7 @@ typedef struct rfg_rope_append_params {
     const rfg_tensor *q_norm, *k_norm;
     float eps;                           /* of the norm: at least 2^-126, finite; 0: 1e-6 */
     int32_t one_plus_weight;             /* of it, not 0: weights are 1 + w (Gemma) */
-    const rfg_tensor *k_scale, *v_scale; /* as rfg_kv_append_params has them */
+    const rfg_tensor *k_scale, *v_scale; /* as rfg_kv_append_params has them, outputs too */
 } rfg_rope_append_params;
 #define RFG_ROPE_APPEND_PARAMS_INIT                                                                                    \
     {                                                                                                                  \

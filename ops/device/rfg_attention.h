@@ -27,6 +27,16 @@ RFG_DEVICE bool rfg_any_lane(bool b)
 #endif
 }
 
+/* Another lane's v. */
+RFG_DEVICE rfg_u32 rfg_shuffle(rfg_u32 v, int lane)
+{
+#if RFG_NVIDIA
+    return __shfl_sync(0xffffffffu, v, lane);
+#else
+    return (rfg_u32)__builtin_amdgcn_ds_bpermute(lane * 4, (int)v);
+#endif
+}
+
 RFG_DEVICE float rfg_log2(float f)
 {
 #if RFG_NVIDIA
@@ -204,6 +214,27 @@ RFG_DEVICE rfg_u32 rfg_pack_probabilities(float lo, float hi, int dtype, bool pr
     return __builtin_amdgcn_perm(rfg_as_u32(hi) + 0x8000u, rfg_as_u32(lo) + 0x8000u, 0x07060302u);
 #else
     return rfg_pack_operand(lo, hi, dtype);
+#endif
+}
+
+/* Of two fp16 in a word: a + b, and a b + c. */
+RFG_DEVICE rfg_u32 rfg_add_half2(rfg_u32 a, rfg_u32 b)
+{
+#if RFG_NVIDIA
+    asm("add.f16x2 %0, %0, %1;" : "+r"(a) : "r"(b));
+    return a;
+#else
+    return __builtin_bit_cast(rfg_u32, __builtin_bit_cast(rfg_f16x2, a) + __builtin_bit_cast(rfg_f16x2, b));
+#endif
+}
+RFG_DEVICE rfg_u32 rfg_fma_half2(rfg_u32 a, rfg_u32 b, rfg_u32 c)
+{
+#if RFG_NVIDIA
+    asm("fma.rn.f16x2 %0, %0, %1, %2;" : "+r"(a) : "r"(b), "r"(c));
+    return a;
+#else
+    return __builtin_bit_cast(rfg_u32, __builtin_bit_cast(rfg_f16x2, a) * __builtin_bit_cast(rfg_f16x2, b) +
+                                           __builtin_bit_cast(rfg_f16x2, c));
 #endif
 }
 

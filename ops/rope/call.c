@@ -33,9 +33,10 @@ static const struct rfg_axis axes[] = {
     [CHUNK] = { "16 bytes' worth", 0, 0 },
 };
 
-enum { ROTATES = 1, APPENDS = 2, BY_AXES = 4, OLDER_VLLM = 8 };
+enum { ROTATES = 1, APPENDS = 2, BY_AXES = 4, OLDER_VLLM = 8, EACH_TOKEN = 16 };
 #define HALVES RFG_HALF_FORMATS
-#define CODES  RFG_8_BIT_FLOATS
+#define CODES  (RFG_8_BIT_FLOATS | RFG_DTYPE(I8) | RFG_DTYPE(I4))
+#define SCALES (RFG_VIEW | RFG_ANY_LAST | RFG_OUT)
 
 /* clang-format off */
 static const struct rfg_tensor_rule rules[] = {
@@ -65,8 +66,12 @@ static const struct rfg_tensor_rule rules[] = {
     { "v_cache", V_CACHE, RFG_VIEW | RFG_OUT, 4, { BLOCKS, HKV, DV, PAGE }, 0, K_CACHE + 1, .reach = 2,
       .if_set = APPENDS | OLDER_VLLM },
     { "slots", SLOTS, 0, 1, { TOKENS }, RFG_DTYPE(I64), .if_set = APPENDS },
-    { "k_scale", K_SCALE, RFG_OPTIONAL, 1, { HKV | RFG_OR_ONE }, RFG_DTYPE(F32), .if_set = APPENDS },
-    { "v_scale", V_SCALE, RFG_OPTIONAL, 1, { HKV | RFG_OR_ONE }, RFG_DTYPE(F32), .if_set = APPENDS },
+    { "k_scale", K_SCALE, RFG_OPTIONAL, 1, { HKV | RFG_OR_ONE }, RFG_DTYPE(F32), .if_set = APPENDS,
+      .if_clear = EACH_TOKEN },
+    { "v_scale", V_SCALE, RFG_OPTIONAL, 1, { HKV | RFG_OR_ONE }, RFG_DTYPE(F32), .if_set = APPENDS,
+      .if_clear = EACH_TOKEN },
+    { "k_scale", K_SCALE, SCALES, 3, { BLOCKS, PAGE, HKV }, RFG_DTYPE(F32), .if_set = APPENDS | EACH_TOKEN },
+    { "v_scale", V_SCALE, SCALES, 3, { BLOCKS, PAGE, HKV }, RFG_DTYPE(F32), .if_set = APPENDS | EACH_TOKEN },
 };
 /* clang-format on */
 
@@ -80,6 +85,8 @@ static rfg_status check_tensors(const struct rope_call *c, struct rfg_tensors *t
     bool older = is_older_vllm(c);
     t->facts = (c->op != &rfg_op_kv_append_desc ? ROTATES : 0) | (c->op != &rfg_op_rope_desc ? APPENDS : 0) |
                (c->positions && c->positions->ndim == 2 ? BY_AXES : 0) | (older ? OLDER_VLLM : 0);
+    const rfg_tensor *scale = c->p.k_scale ? c->p.k_scale : c->p.v_scale;
+    t->facts |= scale && scale->ndim > 1 ? EACH_TOKEN : 0;
     if (!c->q && !c->k && !(t->facts & APPENDS))
         return BAD("%s: q is NULL, and k: there must be one of them", c->fn);
     if (older && c->k && c->k->ndim == 3) {
@@ -88,6 +95,11 @@ static rfg_status check_tensors(const struct rope_call *c, struct rfg_tensors *t
         rfg_set_axis(t, CHUNK, x);
     }
     rfg_status st = rfg_check_tensors(t, rules, RFG_RULES(rules));
+    for (int i = K_SCALE; !st && t->facts & EACH_TOKEN && t->facts & APPENDS && i <= V_SCALE; i++)
+        for (int n = 0; n < 3; n++)
+            if (t->o[i].t->shape[n] > 1 && t->o[i].t->strides[n] > INT32_MAX)
+                return BAD("%s: %s has stride %" PRId64 " in dimension %d: must be at most %d", c->fn, t->o[i].name,
+                           t->o[i].t->strides[n], n, INT32_MAX);
     return st ? st : rfg_check_overlaps(t);
 }
 
@@ -123,14 +135,14 @@ static rfg_status check_params(const struct rope_call *c, const struct rfg_tenso
 /* ---- the problem ------------------------------------------------------------------------------------------------- */
 
 /* What pointers and strides are multiples of, as the widest access of 16 bytes of q sees it: of 8-bit caches as many
- * elements are half as many bytes. */
-static int64_t alignment(const struct rfg_tensors *t, bool codes)
+ * elements are half as many bytes, of i4 a quarter. */
+static int64_t alignment(const struct rfg_tensors *t, int shrunk)
 {
     const struct rfg_operand *o = t->o;
     uintptr_t bits = o[Q].bits | o[K].bits | o[V].bits | o[Q_OUT].bits | o[K_OUT].bits | o[COS_SIN].bits |
                      o[Q_NORM].bits | o[K_NORM].bits,
               cache = o[K_CACHE].bits | (t->facts & OLDER_VLLM ? 0 : o[V_CACHE].bits);
-    return rfg_alignment(bits | (codes ? 2 * cache : cache));
+    return rfg_alignment(bits | (uintptr_t)shrunk * cache);
 }
 
 static void problem_of(const struct rope_call *c, const struct rfg_tensors *t, struct rfg_problem *prob)
@@ -138,7 +150,7 @@ static void problem_of(const struct rope_call *c, const struct rfg_tensors *t, s
     const rfg_rope_append_params *p = &c->p;
     const struct rfg_operand *o = t->o;
     bool append = t->facts & APPENDS, rotate = t->facts & ROTATES;
-    bool codes = append && rfg_format_bytes((int)c->k_cache->dtype, 1) == 1;
+    int shrunk = !append ? 1 : (int)(16 / rfg_format_bytes((int)c->k_cache->dtype, 8));
     int64_t *v = prob->v;
     *prob = (struct rfg_problem){ .op = c->op };
     prob->dtype[0] = (uint8_t)o[HEADS].t->dtype;
@@ -149,12 +161,15 @@ static void problem_of(const struct rope_call *c, const struct rfg_tensors *t, s
     v[ROPE_D] = rfg_size(t, D);
     v[ROPE_HQ] = rfg_size(t, HQ);
     v[ROPE_HKV] = rfg_size(t, HKV);
-    v[ROPE_ALIGN] = alignment(t, codes);
+    v[ROPE_ALIGN] = alignment(t, shrunk);
     if (append) {
         bool heads = (p->k_scale && o[K_SCALE].cols > 1) || (p->v_scale && o[V_SCALE].cols > 1);
         v[ROPE_DV] = rfg_size(t, DV) == rfg_size(t, D) ? 0 : rfg_size(t, DV);
         v[ROPE_PAGE] = rfg_size(t, PAGE);
-        v[ROPE_SCALES] = heads ? ROPE_SCALES_HEAD : p->k_scale || p->v_scale ? ROPE_SCALES_TENSOR : ROPE_SCALES_NONE;
+        v[ROPE_SCALES] = t->facts & EACH_TOKEN      ? ROPE_SCALES_TOKEN
+                         : heads                    ? ROPE_SCALES_HEAD
+                         : p->k_scale || p->v_scale ? ROPE_SCALES_TENSOR
+                                                    : ROPE_SCALES_NONE;
         v[ROPE_FORM] = t->facts & OLDER_VLLM ? ROPE_FORM_VLLM : ROPE_FORM_NHD;
     }
     if (!rotate)
@@ -185,7 +200,18 @@ static struct rope_cache cache_of(const rfg_tensor *t, bool older_vllm)
 {
     /* Which dimensions are row and head; v's rows are the last one. */
     int row = older_vllm ? t->ndim - (t->ndim == 5 ? 2 : 1) : 1, head = older_vllm ? 1 : 2;
-    return (struct rope_cache){ t->data, t->strides[0], t->strides[row], t->strides[head] };
+    int by = rfg_format((int)t->dtype)->elements; /* in a byte, of i4 */
+    return (struct rope_cache){ t->data, t->strides[0] / by, t->strides[row] / by, t->strides[head] / by };
+}
+
+/* Strides of scales: a head's is returned; those of a token's, to step. */
+static int scale_strides(const rfg_tensor *t, int step[2])
+{
+    if (!t || t->ndim == 1)
+        return t && t->shape[0] > 1;
+    for (int i = 0; i < 2; i++)
+        step[i] = t->shape[i] > 1 ? (int)t->strides[i] : 0;
+    return t->shape[2] > 1 ? (int)t->strides[2] : 0;
 }
 
 void rope_fill_args(const struct rope_call *c, struct rope_args *a)
@@ -214,8 +240,8 @@ void rope_fill_args(const struct rope_call *c, struct rope_args *a)
         a->page_shift = __builtin_ctzll((unsigned long long)page);
         a->k_scale = ap->k_scale ? ap->k_scale->data : NULL;
         a->v_scale = ap->v_scale ? ap->v_scale->data : NULL;
-        a->k_scale_stride = ap->k_scale && ap->k_scale->shape[0] > 1;
-        a->v_scale_stride = ap->v_scale && ap->v_scale->shape[0] > 1;
+        a->k_scale_stride = scale_strides(ap->k_scale, a->k_scale_step);
+        a->v_scale_stride = scale_strides(ap->v_scale, a->v_scale_step);
     }
     if (!p)
         return;

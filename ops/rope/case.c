@@ -90,6 +90,24 @@ static struct rfg_tensor_spec cache_spec(const struct rfg_problem *prob, bool is
     return s;
 }
 
+/* Rows as the caches', with a column for each head. */
+static void token_scales_specs(const struct rfg_problem *prob, struct rfg_tensor_spec *spec)
+{
+    const int64_t *v = prob->v;
+    for (int i = 0; i < 2; i++) {
+        struct rfg_tensor_spec *cache = &spec[ROPE_T_K_CACHE + i], *scale = &spec[ROPE_T_K_SCALE + i];
+        bool packed = v[ROPE_FORM] == ROPE_FORM_PACKED;
+        int64_t d = i ? rope_dv(prob) : v[ROPE_D], cols = packed ? 2 : cache->shape[1] / d;
+        *scale = rows_spec(i ? "v_scale" : "k_scale", RFG_F32, cache->shape[0], cols,
+                           cols + (v[ROPE_FORM] == ROPE_FORM_GAPS ? GAP : 0), true);
+        scale->align_key = -1;
+        scale->absent = cache->absent;
+        cache->scaled_by = 1 + ROPE_T_K_SCALE + i;
+        cache->scale_group = d;
+        cache->from_zero = rope_cache_dtype(prob) == RFG_I4;
+    }
+}
+
 static int rope_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec spec[RFG_MAX_TENSORS])
 {
     const int64_t *v = prob->v;
@@ -127,6 +145,8 @@ static int rope_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec s
     int64_t scales = v[ROPE_SCALES] == ROPE_SCALES_HEAD ? hkv : 1;
     spec[ROPE_T_K_SCALE] = vector_spec("k_scale", RFG_F32, scales, v[ROPE_SCALES] != 0);
     spec[ROPE_T_V_SCALE] = vector_spec("v_scale", RFG_F32, scales, v[ROPE_SCALES] != 0);
+    if (append && rope_token_scales(prob))
+        token_scales_specs(prob, spec);
     return ROPE_T_COUNT;
 }
 
@@ -226,6 +246,16 @@ static rfg_tensor cache_view(const struct rfg_problem *prob, const rfg_tensor *t
     return v[ROPE_FORM] == ROPE_FORM_HND || v[ROPE_FORM] == ROPE_FORM_PACKED ? hnd : nhd;
 }
 
+static rfg_tensor scale_view(const struct rfg_problem *prob, const rfg_tensor *t, bool is_v)
+{
+    rfg_tensor v = cache_view(prob, t, is_v);
+    bool hnd = prob->v[ROPE_FORM] == ROPE_FORM_HND || prob->v[ROPE_FORM] == ROPE_FORM_PACKED;
+    v.dtype = RFG_F32;
+    v.ndim = 3;
+    v.strides[2] = hnd ? v.strides[2] : 1;
+    return v;
+}
+
 /* Sections of `half` pairs, by what is left of models': Qwen2-VL's are 16, 24, 24, Qwen3-VL's 24, 20, 20. */
 static void sections_of(const struct rfg_problem *prob, int32_t *sections)
 {
@@ -259,6 +289,12 @@ void rope_views(const struct rfg_problem *prob, const rfg_tensor *t, struct rope
         w[ROPE_T_V_CACHE] = cache_view(prob, &t[packed ? ROPE_T_K_CACHE : ROPE_T_V_CACHE], true);
         if (packed && w[ROPE_T_V_CACHE].data)
             w[ROPE_T_V_CACHE].data = (char *)w[ROPE_T_V_CACHE].data + rfg_format_bytes(rope_cache_dtype(prob), d);
+        if (rope_token_scales(prob)) {
+            w[ROPE_T_K_SCALE] = scale_view(prob, &t[ROPE_T_K_SCALE], false);
+            w[ROPE_T_V_SCALE] = scale_view(prob, &t[packed ? ROPE_T_K_SCALE : ROPE_T_V_SCALE], true);
+            if (packed && w[ROPE_T_V_SCALE].data)
+                w[ROPE_T_V_SCALE].data = (float *)w[ROPE_T_V_SCALE].data + 1;
+        }
     }
     views->rope = (rfg_rope_params){ .size = sizeof(rfg_rope_params),
                                      .gptj = v[ROPE_PAIRS] != 0,
@@ -367,6 +403,9 @@ static const char *const kv_append_compiled[] = {
     "kv_append bf16->e4m3fnuz T=8192 D=256 Hkv=8 page=16 form=vllm",
     "kv_append f16->f16 T=8192 D=128 Hkv=8 page=16 form=vllm",
     "kv_append bf16->e5m2 T=8192 D=12 Hkv=8 page=16 align=4",
+    "kv_append bf16->i8 T=8192 D=128 Hkv=8 page=16 scales=token",
+    "kv_append f16->i4 T=8192 D=64 Hkv=8 page=48 scales=token",
+    "kv_append bf16->i4 T=8192 D=12 Hkv=8 page=16 scales=token align=4",
     NULL,
 };
 static const char *const rope_append_compiled[] = {
@@ -376,6 +415,9 @@ static const char *const rope_append_compiled[] = {
     "rope_append bf16,i32->e5m2 T=8192 D=128 Hq=8 Hkv=2 page=16 form=vllm axes=3 mrope=interleaved",
     "rope_append bf16,i64->bf16 T=8192 D=512 Hq=8 Hkv=1 page=16 norm=w axes=3",
     "rope_append bf16,i64->e4m3 T=8192 D=256 Hq=8 Hkv=2 page=16 R=64 offset=96",
+    "rope_append bf16,i64->i8 T=8192 D=128 Hq=32 Hkv=8 page=16 norm=w scales=token",
+    "rope_append f16,i32->i4 T=8192 D=128 Hq=8 Hkv=2 page=16 R=64 scales=token",
+    "rope_append bf16,i64->e4m3 T=8192 D=64 Hq=8 Hkv=2 page=16 pairs=gptj scales=token",
     NULL,
 };
 

@@ -11,7 +11,7 @@
 struct job {
     const struct rope_args *a;
     const struct rfg_problem *prob;
-    const struct rfg_format *cache; /* of 8-bit caches, else NULL */
+    const struct rfg_format *cache; /* of codes, else NULL */
 };
 
 /* What a thread needs: a head of q or k, or v; cosines and sines. */
@@ -112,14 +112,55 @@ static void write_head(const struct job *j, struct rope_heads h, int64_t token, 
             put(j, to, i, from, x, i, keeps(j, i));
 }
 
+/* A scale for this head of this token, and its codes (rfg/rope.h). */
+static void write_scaled(const struct job *j, char *row, float *scale, int64_t n, const float *x)
+{
+    float above = 0, below = 0;
+    for (int64_t i = 0; i < n; i++) { /* a NaN doesn't count */
+        above = fmaxf(above, x[i]);
+        below = fmaxf(below, -x[i]);
+    }
+    if (j->cache != rfg_format(RFG_I4)) {
+        *scale = fmaxf(fmaxf(above, below) / (float)j->cache->largest, 1e-6f);
+        float inverse = 1 / *scale;
+        for (int64_t i = 0; i < n; i++) {
+            double value = x[i] * inverse;
+            j->cache->encode(j->cache, row + i, &value);
+        }
+        return;
+    }
+    uint32_t bits;
+    float most = fmaxf((above + below) / 15, 1e-6f);
+    memcpy(&bits, &most, sizeof(bits));
+    bits &= ~15u;
+    memcpy(&most, &bits, sizeof(bits));
+    float inverse = 1 / most, at = rintf(below * inverse);
+    int zero = at > 15 ? 15 : isnan(at) ? 0 : (int)at;
+    for (int64_t i = 0; i < n; i++) {
+        float from_zero = rintf(x[i] * inverse);
+        int code = isnan(from_zero) ? zero : (int)fminf(fmaxf(from_zero + (float)zero, 0), 15);
+        row[i / 2] = (char)(i % 2 ? (row[i / 2] & 15) | code << 4 : code);
+    }
+    bits |= (uint32_t)zero;
+    memcpy(scale, &bits, sizeof(bits));
+}
+
 static void write_cache(const struct job *j, const struct rope_cache *to, int64_t slot, int64_t head, int64_t n,
                         const char *from, const float *x, bool is_v)
 {
     const struct rope_args *a = j->a;
     const float *scale = is_v ? a->v_scale : a->k_scale;
     bool older = j->prob->v[ROPE_FORM] == ROPE_FORM_VLLM;
-    float inverse = scale ? 1 / scale[head * (is_v ? a->v_scale_stride : a->k_scale_stride)] : 1;
+    float inverse =
+        scale && !rope_token_scales(j->prob) ? 1 / scale[head * (is_v ? a->v_scale_stride : a->k_scale_stride)] : 1;
     int64_t page = j->prob->v[ROPE_PAGE], at = slot / page * to->block + slot % page * to->row + head * to->head;
+    if (rope_token_scales(j->prob)) {
+        const int *step = is_v ? a->v_scale_step : a->k_scale_step;
+        int64_t place =
+            slot / page * step[0] + slot % page * step[1] + head * (is_v ? a->v_scale_stride : a->k_scale_stride);
+        write_scaled(j, (char *)to->data + at, (float *)(uintptr_t)scale + place, n, x);
+        return;
+    }
     int64_t chunk = is_v ? a->v_chunk : a->k_chunk;
     int64_t group = !older ? n : is_v ? 1 : rfg_format_elements(rope_cache_dtype(j->prob), 16);
     for (int64_t i = 0; i < n; i++) {

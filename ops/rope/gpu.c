@@ -54,6 +54,9 @@ static bool rows_supports(const struct rfg_device *dev, const struct rfg_problem
 {
     if (!is_gpu(dev, why))
         return false;
+    if (rope_cache_dtype(prob) == RFG_I4 && width_of(prob) < 4)
+        return rfg_refuse(why, "accesses of %d bytes: must be of 4 at least, two codes of i4 are a byte",
+                          width_of(prob));
     return lanes_of(prob) <= MAX_LANES || rfg_refuse(why, "a row is %d accesses of %d bytes: must be at most %d",
                                                      2 * lanes_of(prob), width_of(prob), 2 * MAX_LANES);
 }
@@ -158,8 +161,11 @@ static void kernel(const struct rfg_problem *prob, const int *p, struct rfg_kern
     rfg_kernel_macro(k, "ROPE", rotate);
     rfg_kernel_macro(k, "APPEND", append);
     page_macro(k, v[ROPE_PAGE]);
+    int cache = rope_cache_dtype(prob);
     if (append)
-        rfg_kernel_macro(k, "KV_DTYPE", rope_cache_dtype(prob));
+        rfg_kernel_macro(k, cache == RFG_I8 || cache == RFG_I4 ? "KV_CODES" : "KV_DTYPE", cache);
+    if (append && rope_token_scales(prob))
+        rfg_kernel_macro(k, "TOKEN_SCALES", 1);
     rfg_kernel_macro(k, "POS_DTYPE", rope_position_dtype(prob));
     rfg_kernel_macro(k, "TABLE_DTYPE", rope_table_dtype(prob));
     rfg_kernel_macro(k, "W_DTYPE", rope_weight_dtype(prob));
@@ -224,7 +230,10 @@ static void portable_launch(const struct rfg_device *dev, const struct rfg_probl
                             struct rfg_launch *l)
 {
     (void)dev, (void)none;
-    *l = (struct rfg_launch){ { (uint32_t)portable_groups(prob), 1, 1 }, { PORTABLE_THREADS, 1, 1 }, 0 };
+    int64_t row = rope_appends(prob) && rope_token_scales(prob) ? MAX(prob->v[ROPE_D], rope_dv(prob)) : 0; /* in LDS */
+    *l = (struct rfg_launch){ { (uint32_t)portable_groups(prob), 1, 1 },
+                              { PORTABLE_THREADS, 1, 1 },
+                              (uint32_t)row * sizeof(float) };
 }
 
 #define VARIANTS(op)                                                                                                   \

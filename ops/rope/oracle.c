@@ -89,6 +89,8 @@ static struct value cached(const struct oracle *o, int part, int64_t head, struc
     if (dtype == (rfg_dtype)rope_dtype(o->prob))
         return x;
     double most = rfg_largest(dtype);
+    if (rope_token_scales(o->prob))
+        return x;
     if (o->prob->v[ROPE_SCALES]) {
         double scale = rfg_load(scales->data, RFG_F32, scales->shape[0] > 1 ? head : 0);
         x.v /= scale;
@@ -99,6 +101,52 @@ static struct value cached(const struct oracle *o, int part, int64_t head, struc
     return (struct value){ isnan(x.v) ? x.v : copysign(most, x.v), isfinite(x.off) ? x.off : 0 };
 }
 
+/* Element d of a head of q, k or v (part 0, 1, 2) as it is written. *kept: as it was read, but by v's. */
+static struct value written(const struct oracle *o, int part, int64_t token, int64_t head, int64_t d, bool *kept)
+{
+    if (part == 2)
+        return (struct value){ load(&o->w.t[ROPE_T_V], token, head, d), 0 };
+    return rope_rotates(o->prob) ? rotated(o, part, token, head, d, kept) : element(o, part, token, head, d);
+}
+
+/* The scale of a head of a token. Of i4 its last four bits, 2^-19 of it, say another thing. */
+static struct value scale_of(const struct oracle *o, int part, int64_t token, int64_t head)
+{
+    rfg_dtype dtype = (rfg_dtype)rope_cache_dtype(o->prob);
+    double above = 0, below = 0, off = 0, scale;
+    int64_t n = part == 2 ? rope_dv(o->prob) : o->prob->v[ROPE_D];
+    bool kept;
+    for (int64_t d = 0; d < n; d++) {
+        struct value x = written(o, part, token, head, d, &kept);
+        if (isnan(x.v))
+            continue;
+        above = fmax(above, x.v);
+        below = fmax(below, -x.v);
+        off = fmax(off, x.off);
+    }
+    scale = dtype == RFG_I4 ? (above + below) / 15 : fmax(above, below) / rfg_largest(dtype);
+    scale = fmax(scale, (double)1e-6f);
+    return (struct value){ scale, dtype == RFG_I4 ? 2 * off / 15 + scale * 0x1p-18
+                                                  : off / rfg_largest(dtype) + 2 * ULP * scale };
+}
+
+static void fill_scales(const struct oracle *o, int tensor, const struct rfg_expected *e, int64_t cols)
+{
+    bool is_v = tensor == ROPE_T_V_SCALE;
+    int64_t d = is_v ? rope_dv(o->prob) : o->prob->v[ROPE_D];
+    for (int64_t r = 0; e->value && r < e->n_rows; r++)
+        for (int64_t c = 0; c < cols; c++) {
+            struct rope_element at =
+                rope_element_of(o->prob, is_v ? ROPE_T_V_CACHE : ROPE_T_K_CACHE, e->rows[r], c * d);
+            int64_t token = o->token_of[at.at];
+            struct value x = { 0, -1 };
+            if (token >= 0)
+                x = scale_of(o, at.part, token, at.head);
+            e->value[r * cols + c] = x.v;
+            e->allow[r * cols + c] = isfinite(x.v) ? x.off : 0;
+        }
+}
+
 static void fill(const struct oracle *o, int tensor, const struct rfg_expected *e, int64_t cols)
 {
     for (int64_t r = 0; e->value && r < e->n_rows; r++)
@@ -107,12 +155,8 @@ static void fill(const struct oracle *o, int tensor, const struct rfg_expected *
             bool cache = tensor == ROPE_T_K_CACHE || tensor == ROPE_T_V_CACHE, kept = true;
             int64_t token = cache ? o->token_of[at.at] : at.at;
             struct value x = { 0, -1 };
-            if (at.part == 2 && token >= 0)
-                x = (struct value){ load(&o->w.t[ROPE_T_V], token, at.head, at.d), 0 };
-            else if (at.part >= 0 && token >= 0 && !rope_rotates(o->prob))
-                x = element(o, at.part, token, at.head, at.d);
-            else if (at.part >= 0 && token >= 0)
-                x = rotated(o, at.part, token, at.head, at.d, &kept);
+            if (at.part >= 0 && token >= 0)
+                x = written(o, at.part, token, at.head, at.d, &kept);
             if (cache && token >= 0)
                 x = cached(o, at.part, at.head, x);
             else if (kept && o->prob->v[ROPE_INPLACE])
@@ -168,6 +212,8 @@ rfg_status rfg_oracle_rope(const struct rfg_problem *prob, const rfg_tensor *hos
         scale_heads(&o);
     for (int t = ROPE_T_Q_OUT; t <= ROPE_T_V_CACHE; t++)
         fill(&o, t, &expected[t], host[t].shape[1]);
+    for (int t = ROPE_T_K_SCALE; rope_token_scales(prob) && t <= ROPE_T_V_SCALE; t++)
+        fill_scales(&o, t, &expected[t], host[t].shape[1]);
     free(o.token_of);
     free(o.scaling);
     return RFG_OK;

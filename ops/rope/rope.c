@@ -12,7 +12,7 @@ static const char *const as_q[] = { "same" };
 static const char *const pairs_names[] = { "neox", "gptj" };
 static const char *const mrope_names[] = { "chunked", "interleaved" };
 static const char *const norm_names[] = { "none", "w", "1+w" };
-static const char *const scales_names[] = { "none", "tensor", "head" };
+static const char *const scales_names[] = { "none", "tensor", "head", "token" };
 static const char *const form_names[] = { "nhd", "hnd", "vllm", "packed", "gaps" };
 static const char *const qkv_names[] = { "apart", "fused", "gaps" };
 
@@ -35,7 +35,7 @@ static const char *const qkv_names[] = { "apart", "fused", "gaps" };
     [ROPE_NORM] = { "norm", RFG_KEY_ATTR, 0, 0, ROPE_NORM_1W, norm_names, "what the weights of the norms are" },      \
     [ROPE_WTYPE] = { "wtype", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, as_q, "dtype of the norms' weights; same: q's",\
                      1u << RFG_F32 },                                                                                 \
-    [ROPE_SCALES] = { "scales", RFG_KEY_ATTR, 0, 0, ROPE_SCALES_HEAD, scales_names, "k_scale and v_scale" },          \
+    [ROPE_SCALES] = { "scales", RFG_KEY_ATTR, 0, 0, ROPE_SCALES_TOKEN, scales_names, "k_scale and v_scale" },         \
     [ROPE_BACKWARD] = { "backward", RFG_KEY_LAYOUT, 0, 0, 1, NULL, "1: by minus the angle" },                         \
     [ROPE_FORM] = { "form", RFG_KEY_LAYOUT, 0, 0, ROPE_FORM_GAPS, form_names,                                         \
         "how the caches lie: as their strides say, or in vLLM's older form (hnd, packed, gaps: tests')" },            \
@@ -85,9 +85,14 @@ static bool dtypes_valid(const struct rfg_problem *prob, struct rfg_reason *why)
     if (!rope_appends(prob) && prob->dtype[2] != x)
         return rfg_refuse(why, "dtype of q_out is %s: must be q's, %s", rfg_dtype_name((rfg_dtype)prob->dtype[2]),
                           rfg_dtype_name((rfg_dtype)x));
-    if (rope_appends(prob) && cache != x && cache != RFG_E4M3 && cache != RFG_E4M3FNUZ && cache != RFG_E5M2)
-        return rfg_refuse(why, "dtype of k_cache is %s: must be k's, %s, or e4m3, e4m3fnuz or e5m2",
+    bool integer = cache == RFG_I8 || cache == RFG_I4;
+    if (rope_appends(prob) && cache != x && cache != RFG_E4M3 && cache != RFG_E4M3FNUZ && cache != RFG_E5M2 && !integer)
+        return rfg_refuse(why, "dtype of k_cache is %s: must be k's, %s, or e4m3, e4m3fnuz, e5m2, i8 or i4",
                           rfg_dtype_name((rfg_dtype)cache), rfg_dtype_name((rfg_dtype)x));
+    if (rope_appends(prob) && integer && !rope_token_scales(prob))
+        return rfg_refuse(
+            why, "dtype of k_cache is %s: must be with scales=token (k_scale and v_scale of each token and head)",
+            rfg_dtype_name((rfg_dtype)cache));
     return true;
 }
 
@@ -120,17 +125,22 @@ static bool rotation_valid(const struct rfg_problem *prob, struct rfg_reason *wh
 static bool cache_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 {
     const int64_t *v = prob->v;
-    bool codes = rfg_format_bytes(rope_cache_dtype(prob), 1) == 1;
+    bool codes = rope_cache_dtype(prob) != rope_dtype(prob), i4 = rope_cache_dtype(prob) == RFG_I4;
     int64_t x = rfg_format_elements(rope_cache_dtype(prob), 16);
     if (!v[ROPE_PAGE])
         return rfg_refuse(why, "page=0, k_cache's: must be from 1 to %d", ROPE_MAX_PAGE);
     if (v[ROPE_DV] == v[ROPE_D])
         return rfg_refuse(why, "Dv=%" PRId64 ": is D: leave it out", v[ROPE_DV]);
     if (v[ROPE_SCALES] && !codes)
-        return rfg_refuse(why, "scales=%s (k_scale, v_scale): must be with an 8-bit k_cache",
+        return rfg_refuse(why, "scales=%s (k_scale, v_scale): must be with an 8-bit k_cache, or i4",
                           scales_names[v[ROPE_SCALES]]);
     if (v[ROPE_SCALES] == ROPE_SCALES_HEAD && v[ROPE_HKV] == 1)
         return rfg_refuse(why, "scales=head: is scales=tensor with Hkv=1");
+    if (i4 && (v[ROPE_D] % 2 || rope_dv(prob) % 2))
+        return rfg_refuse(why, "D=%" PRId64 " Dv=%" PRId64 ": must be even with a k_cache of i4", v[ROPE_D],
+                          rope_dv(prob));
+    if (v[ROPE_FORM] == ROPE_FORM_VLLM && rope_token_scales(prob))
+        return rfg_refuse(why, "scales=token: must be with rows of D elements, not form=vllm");
     if (v[ROPE_FORM] == ROPE_FORM_VLLM && v[ROPE_D] % x)
         return rfg_refuse(why, "form=vllm: D=%" PRId64 ", of q and k: must be a multiple of %" PRId64, v[ROPE_D], x);
     return true;
@@ -172,7 +182,8 @@ static void rope_cost(const struct rfg_problem *prob, double *bytes, double *flo
                    (double)rfg_format_bytes(rope_position_dtype(prob), v[ROPE_AXES] ? v[ROPE_AXES] : 1);
     if (append)
         a_token += 8 + hkv * (double)(rfg_format_bytes(x, v[ROPE_D]) + rfg_format_bytes(x, rope_dv(prob)) +
-                                      rfg_format_bytes(cache, v[ROPE_D]) + rfg_format_bytes(cache, rope_dv(prob)));
+                                      rfg_format_bytes(cache, v[ROPE_D]) + rfg_format_bytes(cache, rope_dv(prob)) +
+                                      (rope_token_scales(prob) ? 8 : 0));
     *bytes = t * a_token;
     *flops = t * (hq + hkv) * (double)v[ROPE_D] * (v[ROPE_NORM] ? 7 : 3) + t; /* moves: 0 would mean nothing to do */
 }

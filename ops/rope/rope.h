@@ -37,7 +37,7 @@ enum {
 };
 
 enum rope_norm { ROPE_NORM_NONE, ROPE_NORM_W, ROPE_NORM_1W };
-enum rope_scales { ROPE_SCALES_NONE, ROPE_SCALES_TENSOR, ROPE_SCALES_HEAD };
+enum rope_scales { ROPE_SCALES_NONE, ROPE_SCALES_TENSOR, ROPE_SCALES_HEAD, ROPE_SCALES_TOKEN };
 enum rope_mrope { ROPE_MROPE_CHUNKED, ROPE_MROPE_INTERLEAVED };
 /* Where the caches lie; tests lay them out by the others, whose strides the public function sees as NHD. */
 enum rope_form { ROPE_FORM_NHD, ROPE_FORM_HND, ROPE_FORM_VLLM, ROPE_FORM_PACKED, ROPE_FORM_GAPS };
@@ -67,6 +67,11 @@ static inline int rope_position_dtype(const struct rfg_problem *prob)
 static inline int rope_cache_dtype(const struct rfg_problem *prob)
 {
     return !rope_appends(prob) ? RFG_DTYPE_NONE : prob->dtype[rope_rotates(prob) ? 2 : 1];
+}
+/* A scale for each head of each token, which is written as the codes are. */
+static inline bool rope_token_scales(const struct rfg_problem *prob)
+{
+    return prob->v[ROPE_SCALES] == ROPE_SCALES_TOKEN;
 }
 static inline int rope_table_dtype(const struct rfg_problem *prob)
 {

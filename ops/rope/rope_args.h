@@ -16,7 +16,9 @@ struct rope_heads {
 };
 
 /* Head h of slot s begins at element (s / page) * block + s % page * row + h * head (rfg_pages.h). In vLLM's older
- * form its element d is at d / x * chunk + d % x for k (x = 16 / size), at d * chunk for v; else at d. */
+ * form its element d is at d / x * chunk + d % x for k (x = 16 / size), at d * chunk for v; else at d. Strides of i4 are
+ * in bytes. A scale of each token and head is element (s / page) * scale_step[0] + s % page * scale_step[1] + h *
+ * scale_stride of k_scale (no form has both these and chunk). */
 struct rope_cache {
     void *data;
     long long block, row, head;
@@ -39,15 +41,22 @@ struct rope_args {
 
     struct rope_cache k_cache, v_cache;
 
-    const float *k_scale, *v_scale;     /* or NULL: 1 */
-    int k_scale_stride, v_scale_stride; /* 0 or 1, from one head to the next */
+    const float *k_scale, *v_scale;     /* or NULL: 1; written with a scale a token */
+    int k_scale_stride, v_scale_stride; /* from one head to the next: 0 or 1, or any with a scale a token */
     int tokens, d, dv;
     int r, rotated; /* elements that are rotated, and the first of them */
     float inverse_d;
     float sin_sign;        /* -1: backward */
     int sections[4], axes; /* axes 0: one row of positions */
     long long axis_stride; /* of positions, from an axis to the next */
-    long long k_chunk, v_chunk;
+    union {
+        long long k_chunk;
+        int k_scale_step[2]; /* from a block, and from a row, to the next */
+    };
+    union {
+        long long v_chunk;
+        int v_scale_step[2];
+    };
     struct rope_heads k_out; /* of rope, which has no v */
     void *workspace;
     unsigned int *counters;

@@ -11,7 +11,10 @@
  * use: position and slot, heads, weights, and angles as soon as the position is there. rope_portable: a workgroup a
  * row, elements one by one, whatever D is.
  *
- * Macros: IN_DTYPE (q, k, v, q_out), KV_DTYPE (the caches, with APPEND), POS_DTYPE, TABLE_DTYPE, W_DTYPE (of
+ * Scales of tokens: a row's values are all there before the first is a code. In rope_rows its lanes have them, in
+ * rope_portable LDS.
+ *
+ * Macros: IN_DTYPE (q, k, v, q_out), KV_DTYPE or KV_CODES (the caches, with APPEND), TOKEN_SCALES (rfg_cache.h), POS_DTYPE, TABLE_DTYPE, W_DTYPE (of
  * norms' weights), ROPE, APPEND, NORM, BACKWARD, GPTJ, MROPE (0: one row of positions; 1: chunked; 2: interleaved),
  * VLLM, WIDTH, LANES, THREADS, UNROLL, WHOLE (heads are what LANES lanes have, all of it rotated if any is), AHEAD
  * (weights are read before the launch before has ended), STREAM (1: what is read is not worth caching; 2: nor is what
@@ -19,6 +22,7 @@
 #include "rfg_device.h"
 #include "rfg_attention.h"
 #include "rfg_pages.h"
+#include "rfg_cache.h"
 #include "rope/rope_args.h"
 
 #if ROPE && POS_DTYPE != RFG_I32 && POS_DTYPE != RFG_I64
@@ -27,7 +31,7 @@
 #if !RFG_IS_HALF(IN_DTYPE) && (IN_DTYPE != RFG_F32 || APPEND)
 #error "IN_DTYPE: must be bf16 or f16, or f32 without APPEND"
 #endif
-#if APPEND && KV_DTYPE != IN_DTYPE && !RFG_IS_CODE(KV_DTYPE)
+#if APPEND && KV_DTYPE != IN_DTYPE && !RFG_IS_CODE(KV_DTYPE) && !KV_INTS
 #error "KV_DTYPE: must be IN_DTYPE, e4m3, e4m3fnuz or e5m2"
 #endif
 
@@ -62,6 +66,10 @@ struct row {
     const char *from;
     char *to;        /* NULL: nowhere */
     rfg_u32 in, out; /* bytes from a head to the next */
+#if TOKEN_SCALES
+    char *scale; /* of k and v */
+    long long scale_out;
+#endif
 };
 
 RFG_DEVICE int rows_of(const struct rope_args *args)
@@ -109,6 +117,15 @@ RFG_DEVICE void to_where(struct row *r, const struct rope_args *args, int token,
     r->out = q ? out_q : k ? out_k : out_v;
     r->to = q ? to_q : k ? to_k : to_v;
     r->to = r->to ? r->to + (rfg_u32)r->head * r->out : r->to;
+#if TOKEN_SCALES
+    long long block = RFG_PAGE_OF(slot, args->page_shift), row = RFG_PAGE_ROW(slot, args->page_shift);
+    long long at_k = block * args->k_scale_step[0] + row * args->k_scale_step[1];
+    long long at_v = block * args->v_scale_step[0] + row * args->v_scale_step[1];
+    long long head_k = args->k_scale_stride, head_v = args->v_scale_stride;
+    const float *scale_k = args->k_scale + at_k, *scale_v = args->v_scale + at_v;
+    r->scale_out = (k ? head_k : head_v) * 4;
+    r->scale = (char *)(k ? scale_k : scale_v) + r->head * r->scale_out;
+#endif
 }
 
 /* ---- units ------------------------------------------------------------------------------------------------------ */
@@ -328,7 +345,7 @@ RFG_DEVICE float scale_of(const struct rope_args *args, int kind, int head)
 #if APPEND
     const float *scale = kind == K ? args->k_scale : args->v_scale;
     int stride = kind == K ? args->k_scale_stride : args->v_scale_stride;
-    return CODES && kind != Q && scale ? rfg_load_float(scale, head * stride, RFG_F32) : 1.0f;
+    return CODES && !TOKEN_SCALES && kind != Q && scale ? rfg_load_float(scale, head * stride, RFG_F32) : 1.0f;
 #else
     return 1.0f;
 #endif
@@ -372,14 +389,9 @@ struct factors {
     float c[RFG_MAX_VEC], s[RFG_MAX_VEC], wa[RFG_MAX_VEC], wb[RFG_MAX_VEC], rms, inverse;
 };
 
-/* Turns what a unit holds into what is written, and writes it. v: it is v's. r.to is somewhere. */
-RFG_DEVICE void finish(const struct rope_args *args, struct row r, struct unit t, bool v, rfg_u32x4 va, rfg_u32x4 vb,
-                       const struct factors *f)
+/* What a unit holds becomes what is written. v: it is v's. */
+RFG_DEVICE void compute(float *a, float *b, struct unit t, bool v, rfg_u32x4 va, rfg_u32x4 vb, const struct factors *f)
 {
-    bool same = !(NORM && !v) && (v || !t.pairs);
-    float a[RFG_MAX_VEC], b[RFG_MAX_VEC];
-    if (same && !v && r.to == r.from)
-        return; /* in place */
     rfg_unpack(a, va, IN_DTYPE);
     rfg_unpack(b, vb, IN_DTYPE);
 #if NORM
@@ -392,9 +404,25 @@ RFG_DEVICE void finish(const struct rope_args *args, struct row r, struct unit t
     if (!v && (WHOLE || t.pairs))
         rotate(a, b, f->c, f->s);
 #endif
+    (void)t, (void)v, (void)f;
+}
+
+/* Computes it, and writes it. r.to is somewhere. */
+RFG_DEVICE void finish(const struct rope_args *args, struct row r, struct unit t, bool v, rfg_u32x4 va, rfg_u32x4 vb,
+                       const struct factors *f)
+{
+    bool same = !(NORM && !v) && (v || !t.pairs);
+    float a[RFG_MAX_VEC], b[RFG_MAX_VEC];
+    if (same && !v && r.to == r.from)
+        return; /* in place */
+    compute(a, b, t, v, va, vb, f);
     store_chunk(args, r, t.a, va, a, same, f->inverse);
     store_chunk(args, r, t.b, vb, b, same, f->inverse);
 }
+
+#if TOKEN_SCALES
+#include "rope/token_scales.h"
+#endif
 
 RFG_DEVICE long long slot_of(const struct rope_args *args, int token)
 {
@@ -495,10 +523,21 @@ RFG_KERNEL(THREADS) rope_rows(struct rope_args given)
         f.rms = rfg_rsqrt(rfg_fma(sum_of_row(squares(a[j]) + squares(b[j])), args.inverse_d, args.eps));
 #endif
         f.inverse = 1.0f / scale[j];
+#if TOKEN_SCALES
+        float fa[RFG_MAX_VEC], fb[RFG_MAX_VEC];
+        compute(fa, fb, t, kind == V, a[j], b[j], &f);
+        struct code_scale by = code_scale_of(extent_of_row(extent_of_unit(t, fa, fb)));
+        if (j < n && kind == Q)
+            finish(&args, r, t, false, a[j], b[j], &f);
+        else if (j < n)
+            store_scaled(r, t, fa, fb, by, u == 0);
+        r.scale += r.scale_out;
+#else
         if (j < n && kind != V)
             finish(&args, r, t, false, a[j], b[j], &f);
         else if (APPEND && j < n)
             finish(&args, r, t, true, a[j], b[j], &f);
+#endif
         r.from += r.in;
         r.to += r.out;
         r.head++;
@@ -509,7 +548,7 @@ RFG_KERNEL(THREADS) rope_rows(struct rope_args given)
 
 RFG_KERNEL(THREADS) rope_portable(struct rope_args given)
 {
-    RFG_SHARED float part[2][THREADS / RFG_WAVE];
+    RFG_SHARED float part[TOKEN_SCALES ? 4 : 2][THREADS / RFG_WAVE];
     rfg_u32 total = (rfg_u32)given.tokens * (rfg_u32)rows_of(&given);
     int turn = 0;
     rfg_start_next();
@@ -535,6 +574,9 @@ RFG_KERNEL(THREADS) rope_portable(struct rope_args given)
 #endif
         struct row r = row_of(&args, token, kind, head);
         to_where(&r, &args, token, slot_of(&args, token));
+#if TOKEN_SCALES
+        struct extent all = { 0.0f, 0.0f };
+#endif
         for (int u = rfg_thread(); u < units_of(&args) && r.to; u += THREADS) {
             struct unit t = unit_of(&args, r.kind, u);
             struct factors f;
@@ -554,8 +596,26 @@ RFG_KERNEL(THREADS) rope_portable(struct rope_args given)
             unpack_weights(f.wa, &args, &w.a);
             unpack_weights(f.wb, &args, &w.b);
 #endif
+#if TOKEN_SCALES
+            if (r.kind != Q) {
+                float a[RFG_MAX_VEC], b[RFG_MAX_VEC];
+                compute(a, b, t, r.kind == V, load_chunk(r.from, t.a), load_chunk(r.from, t.b), &f);
+                all = larger(all, extent_of_unit(t, a, b));
+                keep_row(t, a, b);
+                continue;
+            }
+#endif
             finish(&args, r, t, r.kind == V, load_chunk(r.from, t.a), load_chunk(r.from, t.b), &f);
         }
+#if TOKEN_SCALES
+        if (r.kind != Q) { /* the same in all threads */
+            all.above = rfg_group_reduce(all.above, part[2], THREADS / RFG_WAVE, rfg_wave(), true);
+            all.below = rfg_group_reduce(all.below, part[3], THREADS / RFG_WAVE, rfg_wave(), true);
+            rfg_barrier();
+            store_row(r, r.kind == V ? args.dv : args.d, code_scale_of(all));
+            rfg_barrier();
+        }
+#endif
     }
     (void)part, (void)turn;
 }

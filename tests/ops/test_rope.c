@@ -114,6 +114,32 @@ static const struct op_case values[] = {
     { "rope_append bf16,i64->bf16 T=9 D=128 Hq=4 Hkv=2 page=4 norm=w", I },
 };
 
+/* A scale of each token and head. */
+static const struct op_case token_scales[] = {
+    { "kv_append bf16->i8 T=9 D=128 Hkv=3 page=4 scales=token" },
+    { "kv_append f16->i4 T=9 D=128 Hkv=3 page=16 scales=token form=hnd" },
+    { "kv_append bf16->i4 T=9 D=64 Hkv=2 page=4 scales=token form=packed qkv=fused" },
+    { "kv_append f16->e4m3 T=9 D=96 Dv=64 Hkv=2 page=6 scales=token form=gaps" },
+    { "kv_append bf16->e4m3fnuz T=9 D=64 Hkv=2 page=4 scales=token" },
+    { "kv_append bf16->i8 T=7 D=33 Dv=18 Hkv=2 page=8 scales=token" },
+    { "kv_append f16->i4 T=7 D=34 Dv=18 Hkv=2 page=8 scales=token form=hnd align=2" },
+    { "kv_append bf16->i4 T=7 D=80 Dv=72 Hkv=2 page=48 scales=token align=8" },
+    { "kv_append bf16->i4 T=5 D=2048 Hkv=1 page=8 scales=token" },
+    { "kv_append bf16->i8 T=5 D=64 Hkv=2 page=4 scales=token", R, true },
+    { "kv_append f16->i8 T=24 D=64 Hkv=3 page=4 scales=token", S },
+    { "kv_append bf16->i4 T=24 D=64 Hkv=3 page=4 scales=token", S },
+    { "kv_append f16->e5m2 T=24 D=64 Hkv=3 page=4 scales=token", S },
+    { "rope_append bf16,i64->i8 T=7 D=128 Hq=8 Hkv=2 page=16 norm=w scales=token" },
+    { "rope_append f16,i32->i4 T=5 D=128 Hq=4 Hkv=2 page=8 R=64 scales=token form=hnd qkv=fused inplace=1" },
+    { "rope_append bf16,i64->i4 T=5 D=64 Hq=4 Hkv=1 page=16 pairs=gptj norm=1+w scales=token" },
+    { "rope_append bf16,i64->e4m3 T=5 D=50 Dv=32 Hq=3 Hkv=2 page=4 R=22 norm=w scales=token" },
+    { "rope_append bf16,i64->i8 T=24 D=64 Hq=4 Hkv=2 page=4 scales=token", S },
+    { "rope_append bf16,i32->i4 T=5 D=128 Hq=5 Hkv=3 page=16 norm=w scales=token", R, false,
+      "rope_append_rows{threads=64,unroll=2,ahead=1,stream=2}" },
+    { "kv_append f16->i8 T=9 D=256 Hkv=5 page=4 scales=token", R, false,
+      "kv_append_rows{threads=128,unroll=3,ahead=0,stream=2}" },
+};
+
 /* Blocks of heads: of several heads the last one has fewer, workgroups and lanes are left over; weights read ahead and
  * what isn't worth caching, which no sample of such small problems has. Heads that lanes hold wholly, and others. */
 static const struct op_case blocks[] = {
@@ -149,6 +175,7 @@ OP_CASES(right_appends, appends, "writes to caches")
 OP_CASES(right_fused, fused, "norm, rotation and write in one launch")
 OP_CASES(right_layouts, layouts, "alignment of heads and caches")
 OP_CASES(right_blocks, blocks, "blocks of heads")
+OP_CASES(right_token_scales, token_scales, "caches with a scale a token and head")
 OP_CASES(right_values, values, "rotations and writes of NaN, inf, integers")
 
 START_TEST(rows_by_turns)
@@ -480,7 +507,8 @@ END_TEST
 
 int main(void)
 {
-    return op_main_gpus(
-        "rope", OP_TESTS(right_rotations, right_appends, right_fused, right_layouts, right_blocks, right_values),
-        OP_TESTS(by_hand, codes, tables, interleaved), OP_TESTS(rows_by_turns));
+    return op_main_gpus("rope",
+                        OP_TESTS(right_rotations, right_appends, right_fused, right_layouts, right_blocks,
+                                 right_token_scales, right_values),
+                        OP_TESTS(by_hand, codes, tables, interleaved), OP_TESTS(rows_by_turns));
 }

@@ -53,6 +53,12 @@ static const struct rule {
       "scales=tensor (k_scale, v_scale): must be with an 8-bit" },
     { "kv_append bf16->e4m3 T=8 D=64 Hkv=1 page=4 scales=head", "scales=head: is scales=tensor with Hkv=1" },
     { "kv_append bf16->e4m3 T=8 D=64 Hkv=2 page=4 scales=head", NULL },
+    { "kv_append bf16->i8 T=8 D=64 Hkv=2 page=4 scales=head", "dtype of k_cache is i8: must be with scales=token" },
+    { "kv_append bf16->i8 T=8 D=63 Hkv=1 page=4 scales=token", NULL },
+    { "kv_append bf16->i4 T=8 D=64 Dv=63 Hkv=2 page=4 scales=token", "D=64 Dv=63: must be even with a k_cache of i4" },
+    { "kv_append bf16->bf16 T=8 D=64 Hkv=2 page=4 scales=token",
+      "scales=token (k_scale, v_scale): must be with an 8-bit" },
+    { "kv_append bf16->e4m3 T=8 D=64 Hkv=2 page=16 scales=token form=vllm", "scales=token: must be with rows of D" },
     { "kv_append bf16->bf16 T=8 D=68 Hkv=2 page=16 form=vllm", "form=vllm: D=68, of q and k: must be a multiple of 8" },
 
     { "quantize i8->e4m3,f32 M=3 N=64 group_rows=1", "x is i8: must be bf16, f16 or f32" },
