@@ -40,7 +40,9 @@ typedef struct rfg_mha_params {
     const rfg_tensor *sinks;           /* [Hq] f32 or q's dtype, or NULL */
     const rfg_tensor *alibi;           /* [Hq] f32, or NULL */
     const rfg_tensor *lse;             /* output, f32, natural logarithm: see the functions; or NULL */
-    /* With 8-bit k and v: what a code times the scale stands for. [1] f32, or [Hkv] for a scale a head; NULL: 1. */
+    /* With k and v of codes: what a code times the scale stands for. [1] f32, or [Hkv] for a scale a head; NULL: 1. Or a
+     * scale for each token and head, as rfg_op_kv_append() writes them: k's dimensions but the last one ([blocks,page,
+     * Hkv]; [B,S,Hkv]; with cu_seqlens_k [Tk,Hkv]), both, any strides. i8 and i4 need those. */
     const rfg_tensor *k_scale, *v_scale;
     /* rfg_op_mha only: sequences of different lengths, one after the other in a tensor without a batch dimension.
      * int32 [B+1]: sequence b has rows cu_seqlens[b] to cu_seqlens[b+1] - 1. The device reads them, not the host.
@@ -67,7 +69,7 @@ typedef struct rfg_mha_params {
  *
  *   out  [B,Sq,Hq,Dv]              q's dtype
  *   q    [B,Sq,Hq,D]               bf16, fp16 or f32 (the portable kernels: slow)
- *   k, v [B,Skv,Hkv,D], [..,Dv]    q's dtype; or e4m3, e4m3fnuz, e5m2
+ *   k, v [B,Skv,Hkv,D], [..,Dv]    q's dtype; or e4m3, e4m3fnuz, e5m2; or, with a scale a token and head, i8, i4
  *   lse  [B,Hq,Sq]                 f32, any strides
  *
  * With cu_seqlens_q: out and q [T,Hq,D], lse [Hq,T]; with cu_seqlens_k (only together): k and v [Tk,Hkv,D]. With
@@ -76,7 +78,9 @@ typedef struct rfg_mha_params {
  * are whole multiples of 16 bytes are fast. Kernels pad heads in registers and LDS: they read and write no more than D
  * and Dv elements of a head. On AMD many heads above 256 have the portable kernel alone.
  * The matrix instructions of MI100 and MI200 take subnormal fp16 for 0: there an fp16 weight below 2^-14 counts as 0.
- * Fast variants may take NaN codes of 8-bit k and v for numbers (480 in e4m3, 0 in e4m3fnuz).
+ * Fast variants may take NaN codes of 8-bit k and v for numbers (480 in e4m3, 0 in e4m3fnuz). Scales of tokens multiply
+ * scores and weights, in fp32. What of a weight times its scale is below 2^-25 of the largest weight times the largest
+ * scale may count as 0. Codes of i4 are numbers from 0 to 15 (rfg/rope.h). Prefill has only portable kernels for these.
  * Hq must be a multiple of Hkv. Sizes of 0 do nothing, Skv = 0 gives zeros.
  * Aliasing: out and lse may not overlap anything else (refused, by the extents of the views). Gaps between their
  * elements are not written.
@@ -98,8 +102,8 @@ typedef struct rfg_mha_params {
  *   lse=1               lse is written
  *   varlen=1            cu_seqlens are given
  *   page=               keys of a block of the cache
- *   kv=                 dtype of 8-bit k and v: e4m3, e4m3fnuz, e5m2
- *   scales=             of 8-bit k and v: tensor, head
+ *   kv=                 dtype of k and v, if not q's: e4m3, e4m3fnuz, e5m2, i8, i4
+ *   scales=             of k and v of codes: tensor, head, token (each token and head)
  *   align=              layout: alignment of pointers and strides
  *   form=, lens=        layout: how k and v are laid out; how tests draw lengths
  *   invariant=1, overlap=1  see rfg/core.h
@@ -117,8 +121,8 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_mha(rfg_context *ctx, const rfg_tensor *
  *
  *   out          [B,Hq,Dv] or [B,Sq,Hq,Dv]    q's dtype; Sq <= 8
  *   q            [B,Hq,D]  or [B,Sq,Hq,D]     bf16, fp16 or f32
- *   k, v         [blocks,page,Hkv,D] (Dv)     q's dtype, or e4m3, e4m3fnuz, e5m2; any strides, unit in the last
- *                                             dimension: vLLM's [blocks,Hkv,page,D] is this view with its strides.
+ *   k, v         [blocks,page,Hkv,D] (Dv)     q's dtype, or e4m3, e4m3fnuz, e5m2, i8, i4; any strides, unit in the
+ *                                             last dimension: vLLM's [blocks,Hkv,page,D] is this view with its strides.
  *                                             Or vLLM's older form, with x = 16 bytes' worth of elements:
  *                                             k [blocks,Hkv,D/x,page,x], v [blocks,Hkv,D,page]
  *   block_table  [B,n] int32 (of params)      key j of sequence b is row j % page of block block_table[b, j / page];

@@ -33,14 +33,16 @@ static const struct rfg_axis axes[] = {
     [CHUNK] = { "16 bytes' worth", 0, 0 },
 };
 
-/* VARLEN: q is packed; PACKED: so are k and v. ONE: decode's q has no dimension for queries. */
-enum { VARLEN = 1, PACKED = 2, PAGED = 4, ONE = 8, OLDER_VLLM = 16 };
+/* VARLEN: q is packed; PACKED: so are k and v. ONE: decode's q has no dimension for queries. EACH_TOKEN: scales have all
+ * of k's dimensions but the last. */
+enum { VARLEN = 1, PACKED = 2, PAGED = 4, ONE = 8, OLDER_VLLM = 16, EACH_TOKEN = 32 };
 #define FLOATS (RFG_HALF_FORMATS | RFG_DTYPE(F32))
-#define CODES  RFG_8_BIT_FLOATS
+#define CODES  (RFG_8_BIT_FLOATS | RFG_DTYPE(I8) | RFG_DTYPE(I4))
 #define F32    RFG_DTYPE(F32)
 #define I32    RFG_DTYPE(I32)
 #define OUTPUT (RFG_VIEW | RFG_OUT)
 #define LSES   (RFG_VIEW | RFG_ANY_LAST | RFG_OUT | RFG_OPTIONAL)
+#define SCALES (RFG_VIEW | RFG_ANY_LAST)
 
 /* clang-format off */
 static const struct rfg_tensor_rule rules[] = {
@@ -67,8 +69,14 @@ static const struct rfg_tensor_rule rules[] = {
     { "lse", LSE, LSES, 2, { HQ, TOKENS }, F32, .if_set = VARLEN },
     { "sinks", SINKS, RFG_OPTIONAL, 1, { HQ }, F32, Q + 1 },
     { "alibi", ALIBI, RFG_OPTIONAL, 1, { HQ }, F32 },
-    { "k_scale", K_SCALE, RFG_OPTIONAL, 1, { HKV | RFG_OR_ONE }, F32 },
-    { "v_scale", V_SCALE, RFG_OPTIONAL, 1, { HKV | RFG_OR_ONE }, F32 },
+    { "k_scale", K_SCALE, RFG_OPTIONAL, 1, { HKV | RFG_OR_ONE }, F32, .if_clear = EACH_TOKEN },
+    { "v_scale", V_SCALE, RFG_OPTIONAL, 1, { HKV | RFG_OR_ONE }, F32, .if_clear = EACH_TOKEN },
+    { "k_scale", K_SCALE, SCALES, 3, { B, ROWS, HKV }, F32, .if_set = EACH_TOKEN, .if_clear = PACKED | PAGED },
+    { "v_scale", V_SCALE, SCALES, 3, { B, ROWS, HKV }, F32, .if_set = EACH_TOKEN, .if_clear = PACKED | PAGED },
+    { "k_scale", K_SCALE, SCALES, 3, { BLOCKS, PAGE, HKV }, F32, .if_set = EACH_TOKEN | PAGED },
+    { "v_scale", V_SCALE, SCALES, 3, { BLOCKS, PAGE, HKV }, F32, .if_set = EACH_TOKEN | PAGED },
+    { "k_scale", K_SCALE, SCALES, 2, { KEYS, HKV }, F32, .if_set = EACH_TOKEN | PACKED },
+    { "v_scale", V_SCALE, SCALES, 2, { KEYS, HKV }, F32, .if_set = EACH_TOKEN | PACKED },
 };
 /* clang-format on */
 
@@ -103,6 +111,8 @@ static rfg_status check_tensors(const struct mha_call *c, struct rfg_tensors *t)
     if (!decode)
         t->facts = (p->cu_seqlens_q ? VARLEN : 0) | (p->cu_seqlens_k ? PACKED : 0);
     t->facts |= (p->block_table ? PAGED : 0) | (older ? OLDER_VLLM : 0) | (decode && c->q && c->q->ndim == 3 ? ONE : 0);
+    const rfg_tensor *scale = p->k_scale ? p->k_scale : p->v_scale;
+    t->facts |= scale && scale->ndim > 1 ? EACH_TOKEN : 0;
     if (older && c->q && (c->q->ndim == 3 || c->q->ndim == 4)) {
         int64_t x = rfg_format_elements((int)c->k->dtype, 16);
         rfg_set_axis(t, CHUNKS, x ? c->q->shape[c->q->ndim - 1] / x : 0);
@@ -114,6 +124,11 @@ static rfg_status check_tensors(const struct mha_call *c, struct rfg_tensors *t)
     if (p->block_table && p->block_table->shape[1] > RFG_MAX_SIZE / rfg_size(t, PAGE))
         return BAD("%s: block_table has %" PRId64 " columns: times k's page of %" PRId64 " must be at most %d", c->fn,
                    p->block_table->shape[1], rfg_size(t, PAGE), RFG_MAX_SIZE);
+    for (int i = K_SCALE; t->facts & EACH_TOKEN && i <= V_SCALE; i++)
+        for (int n = 0; n < t->o[i].t->ndim; n++)
+            if (t->o[i].t->shape[n] > 1 && t->o[i].t->strides[n] > INT32_MAX)
+                return BAD("%s: %s has stride %" PRId64 " in dimension %d: must be at most %d", c->fn, t->o[i].name,
+                           t->o[i].t->strides[n], n, INT32_MAX);
     double rows = (double)rfg_size(t, TOKENS) * (double)rfg_size(t, HQ); /* of varlen: the problem doesn't say */
     if (rows > RFG_MAX_SIZE)
         return BAD("%s: q has %.0f rows: tokens times heads must be at most %d", c->fn, rows, RFG_MAX_SIZE);
@@ -184,7 +199,10 @@ static void problem_of(const struct mha_call *c, const struct rfg_tensors *t, st
     v[MHA_PAGE] = c->p.block_table ? rfg_size(t, PAGE) : 0;
     v[MHA_KV] = c->k->dtype == c->q->dtype ? 0 : (int64_t)c->k->dtype;
     bool heads = (p->k_scale && o[K_SCALE].cols > 1) || (p->v_scale && o[V_SCALE].cols > 1);
-    v[MHA_SCALES] = heads ? MHA_SCALES_HEAD : p->k_scale || p->v_scale ? MHA_SCALES_TENSOR : MHA_SCALES_NONE;
+    v[MHA_SCALES] = t->facts & EACH_TOKEN      ? MHA_SCALES_TOKEN
+                    : heads                    ? MHA_SCALES_HEAD
+                    : p->k_scale || p->v_scale ? MHA_SCALES_TENSOR
+                                               : MHA_SCALES_NONE;
     int64_t most = p->max_seqlen_k && p->max_seqlen_k < held ? p->max_seqlen_k : held;
     if (decode && rfg_size(t, B) > 1 && c->p.kv_lens && p->mean_seqlen_k < most - most / 4)
         v[MHA_LENS] = MHA_LENS_LOG;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The harness' case of mha and mha_decode. */
+#include <math.h>
 #include <string.h>
 
 #include "base/util.h"
@@ -81,6 +82,11 @@ static int mha_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec sp
     spec[MHA_T_ALIBI] = vector_spec("alibi", RFG_F32, hq, v[MHA_ALIBI]);
     spec[MHA_T_K_SCALE] = vector_spec("k_scale", RFG_F32, scales, v[MHA_SCALES]);
     spec[MHA_T_V_SCALE] = vector_spec("v_scale", RFG_F32, scales, v[MHA_SCALES]);
+    if (mha_token_scales(prob)) {
+        spec[MHA_T_K_SCALE] = rows_spec(prob, "k_scale", RFG_F32, keys, 1, v[MHA_HKV]);
+        spec[MHA_T_V_SCALE] = rows_spec(prob, "v_scale", RFG_F32, keys, 1, v[MHA_HKV]);
+        spec[MHA_T_K_SCALE].align_key = spec[MHA_T_V_SCALE].align_key = -1;
+    }
     spec[MHA_T_CU_Q] = vector_spec("cu_seqlens_q", RFG_I32, v[MHA_B] + 1, v[MHA_VARLEN]);
     spec[MHA_T_CU_K] = vector_spec("cu_seqlens_k", RFG_I32, v[MHA_B] + 1, v[MHA_VARLEN] && !v[MHA_PAGE]);
     spec[MHA_T_TABLE] = vector_spec("block_table", RFG_I32, v[MHA_B], v[MHA_PAGE]);
@@ -113,10 +119,9 @@ static void fill_table(const struct rfg_problem *prob, uint64_t seed, int32_t *t
  * take, of each page and sequence: so that a key that is lost or counted twice is seen among 100,000. */
 static void fill_spikes(const struct rfg_problem *prob, const rfg_tensor *t, uint64_t seed)
 {
-    size_t bytes = (size_t)rfg_format_bytes((int)t->dtype, 1);
-    char codes[32 * sizeof(float)]; /* of each size, sign, and whether it is at an end */
+    double values[32]; /* of each size, sign, and whether it is at an end */
     for (int i = 0; i < 32; i++)
-        rfg_store(codes, t->dtype, i, (24 + i % 8) * (i & 8 ? -1 : 1) * (i & 16 ? 2 : 1));
+        values[i] = t->dtype == RFG_I4 ? i & 8 ? 15 - 16 : 0 : (24 + i % 8) * (i & 8 ? -1 : 1) * (i & 16 ? 2 : 1);
     int64_t period = prob->v[MHA_PAGE] ? prob->v[MHA_PAGE] : prob->v[MHA_S];
     for (int64_t r = 0; r < t->shape[0]; r++) {
         int64_t key = r % period;
@@ -124,9 +129,45 @@ static void fill_spikes(const struct rfg_problem *prob, const rfg_tensor *t, uin
         for (int64_t h = 0; h < t->shape[1]; h++) {
             uint64_t draw = rfg_random(&seed);
             int64_t at = r * t->strides[0] + h * t->strides[1] + (int64_t)(draw >> 16) % t->shape[2];
-            memcpy((char *)t->data + (size_t)at * bytes, codes + ((draw & 15) + (end ? 16 : 0)) * bytes, bytes);
+            rfg_store(t->data, t->dtype, at, values[(draw & 15) + (end ? 16 : 0)]);
         }
     }
+}
+
+static bool is_integer(const struct rfg_problem *prob)
+{
+    return mha_kv_dtype(prob) == RFG_I8 || mha_kv_dtype(prob) == RFG_I4;
+}
+
+/* Integers of all sizes, or small ones, among which others stand out. Of i4 those about 8: its codes are from 0 to 15. */
+static void fill_codes(const rfg_tensor *t, bool small, uint64_t seed)
+{
+    for (int64_t r = 0; r < t->shape[0]; r++)
+        for (int64_t i = 0; i < t->shape[1] * t->shape[2]; i++) {
+            int bits = (int)(rfg_random(&seed) >> 20 & 255), code = small ? bits % 7 - 3 : bits - 128;
+            rfg_store(t->data, t->dtype, r * t->strides[0] + i,
+                      t->dtype == RFG_I8 ? code : ((code + 8) & 15) - (((code + 8) & 8) ? 16 : 0));
+        }
+}
+
+/* Such that values are about 1, of a few tokens much more or less; the code that is 0 is any one, mostly near 8. */
+static void fill_token_scales(const struct rfg_problem *prob, const rfg_tensor *t, enum rfg_data data, uint64_t seed)
+{
+    bool small = mha_kv_dtype(prob) == RFG_I4;
+    double unit = small ? 0x1p-3 : mha_kv_dtype(prob) == RFG_I8 ? 0x1p-6 : 0x1p-1;
+    for (int64_t r = 0; r < t->shape[0]; r++)
+        for (int64_t i = 0; i < t->shape[1] * t->shape[2]; i++) {
+            uint64_t draw = rfg_random(&seed);
+            float *f = (float *)t->data + r * t->strides[0] + i;
+            double size = draw % 61 == 0 ? 4 : draw % 67 == 0 ? 0x1p-9 : 0.5 + (double)(draw >> 40 & 1023) / 1024;
+            uint32_t zero = (uint32_t)(draw % 13 ? 6 + (draw >> 30) % 5 : (draw >> 30) % 16), bits;
+            *f = (float)(data == RFG_DATA_INTS ? 0.5 : unit * size);
+            if (data == RFG_DATA_SPECIAL && draw % 1021 == 0)
+                *f = draw & 1 << 20 ? NAN : INFINITY;
+            memcpy(&bits, f, sizeof(bits));
+            bits = small ? (bits & ~15u) | zero : bits;
+            memcpy(f, &bits, sizeof(bits));
+        }
 }
 
 /* Zeroes, so that all weights are alike: results are exact where their number is a power of two. */
@@ -146,9 +187,20 @@ static void mha_fill(const struct rfg_problem *prob, int tensor, const rfg_tenso
         if (data == RFG_DATA_INTS)
             fill_zeroes(t);
         break;
+    case MHA_T_K:
+        if (is_integer(prob))
+            fill_codes(t, data == RFG_DATA_INTS, seed);
+        break;
     case MHA_T_V:
+        if (is_integer(prob))
+            fill_codes(t, true, seed);
         if (data == RFG_DATA_RANDOM)
             fill_spikes(prob, t, seed);
+        break;
+    case MHA_T_K_SCALE:
+    case MHA_T_V_SCALE:
+        if (mha_token_scales(prob))
+            fill_token_scales(prob, t, data, seed);
         break;
     case MHA_T_TABLE:
         fill_table(prob, seed, index);
@@ -245,6 +297,8 @@ void mha_views(const struct rfg_problem *prob, const rfg_tensor *t, struct mha_v
     }
     w[MHA_T_K] = cache_view(prob, &t[MHA_T_K], v[MHA_D], true);
     w[MHA_T_V] = cache_view(prob, &t[MHA_T_V], dv, false);
+    for (int i = MHA_T_K_SCALE; mha_token_scales(prob) && i <= MHA_T_V_SCALE; i++)
+        w[i] = drop(cache_view(prob, &t[i], 1, false), cache_view(prob, &t[i], 1, false).ndim - 1);
     bool paged = v[MHA_PAGE] != 0, sides = v[MHA_LEFT] >= 0 || v[MHA_RIGHT] >= 0;
     const rfg_tensor *scales[2] = { &w[MHA_T_K_SCALE], &w[MHA_T_V_SCALE] };
     views->call = (struct mha_call){

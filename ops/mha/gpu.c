@@ -52,16 +52,16 @@ static bool order_of(const struct rfg_device *dev, const struct rfg_problem *pro
 
 static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
 {
-    int64_t size = rfg_format_bytes(mha_kv_dtype(prob), 1);
+    int64_t row = rfg_format_bytes(mha_kv_dtype(prob), prob->v[MHA_D]), align = prob->v[MHA_ALIGN];
     (void)dev;
     k->source = "mha/portable.hip";
     k->entry = "mha_portable";
     rfg_kernel_macro(k, "DTYPE", prob->dtype[0]);
-    rfg_kernel_macro(k, "KV_DTYPE", mha_kv_dtype(prob));
+    mha_kv_macros(prob, k);
     mha_sink_macro(prob, k);
     mha_head_macros(prob, k, (int)prob->v[MHA_D], mha_dv(prob));
     rfg_kernel_macro(k, "ROWS", p[P_ROWS]);
-    rfg_kernel_macro(k, "WIDE", prob->v[MHA_ALIGN] >= 16 && prob->v[MHA_D] * size % 16 == 0);
+    rfg_kernel_macro(k, "WIDE", mha_kv_dtype(prob) == RFG_I4 ? align >= 4 : align >= 16 && row % 16 == 0);
     rfg_kernel_macro(k, "VLLM", prob->v[MHA_FORM] == MHA_FORM_VLLM);
     page_macro(k, prob->v[MHA_PAGE]);
 }

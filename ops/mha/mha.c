@@ -10,7 +10,7 @@
 
 static const char *const kv_names[] = { "same" };
 static const char *const stype_names[] = { "f32" };
-static const char *const scales_names[] = { "none", "tensor", "head" };
+static const char *const scales_names[] = { "none", "tensor", "head", "token" };
 static const char *const form_names[] = { "nhd", "hnd", "vllm", "gaps" };
 static const char *const lens_names[] = { "all", "log", "any" };
 
@@ -40,8 +40,8 @@ static const char *const lens_names[] = { "all", "log", "any" };
     [MHA_VARLEN] = { "varlen", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: cu_seqlens_q, and cu_seqlens_k unless paged" },       \
     [MHA_PAGE] = { "page", RFG_KEY_ATTR, 0, 0, MAX_PAGE, NULL, "keys of a block of the cache; 0: no block_table" },   \
     [MHA_KV] = { "kv", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, kv_names, "dtype of k and v; same: q's",              \
-                 1u << RFG_E4M3 | 1u << RFG_E4M3FNUZ | 1u << RFG_E5M2 },                                              \
-    [MHA_SCALES] = { "scales", RFG_KEY_ATTR, 0, 0, MHA_SCALES_HEAD, scales_names, "k_scale and v_scale" },            \
+                 1u << RFG_E4M3 | 1u << RFG_E4M3FNUZ | 1u << RFG_E5M2 | 1u << RFG_I8 | 1u << RFG_I4 },                \
+    [MHA_SCALES] = { "scales", RFG_KEY_ATTR, 0, 0, MHA_SCALES_TOKEN, scales_names, "k_scale and v_scale" },           \
     [MHA_FORM] = { "form", RFG_KEY_LAYOUT, 0, 0, MHA_FORM_GAPS, form_names,                                           \
         "how k and v lie: as their strides say, or in vLLM's older form (hnd, gaps: tests')" },                       \
     [MHA_ALIGN] = { "align", RFG_KEY_LAYOUT, 16, 1, 16, NULL,                                                         \
@@ -89,14 +89,20 @@ static bool cache_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 {
     const int64_t *v = prob->v;
     if (v[MHA_SCALES] && !v[MHA_KV])
-        return rfg_refuse(why, "scales=%s (k_scale, v_scale): must be with k and v of 8 bits",
+        return rfg_refuse(why, "scales=%s (k_scale, v_scale): must be with k and v of 8 bits, or i4",
                           scales_names[v[MHA_SCALES]]);
+    if ((v[MHA_KV] == RFG_I8 || v[MHA_KV] == RFG_I4) && !mha_token_scales(prob))
+        return rfg_refuse(why,
+                          "kv=%s, k's dtype: must be with scales=token (k_scale and v_scale of each token and head)",
+                          rfg_dtype_name((rfg_dtype)v[MHA_KV]));
     if (v[MHA_SCALES] == MHA_SCALES_HEAD && v[MHA_HKV] == 1)
         return rfg_refuse(why, "scales=head: is scales=tensor with Hkv=1");
     if (v[MHA_VARLEN] && mha_is_decode(prob))
         return rfg_refuse(why, "varlen=1: %s has no cu_seqlens", prob->op->name);
     if (v[MHA_FORM] == MHA_FORM_VLLM && (!mha_is_decode(prob) || !v[MHA_PAGE]))
         return rfg_refuse(why, "form=vllm: only mha_decode with a page");
+    if (v[MHA_FORM] == MHA_FORM_VLLM && mha_token_scales(prob))
+        return rfg_refuse(why, "scales=token: must be with rows of D elements, not form=vllm");
     int64_t x = rfg_format_elements(mha_kv_dtype(prob), 16);
     if (v[MHA_FORM] == MHA_FORM_VLLM && v[MHA_D] % x)
         return rfg_refuse(why, "form=vllm: D=%" PRId64 ", of q and k: must be a multiple of %" PRId64, v[MHA_D], x);
@@ -214,7 +220,7 @@ static void mha_cost(const struct rfg_problem *prob, double *bytes, double *flop
 {
     const int64_t *v = prob->v;
     double d = (double)v[MHA_D], dv = mha_dv(prob), size = (double)rfg_format_bytes(prob->dtype[0], 1);
-    double kv_size = (double)rfg_format_bytes(mha_kv_dtype(prob), 1), pairs = 0, keys = 0, queries = 0;
+    double head = (d + dv) * mha_kv_bits(prob) / 8 + (mha_token_scales(prob) ? 8 : 0), pairs = 0, keys = 0, queries = 0;
     int64_t alike = !v[MHA_VARLEN] && !v[MHA_LENS] ? 1 : 4096; /* a sample of these stands for all */
     int64_t n = v[MHA_B] < alike ? v[MHA_B] : alike;
     for (int64_t b = 0; b < n; b++) {
@@ -227,7 +233,7 @@ static void mha_cost(const struct rfg_problem *prob, double *bytes, double *flop
     }
     double share = n ? (double)v[MHA_B] / (double)n : 0, hq = (double)v[MHA_HQ];
     *bytes = share * (queries * hq * ((d + dv) * size + (v[MHA_LSE] ? 4 : 0)) +
-                      keys * ((double)v[MHA_HKV] * (d + dv) * kv_size + (v[MHA_PAGE] ? 4 / (double)v[MHA_PAGE] : 0)));
+                      keys * ((double)v[MHA_HKV] * head + (v[MHA_PAGE] ? 4 / (double)v[MHA_PAGE] : 0)));
     *flops = share * 2 * (d + dv) * pairs * hq;
 }
 
@@ -265,9 +271,12 @@ static bool is_older_vllm(const struct mha_call *c)
 static struct mha_cache cache_of(const struct mha_call *c, const rfg_tensor *t)
 {
     if (is_older_vllm(c))
-        return (struct mha_cache){ t->data, stride(t, 0), stride(t, 3), stride(t, 1), stride(t, 2) };
+        return (struct mha_cache){ t->data, stride(t, 0), stride(t, 3), stride(t, 1), { stride(t, 2) } };
     int block = t->ndim == 4 ? 0 : -1;
-    return (struct mha_cache){ t->data, stride(t, block), stride(t, block + 1), stride(t, block + 2), 0 };
+    int by = (int)rfg_format_elements((int)t->dtype, 1) == 2 ? 2 : 1; /* two in a byte */
+    return (struct mha_cache){
+        t->data, stride(t, block) / by, stride(t, block + 1) / by, stride(t, block + 2) / by, { 0 }
+    };
 }
 
 int64_t mha_held(const struct mha_call *c)
@@ -276,9 +285,15 @@ int64_t mha_held(const struct mha_call *c)
     return c->p.block_table ? c->p.block_table->shape[1] * page : c->k->ndim == 3 ? c->k->shape[0] : page;
 }
 
-static int scale_stride(const rfg_tensor *t)
+/* Strides of scales: a head's is returned; of a token's, to c. */
+static int scale_strides(const rfg_tensor *t, struct mha_cache *c)
 {
-    return t && t->shape[0] > 1 ? 1 : 0;
+    if (!t || t->ndim == 1)
+        return t && t->shape[0] > 1 ? 1 : 0;
+    int block = t->ndim == 3 ? 0 : -1;
+    c->scale_stride[0] = (int)stride(t, block);
+    c->scale_stride[1] = (int)stride(t, block + 1);
+    return (int)stride(t, block + 2);
 }
 
 void mha_fill_args(const struct mha_call *c, struct mha_args *a)
@@ -303,8 +318,8 @@ void mha_fill_args(const struct mha_call *c, struct mha_args *a)
     a->alibi = p->alibi ? p->alibi->data : NULL;
     a->k_scale = p->k_scale ? p->k_scale->data : NULL;
     a->v_scale = p->v_scale ? p->v_scale->data : NULL;
-    a->k_scale_stride = scale_stride(p->k_scale);
-    a->v_scale_stride = scale_stride(p->v_scale);
+    a->k_scale_stride = scale_strides(p->k_scale, &a->k);
+    a->v_scale_stride = scale_strides(p->v_scale, &a->v);
     if (p->lse) {
         a->lse = p->lse->data;
         a->lse_batch = stride(p->lse, packed ? -1 : 0);

@@ -28,7 +28,7 @@ enum {
     MHA_VARLEN, /* mha: cu_seqlens_q and, unless paged, cu_seqlens_k */
     MHA_PAGE,   /* rows of a block; 0: no table */
     MHA_KV,     /* rfg_dtype of k and v; 0: q's */
-    MHA_SCALES, /* enum mha_scales: 8-bit k and v */
+    MHA_SCALES, /* enum mha_scales: k and v of codes */
     MHA_FORM,   /* enum mha_form: how k and v (and, NHD apart, q) lie; the public functions say nhd or vllm */
     MHA_LENS,   /* enum mha_lens. mha: a layout key, for tests */
     MHA_ALIGN,  /* of all pointers and strides */
@@ -37,7 +37,7 @@ enum {
     MHA_NKEYS
 };
 
-enum mha_scales { MHA_SCALES_NONE, MHA_SCALES_TENSOR, MHA_SCALES_HEAD };    /* "none", "tensor", "head" */
+enum mha_scales { MHA_SCALES_NONE, MHA_SCALES_TENSOR, MHA_SCALES_HEAD, MHA_SCALES_TOKEN }; /* "none", "tensor", ... */
 enum mha_form { MHA_FORM_NHD, MHA_FORM_HND, MHA_FORM_VLLM, MHA_FORM_GAPS }; /* "nhd", "hnd", "vllm", "gaps" */
 /* "all": S, or near it; "log": anything: log-uniform 16...S in tests and tuning; "any": 0...S, for tests. */
 enum mha_lens { MHA_LENS_ALL, MHA_LENS_LOG, MHA_LENS_ANY };
@@ -70,6 +70,23 @@ static inline bool mha_is_lone(const struct rfg_problem *prob)
 static inline int mha_kv_dtype(const struct rfg_problem *prob)
 {
     return prob->v[MHA_KV] ? (int)prob->v[MHA_KV] : prob->dtype[0];
+}
+static inline int mha_kv_bits(const struct rfg_problem *prob)
+{
+    return (int)rfg_format_bytes(mha_kv_dtype(prob), 8);
+}
+/* A scale for each head of each token, which goes to scores and weights. */
+static inline bool mha_token_scales(const struct rfg_problem *prob)
+{
+    return prob->v[MHA_SCALES] == MHA_SCALES_TOKEN;
+}
+/* Kernels' format of k and v. Codes of integers have a macro of their own, as they came later. */
+static inline void mha_kv_macros(const struct rfg_problem *prob, struct rfg_kernel *k)
+{
+    int kv = mha_kv_dtype(prob);
+    rfg_kernel_macro(k, kv == RFG_I8 || kv == RFG_I4 ? "KV_CODES" : "KV_DTYPE", kv);
+    if (mha_token_scales(prob))
+        rfg_kernel_macro(k, "TOKEN_SCALES", 1);
 }
 
 static inline int mha_sink_dtype(const struct rfg_problem *prob)

@@ -58,9 +58,21 @@ static bool find(const struct job *j, int64_t token, struct place *at)
     return true;
 }
 
-/* Key or value `key` of sequence b, head h, times its scale: n elements. */
-static void load_key(const struct job *j, const rfg_tensor *t, double scale, int64_t b, int64_t key, int64_t h, int n,
-                     double *out)
+/* A token's own scale (rfg/rope.h): of i4 its last four bits are the code that stands for 0. */
+static double token_scale(const rfg_tensor *t, const rfg_tensor *scales, int64_t at, int *zero)
+{
+    uint32_t bits;
+    float f;
+    memcpy(&bits, (const float *)scales->data + at, sizeof(bits));
+    *zero = t->dtype == RFG_I4 ? (int)(bits % 16) : 0;
+    bits -= (uint32_t)*zero;
+    memcpy(&f, &bits, sizeof(f));
+    return (double)f;
+}
+
+/* Key or value `key` of sequence b, head h, times its scale: n elements. Returns the scale. */
+static double load_key(const struct job *j, const rfg_tensor *t, double scale, int64_t b, int64_t key, int64_t h, int n,
+                       double *out)
 {
     const struct mha_call *c = j->call;
     bool older = c->k->ndim == 5; /* [blocks,Hkv,D/x,page,x] and [blocks,Hkv,D,page] */
@@ -76,13 +88,27 @@ static void load_key(const struct job *j, const rfg_tensor *t, double scale, int
         at = (index_at(c->p.cu_seqlens_k, b) + key) * t->strides[0] + h * t->strides[1];
     else
         at = block * t->strides[0] + row * t->strides[1] + h * t->strides[2];
-    int size = (int)rfg_format_bytes((int)t->dtype, 1);
+    int size = (int)rfg_format_bytes((int)t->dtype, 1), zero = 0;
+    const rfg_tensor *scales = t == c->k ? c->p.k_scale : c->p.v_scale;
+    if (scales && scales->ndim > 1) {
+        int last = scales->ndim - 1;
+        int64_t token = c->p.cu_seqlens_k ? index_at(c->p.cu_seqlens_k, b) + key : row;
+        scale = token_scale(t, scales,
+                            (last == 2 ? block * scales->strides[0] : 0) + token * scales->strides[last - 1] +
+                                h * scales->strides[last],
+                            &zero);
+    }
     for (int64_t d = 0; d < n; d++) {
         int64_t e = at + d / x * chunk + d % x;
+        if (t->dtype == RFG_I4) { /* a number from 0 to 15 */
+            out[d] = scale * ((((int)rfg_load(t->data, RFG_I4, e) + 16) % 16) - zero);
+            continue;
+        }
         out[d] =
             scale * (size == 4 ? (double)((const float *)t->data)[e]
                                : j->value[size == 1 ? ((const uint8_t *)t->data)[e] : ((const uint16_t *)t->data)[e]]);
     }
+    return scale;
 }
 
 /* One head's answer. */
@@ -109,7 +135,9 @@ static void attend(const struct job *j, const struct place *at, int64_t h, const
     int d = (int)prob->v[MHA_D], dv = mha_dv(prob);
     int64_t kv_head = h / (prob->v[MHA_HQ] / prob->v[MHA_HKV]), pos = at->i + at->skv - at->sq;
     double scale = p->scale != 0 ? (double)p->scale : 1 / sqrt(d), cap = (double)p->soft_cap;
-    double k_scale = vector_at(p->k_scale, kv_head, 1), v_scale = vector_at(p->v_scale, kv_head, 1);
+    bool own = p->k_scale && p->k_scale->ndim > 1; /* a token's own scales, and the largest of v's */
+    double k_scale = own ? 1 : vector_at(p->k_scale, kv_head, 1), v_scale = own ? 1 : vector_at(p->v_scale, kv_head, 1);
+    double top = 0;
     double sink = vector_at(p->sinks, h, -INFINITY), slope = vector_at(p->alibi, h, 0), row[MAX_D];
     int64_t from = 0, end = at->skv;
     if (p->window > 0 && pos - p->window + 1 > from)
@@ -146,12 +174,16 @@ static void attend(const struct job *j, const struct place *at, int64_t h, const
 
     /* Exponentials by approximate instructions err by 2^-22 relative, and so do weights by their scores' errors. */
     double n = end > from ? (double)(end - from) : 0, squares[MAX_D] = { 0 }, all[MAX_D] = { 0 }, skewed[MAX_D] = { 0 };
+    for (int64_t key = from; own && key < end; key++)
+        top = fmax(top, load_key(j, c->v, 1, at->b, key, kv_head, 0, row));
     for (int64_t key = from; key < end; key++) {
         double w = exp(s[key] - a->lse), relative = err[key] + 4 * EPS, lost = 0;
-        /* fp16 has no exponent below 2^-14: smaller weights, beside the maximum's, lose up to 2^-25. */
-        if (prob->dtype[0] == RFG_F16 && w < 0x1p-14 * exp(max - a->lse))
-            lost = fmin(w, 0x1p-25 * exp(max - a->lse));
-        load_key(j, c->v, v_scale, at->b, key, kv_head, dv, row);
+        double mine = load_key(j, c->v, v_scale, at->b, key, kv_head, dv, row);
+        /* fp16 has no exponent below 2^-14: smaller weights, beside the maximum's, lose up to 2^-25. Those times scales of
+         * tokens are beside the largest weight times the largest scale, or twice that. */
+        double most = exp(max - a->lse) * (own ? 2 * top / mine : 1);
+        if ((prob->dtype[0] == RFG_F16 || (own && prob->dtype[0] == RFG_BF16)) && w < 0x1p-14 * most)
+            lost = fmin(w, 0x1p-25 * most);
         worst += w * relative;
         for (int i = 0; i < dv; i++) {
             double x = w * row[i], size = fabs(x);

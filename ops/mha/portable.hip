@@ -2,21 +2,22 @@
  *
  * Attention for every GPU and every problem: any alignment, masks, caches, lengths; fp32 FMA. Simple and right.
  *
- * Macros: DTYPE (q, out), KV_DTYPE, D, DV (multiples of 8), ROWS, WIDE (rows of k can be read 16 bytes at a time), VLLM (its older form
- * of the cache). A work item is a sequence, a kv head and ROWS rows, a row being a query and a q head of that kv head's
+ * Macros: DTYPE (q, out), KV_DTYPE or KV_CODES, TOKEN_SCALES (rfg_cache.h), D, DV (multiples of 8), ROWS, WIDE (rows of k
+ * can be read 16 bytes at a time), VLLM (its older form of the cache). A work item is a sequence, a kv head and ROWS rows, a row being a query and a q head of that kv head's
  * group; a workgroup takes one, items beyond the grid in strides of the grid. Its waves take chunks of a key a lane by
  * turns, each with an online softmax of its own: first a lane has a key and scores it, then it has elements of v and
  * goes through the keys. At the end the waves' partials are combined in LDS. */
 #include "rfg_device.h"
 #include "rfg_attention.h"
+#include "rfg_cache.h"
 #include "mha/mha_args.h"
 #include "mha/mha_device.h"
 
 #define WAVES    4
 #define THREADS  (WAVES * RFG_WAVE)
-#define KV_BYTES RFG_DTYPE_BYTES(KV_DTYPE)
+#define KV_BYTES (KV_I4 ? 0 : RFG_DTYPE_BYTES(KV_DTYPE))
 /* Elements of k that are read together, and lie together whatever the form. */
-#define PIECE   (D % (16 / KV_BYTES) ? 8 : 16 / KV_BYTES)
+#define PIECE   (KV_I4 || D % (16 / (KV_BITS / 8)) ? 8 : 16 / (KV_BITS / 8))
 #define MINE    ((DV + RFG_WAVE - 1) / RFG_WAVE) /* elements of v that a lane has */
 #define NOTHING rfg_as_float(0xff800000u)        /* minus infinity */
 #define MASKED  (-1.0f) /* a masked key's weight: what v holds there must not count, not even NaN */
@@ -56,8 +57,13 @@ RFG_DEVICE long long row_at(const struct work_item *u, const struct mha_args *a,
     int batch = a->q_begin ? 0 : u->b;
     return batch * t->batch + (u->q_first + query_of(u, r)) * t->token + head_of(u, r) * t->head;
 }
-/* Of both k and v, since their strides differ but not their places. */
-RFG_DEVICE void key_at(const struct work_item *u, const struct mha_args *a, int key, long long *k, long long *v)
+/* Of both k and v, since their strides differ but not their places: where their rows begin, in elements. `scales`: the
+ * words of their scales. */
+struct key_scales {
+    rfg_u32 k, v;
+};
+RFG_DEVICE void key_at(const struct work_item *u, const struct mha_args *a, int key, long long *k, long long *v,
+                       struct key_scales *scales)
 {
     long long block = u->b, row = key;
     if (a->block_table) {
@@ -69,8 +75,21 @@ RFG_DEVICE void key_at(const struct work_item *u, const struct mha_args *a, int 
     }
     *k = block * a->k.block + row * a->k.token + u->head * a->k.head;
     *v = block * a->v.block + row * a->v.token + u->head * a->v.head;
+#if KV_I4
+    *k *= 2;
+    *v *= 2;
+#endif
+#if TOKEN_SCALES
+    scales->k =
+        rfg_load4(a->k_scale + block * a->k.scale_stride[0] + row * a->k.scale_stride[1] + u->head * a->k_scale_stride);
+    scales->v =
+        rfg_load4(a->v_scale + block * a->v.scale_stride[0] + row * a->v.scale_stride[1] + u->head * a->v_scale_stride);
+#else
+    (void)scales;
+#endif
 }
 
+#if !KV_INTS
 /* An 8-bit code by way of fp16: e5m2 is fp16 cut short; e4m3's exponent has another bias, which a product settles. */
 RFG_DEVICE float code(rfg_u32 byte)
 {
@@ -81,9 +100,17 @@ RFG_DEVICE float code(rfg_u32 byte)
     rfg_u32 nan = KV_DTYPE == RFG_E4M3 ? ((byte & 0x7fu) + 1u) >> 7 : 1u - (((byte ^ 0x80u) + 0xffu) >> 8);
     return rfg_as_float(rfg_as_u32(f * (KV_DTYPE == RFG_E4M3 ? 256.0f : 128.0f)) | nan * 0x7fc00000u);
 }
+#else
+RFG_DEVICE float code(rfg_u32 bits)
+{
+    return (float)(KV_I4 ? (int)bits : (int)(bits << 24) >> 24);
+}
+#endif
 RFG_DEVICE float load_element(const void *base, long long at)
 {
-#if KV_BYTES == 1
+#if KV_I4
+    return code(rfg_load1((const char *)base + (at >> 1)) >> ((int)at & 1) * 4 & 15u);
+#elif KV_BYTES == 1
     return code(rfg_load1((const char *)base + at));
 #else
     return rfg_load_float(base, at, KV_DTYPE);
@@ -97,6 +124,12 @@ RFG_DEVICE void load_piece(float *f, const void *base, long long at)
             f[i] = load_element(base, at + i);
         return;
     }
+#if KV_I4
+    rfg_u32 word = rfg_load4((const char *)base + (at >> 1));
+#pragma unroll
+    for (int i = 0; i < PIECE; i++)
+        f[i] = code(word >> (i * 4) & 15u);
+#else
     rfg_u32x4 v = rfg_load16((const char *)base + at * KV_BYTES);
 #if KV_BYTES == 1
     rfg_u32 w[4] = { v.x, v.y, v.z, v.w };
@@ -110,6 +143,7 @@ RFG_DEVICE void load_piece(float *f, const void *base, long long at)
     f[3] = rfg_as_float(v.w);
 #else
     rfg_unpack(f, v, KV_DTYPE);
+#endif
 #endif
 }
 
@@ -139,15 +173,22 @@ struct sums {
     float o[ROWS][MINE];
 };
 
-/* n keys from `first`: their weights to LDS, and where their rows of v are. */
+/* n keys from `first`: their weights to LDS, where their rows of v are, and of i4 which code of it stands for 0. */
 RFG_DEVICE void softmax_step(const struct mha_args *args, const struct work_item *u, const float *q, struct sums *acc,
-                             int first, int n, bool masks, float *weights, long long *places)
+                             int first, int n, bool masks, float *weights, long long *places, float *zeros)
 {
     struct mha_args all = reread_args(args), *a = &all;
     int lane = rfg_lane(), key = first + (lane < n ? lane : n - 1);
     long long at, at_v;
-    key_at(u, a, key, &at, &at_v);
+    struct key_scales scales;
+    key_at(u, a, key, &at, &at_v, &scales);
     places[lane] = at_v;
+#if KV_I4
+    zeros[lane] = (float)kv_zero(scales.v);
+    float zero = (float)kv_zero(scales.k);
+#else
+    (void)zeros;
+#endif
     float s[ROWS];
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
@@ -156,6 +197,11 @@ RFG_DEVICE void softmax_step(const struct mha_args *args, const struct work_item
     for (int p = 0; p < D / PIECE; p++) {
         float k[PIECE];
         load_piece(k, a->k.data, at + (VLLM ? p * a->k.chunk : p * PIECE));
+#if KV_I4
+#pragma unroll
+        for (int i = 0; i < PIECE; i++)
+            k[i] -= zero;
+#endif
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
 #pragma unroll
@@ -166,6 +212,9 @@ RFG_DEVICE void softmax_step(const struct mha_args *args, const struct work_item
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         bool seen = lane < n && (!masks || sees(a, u, key, r));
+#if TOKEN_SCALES
+        s[r] *= kv_scale(scales.k);
+#endif
         s[r] = seen ? score(a, u, s[r], key, r) : NOTHING;
         float m = rfg_max(acc->m[r], rfg_reduce_lanes(s[r], RFG_WAVE, true));
         float from = m == NOTHING ? 0.0f : m, down = rfg_exp2(acc->m[r] - from), w = rfg_exp2(s[r] - from);
@@ -174,12 +223,15 @@ RFG_DEVICE void softmax_step(const struct mha_args *args, const struct work_item
 #pragma unroll
         for (int i = 0; i < MINE; i++)
             acc->o[r][i] *= down;
+#if TOKEN_SCALES
+        w *= kv_scale(scales.v);
+#endif
         weights[lane * ROWS + r] = seen ? w : MASKED;
     }
 }
 
 RFG_DEVICE void add_values(const struct mha_args *args, struct sums *acc, const float *weights, const long long *places,
-                           int n, bool masks)
+                           const float *zeros, int n, bool masks)
 {
     struct mha_args a = reread_args(args);
 #pragma unroll 2
@@ -193,6 +245,11 @@ RFG_DEVICE void add_values(const struct mha_args *args, struct sums *acc, const 
         for (int i = 0; i < MINE; i++) {
             int d = i * RFG_WAVE + rfg_lane();
             float v = DV % RFG_WAVE == 0 || d < DV ? load_element(a.v.data, at + (VLLM ? d * a.v.chunk : d)) : 0.0f;
+#if KV_I4
+            v -= zeros[k];
+#else
+            (void)zeros;
+#endif
 #pragma unroll
             for (int r = 0; r < ROWS; r++) {
                 float sum = rfg_fma(w[r], v, acc->o[r][i]);
@@ -226,7 +283,7 @@ RFG_DEVICE bool open_item(const struct mha_args *args, struct work_item *u, long
     long long end = (long long)query_of(u, ROWS - 1) + u->before + a->window_right + 1;
     u->begin = begin > 0 ? (int)begin : 0;
     u->end = end < 0 ? 0 : end < skv ? (int)end : skv;
-    u->scale = a->scale * (a->k_scale ? load_f32(a->k_scale, u->head * a->k_scale_stride) : 1.0f);
+    u->scale = a->scale * (!TOKEN_SCALES && a->k_scale ? load_f32(a->k_scale, u->head * a->k_scale_stride) : 1.0f);
     return true;
 }
 
@@ -247,7 +304,7 @@ RFG_DEVICE void store(const struct mha_args *a, const struct work_item *u, const
         sum += o[(w * ROWS + r) * DV + d] * down;
     }
     l += rfg_exp2(sink - from);
-    float v_scale = a->v_scale ? load_f32(a->v_scale, u->head * a->v_scale_stride) : 1.0f;
+    float v_scale = !TOKEN_SCALES && a->v_scale ? load_f32(a->v_scale, u->head * a->v_scale_stride) : 1.0f;
     rfg_store_float(a->out.data, row_at(u, a, &a->out, r) + d, l == 0.0f ? 0.0f : sum * (v_scale / l), DTYPE);
     if (a->lse && d == 0) {
         long long at =
@@ -299,6 +356,12 @@ RFG_KERNEL(THREADS) mha_portable(struct mha_args args)
     RFG_SHARED float q[ROWS * D];
     RFG_SHARED float all_weights[WAVES * RFG_WAVE * ROWS];
     RFG_SHARED long long all_places[WAVES * RFG_WAVE];
+#if KV_I4
+    RFG_SHARED float all_zeros[WAVES * RFG_WAVE];
+    float *zeros = all_zeros + rfg_wave() * RFG_WAVE;
+#else
+    float *zeros = (float *)0;
+#endif
     RFG_SHARED float ml[WAVES * ROWS * 2];
     RFG_SHARED float o[WAVES * ROWS * DV];
     int wave = rfg_wave();
@@ -331,10 +394,10 @@ RFG_KERNEL(THREADS) mha_portable(struct mha_args args)
             int mine = left - wave * RFG_WAVE, here = mine < RFG_WAVE ? mine : RFG_WAVE, first = u.end - mine;
             bool masks = here > 0 && (!sees(&a, &u, first, ROWS - 1) || !sees(&a, &u, first + here - 1, 0));
             if (here > 0)
-                softmax_step(&args, &u, q, &acc, first, here, masks, weights, places);
+                softmax_step(&args, &u, q, &acc, first, here, masks, weights, places, zeros);
             rfg_barrier();
             if (here > 0)
-                add_values(&args, &acc, weights, places, here, masks);
+                add_values(&args, &acc, weights, places, zeros, here, masks);
             rfg_barrier();
         }
         close_item(&args, &u, &acc, ml, o);

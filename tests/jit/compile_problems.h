@@ -189,6 +189,10 @@ static const char *const mha_problems[] = {
     "mha bf16->bf16 B=1 Hq=8 Hkv=4 D=512 S=2048 Sq=2048 causal=1",
     "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=256 S=4096 page=16 form=vllm",
     "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=96 S=4096 page=16 form=vllm kv=e4m3 align=1",
+    "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=128 S=2048 Sq=2048 page=16 kv=i8 scales=token",
+    "mha_decode f16->f16 B=32 Hq=32 Hkv=8 D=80 S=4096 page=48 kv=i4 scales=token align=2",
+    "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=256 S=4096 page=16 kv=i4 scales=token",
+    "mha_decode f16->f16 B=32 Hq=32 Hkv=8 D=64 S=4096 page=16 kv=e4m3 scales=token",
 };
 /* For mha_decode_stream_mma, mha_decode_tile_mma and mha_decode_wgmma: each head size, cache, number of rows, and
  * feature. */
@@ -208,6 +212,14 @@ static const char *const decode_problems[] = {
     "mha_decode bf16->bf16 B=32 Hq=16 Hkv=2 D=512 S=4096 page=16",
     "mha_decode bf16->bf16 B=4 Hq=16 Hkv=8 D=256 S=4096 cap=50 page=1 window=512 invariant=1",
     "mha_decode f16->f16 B=4 Hq=32 Hkv=8 D=64 S=4096 Sq=4 causal=1 kv=e5m2 invariant=1",
+    "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=128 S=4096 page=16 kv=i8 scales=token",
+    "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=128 S=4096 page=16 kv=i4 scales=token",
+    "mha_decode f16->f16 B=32 Hq=32 Hkv=8 D=64 S=4096 page=24 cap=30 alibi=1 kv=i4 scales=token",
+    "mha_decode bf16->bf16 B=4 Hq=32 Hkv=8 D=80 Dv=112 S=4096 Sq=4 causal=1 page=16 kv=i8 scales=token invariant=1",
+    "mha_decode bf16->bf16 B=32 Hq=16 Hkv=8 D=256 S=4096 page=16 kv=i4 scales=token lens=log",
+    "mha_decode f16->f16 B=32 Hq=32 Hkv=8 D=128 S=4096 kv=e4m3 scales=token",
+    "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=128 S=4096 page=16 kv=i8 scales=token align=4",
+    "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=112 S=4096 page=16 kv=i4 scales=token align=8",
 };
 /* For mha_prefill_mma and mha_prefill_wgmma: each head size, and each feature with the largest tiles. */
 static const char *const prefill_problems[] = {

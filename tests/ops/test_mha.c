@@ -125,6 +125,38 @@ static const struct op_case caches[] = {
     { "mha_decode f16->f16 B=2 Hq=4 Hkv=2 D=64 S=70 page=16 kv=e4m3 scales=tensor", R, true },
 };
 
+/* A scale of each token and head. */
+static const struct op_case token_scales[] = {
+    { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=2 D=128 S=100 lse=1 page=16 kv=i8 scales=token lens=any" },
+    { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=2 D=128 S=100 lse=1 page=16 kv=i4 scales=token lens=any" },
+    { "mha_decode f16->f16 B=2 Hq=4 Hkv=2 D=128 S=100 lse=1 page=32 kv=i4 scales=token" },
+    { "mha_decode f16->f16 B=3 Hq=4 Hkv=2 D=64 S=90 Sq=3 causal=1 lse=1 page=16 kv=i8 scales=token form=hnd lens=any" },
+    { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=1 D=256 S=70 lse=1 page=64 kv=i4 scales=token form=hnd" },
+    { "mha_decode bf16->bf16 B=2 Hq=4 Hkv=2 D=96 S=90 lse=1 page=48 kv=i4 scales=token form=gaps lens=any" },
+    { "mha_decode bf16->bf16 B=2 Hq=4 Hkv=2 D=80 S=90 sink=1 lse=1 page=16 kv=i8 scales=token" },
+    { "mha_decode bf16->bf16 B=2 Hq=4 Hkv=2 D=72 S=70 window=20 lse=1 page=7 kv=i4 scales=token" },
+    { "mha_decode f16->f16 B=2 Hq=4 Hkv=2 D=128 S=80 lse=1 page=16 kv=e4m3 scales=token lens=any" },
+    { "mha_decode bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=80 cap=3 alibi=1 lse=1 kv=i8 scales=token" },
+    { "mha_decode bf16->bf16 B=2 Hq=16 Hkv=1 D=192 S=70 Dv=128 lse=1 page=16 kv=i4 scales=token" },
+    { "mha_decode f32->f32 B=2 Hq=4 Hkv=2 D=64 S=70 lse=1 page=16 kv=i4 scales=token" },
+    { "mha_decode bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=70 lse=1 page=16 kv=i8 scales=token", R, true },
+    { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=2 D=128 S=256 page=16 kv=i8 scales=token", I },
+    { "mha_decode f16->f16 B=2 Hq=8 Hkv=2 D=128 S=256 page=32 kv=i4 scales=token", I },
+    { "mha_decode bf16->bf16 B=5 Hq=4 Hkv=2 D=64 S=100 lse=1 page=16 kv=i8 scales=token", S },
+    { "mha_decode bf16->bf16 B=5 Hq=4 Hkv=2 D=64 S=100 lse=1 page=16 kv=i4 scales=token", S },
+    { "mha_decode bf16->bf16 B=9 Hq=4 Hkv=2 D=64 S=200 lse=1 page=16 kv=i4 scales=token lens=log", R, false,
+      "mha_decode_stream_mma{tiles=1,waves=2,unroll=1,cluster=0,parts=1,groups=2}" },
+    { "mha_decode f16->f16 B=2 Hq=16 Hkv=2 D=128 S=230 Sq=4 lse=1 page=16 kv=i8 scales=token", R, false,
+      "mha_decode_stream_mma{tiles=1,waves=2,unroll=1,cluster=1,parts=5,groups=1}" },
+    { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=2 D=128 S=90 lse=1 page=16 kv=i8 scales=token align=4 lens=any" },
+    { "mha_decode f16->f16 B=2 Hq=4 Hkv=2 D=72 S=90 lse=1 page=16 kv=i4 scales=token align=4" },
+    { "mha_decode bf16->bf16 B=2 Hq=4 Hkv=2 D=120 Dv=40 S=70 Sq=2 lse=1 page=16 kv=e4m3 scales=token align=8" },
+    { "mha bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=70 Sq=20 causal=1 lse=1 page=16 kv=i8 scales=token lens=any" },
+    { "mha f16->f16 B=2 Hq=4 Hkv=2 D=80 S=50 Sq=20 causal=1 lse=1 page=16 kv=i4 scales=token" },
+    { "mha bf16->bf16 B=3 Hq=4 Hkv=2 D=64 S=50 Sq=20 lse=1 varlen=1 kv=i4 scales=token" },
+    { "mha bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=50 Sq=20 window_right=3 kv=i8 scales=token form=hnd" },
+};
+
 /* Contexts as long as the emulator's pace allows. */
 static const struct op_case far[] = {
     { "mha_decode bf16->bf16 B=1 Hq=1 Hkv=1 D=64 S=8192 page=16", R, false,
@@ -281,6 +313,7 @@ OP_CASES(right_decode, decode, "decode")
 OP_CASES(right_speculative, speculative, "decode of several queries, masks")
 OP_CASES(right_caches, caches, "8-bit caches, forms of the cache")
 OP_CASES(right_parts, parts, "parts of the keys")
+OP_CASES(right_token_scales, token_scales, "caches with a scale a token and head")
 OP_CASES(right_heads, heads, "heads of any size")
 OP_CASES(right_decode_heads, decode_heads, "decode, heads of any size")
 OP_CASES(right_singles, singles, "attention in f32")
@@ -305,7 +338,7 @@ int main(void)
 {
     return op_main_gpus("mha",
                         OP_TESTS(right_prefill, right_masks, right_ragged, right_decode, right_speculative,
-                                 right_caches, right_parts, right_far, right_exact, right_special, right_heads,
-                                 right_decode_heads, right_singles, right_pages),
+                                 right_caches, right_token_scales, right_parts, right_far, right_exact, right_special,
+                                 right_heads, right_decode_heads, right_singles, right_pages),
                         OP_TESTS(NULL), OP_TESTS(right_clusters, units_by_turns));
 }

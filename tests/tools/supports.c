@@ -186,6 +186,16 @@ static const struct row {
       { "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=128 S=4096 page=16 kv=e4m3",
         "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=128 S=4096 page=16 kv=e4m3fnuz",
         "mha_decode f16->f16 B=32 Hq=32 Hkv=8 D=128 S=4096 page=16 kv=e5m2" } },
+    { "mha_decode, a scale a token and head",
+      "i8, i4",
+      "caches with a scale a token and head",
+      { "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=128 S=4096 page=16 kv=i8 scales=token",
+        "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=128 S=4096 page=16 kv=i4 scales=token" } },
+    { "kv_append, a scale a token and head",
+      "i8, i4",
+      "caches with a scale a token and head",
+      { "kv_append bf16->i8 T=64 D=128 Hkv=8 page=16 scales=token",
+        "kv_append bf16->i4 T=64 D=128 Hkv=8 page=16 scales=token" } },
 };
 
 /* The names of those that take the problem, with commas. */

@@ -16,7 +16,7 @@ struct job {
     const struct mha_args *a;
     int q_dtype, kv_dtype, sink_dtype, d, dv;
     int page;
-    bool older_vllm;
+    bool older_vllm, token_scales;
     int64_t queries, each; /* queries of heads in all, and of a task */
     float code[256];       /* what an 8-bit element stands for */
 };
@@ -26,9 +26,21 @@ static float load(const struct job *j, int dtype, const void *base, long long at
     return rfg_dtype_is_float(dtype) ? rfg_float_get(base, dtype, at) : j->code[((const uint8_t *)base)[at]];
 }
 
-/* Key (or value) `key` of a head: n elements. */
-static void load_row(const struct job *j, const struct mha_cache *c, int b, int head, long long key, int n, bool is_k,
-                     float *row)
+/* Of a token and head. Codes of i4 are numbers from 0 to 15, and *zero is the one that stands for 0 (rfg/rope.h). */
+static float scale_of(const struct job *j, const float *scale, int *zero)
+{
+    uint32_t bits;
+    float f;
+    memcpy(&bits, scale, sizeof(bits));
+    *zero = j->kv_dtype == RFG_I4 ? (int)(bits & 15) : 0;
+    bits -= (uint32_t)*zero;
+    memcpy(&f, &bits, sizeof(f));
+    return f;
+}
+
+/* Key (or value) `key` of a head: n elements. Returns what they are to be multiplied by, if that is a token's own. */
+static float load_row(const struct job *j, const struct mha_cache *c, int b, int head, long long key, int n, bool is_k,
+                      float *row)
 {
     const struct mha_args *a = j->a;
     long long block = b, t = key;
@@ -41,8 +53,18 @@ static void load_row(const struct job *j, const struct mha_cache *c, int b, int 
     }
     long long at = block * c->block + t * c->token + head * c->head;
     int x = !j->older_vllm ? n : !is_k ? 1 : (int)rfg_format_elements(j->kv_dtype, 16);
+    float scale = 1;
+    int zero = 0;
+    if (j->token_scales)
+        scale = scale_of(j,
+                         (is_k ? a->k_scale : a->v_scale) + block * c->scale_stride[0] + t * c->scale_stride[1] +
+                             (long long)head * (is_k ? a->k_scale_stride : a->v_scale_stride),
+                         &zero);
     for (int i = 0; i < n; i++)
-        row[i] = load(j, j->kv_dtype, c->data, at + i / x * c->chunk + i % x);
+        row[i] = j->kv_dtype == RFG_I4 ? (float)((((const uint8_t *)c->data)[at + i / 2] >> i % 2 * 4 & 15) - zero)
+                 : j->older_vllm       ? load(j, j->kv_dtype, c->data, at + i / x * c->chunk + i % x)
+                                       : load(j, j->kv_dtype, c->data, at + i);
+    return scale;
 }
 
 struct state {
@@ -67,10 +89,10 @@ static void softmax_step(const struct job *j, struct state *st, const float *s, 
         st->acc[d] *= shrink;
     for (int i = 0; i < n; i++) {
         float p = expf(s[i] - max);
-        load_row(j, &j->a->v, b, kv_head, first + i, j->dv, false, row);
+        float scaled = p * load_row(j, &j->a->v, b, kv_head, first + i, j->dv, false, row);
         st->sum += p;
         for (int d = 0; d < j->dv; d++)
-            st->acc[d] += p * row[d];
+            st->acc[d] += scaled * row[d];
     }
     st->max = max;
 }
@@ -81,8 +103,8 @@ static void run_query(const struct job *j, int b, int head, int i)
     struct mha_sequence seq = mha_sequence_of(a, b);
     int kv_head = head / (a->hq / a->hkv);
     float q[MHA_MAX_D], key[MHA_MAX_D], s[BLOCK];
-    float k_scale = a->k_scale ? a->k_scale[kv_head * a->k_scale_stride] : 1;
-    float v_scale = a->v_scale ? a->v_scale[kv_head * a->v_scale_stride] : 1;
+    float k_scale = a->k_scale && !j->token_scales ? a->k_scale[kv_head * a->k_scale_stride] : 1;
+    float v_scale = a->v_scale && !j->token_scales ? a->v_scale[kv_head * a->v_scale_stride] : 1;
     struct state st = { .max = a->sinks ? load(j, j->sink_dtype, a->sinks, head) : -INFINITY, .sum = a->sinks ? 1 : 0 };
     long long token = (long long)seq.q_first + i, batch = a->q_begin ? 0 : b;
     long long from_q = batch * a->q.batch + token * a->q.token + head * a->q.head;
@@ -96,10 +118,10 @@ static void run_query(const struct job *j, int b, int head, int i)
         int n = end - block < BLOCK ? (int)(end - block) : BLOCK;
         for (int c = 0; c < n; c++) {
             float dot = 0;
-            load_row(j, &a->k, b, kv_head, block + c, j->d, true, key);
+            float scale = load_row(j, &a->k, b, kv_head, block + c, j->d, true, key);
             for (int d = 0; d < j->d; d++)
                 dot += q[d] * key[d];
-            s[c] = dot * (a->scale * k_scale);
+            s[c] = dot * scale * (a->scale * k_scale);
             if (a->soft_cap > 0)
                 s[c] = a->soft_cap * tanhf(s[c] / a->soft_cap);
             if (a->alibi)
@@ -140,9 +162,10 @@ static void run(const struct rfg_device *dev, const struct rfg_problem *prob, co
                      .d = (int)prob->v[MHA_D],
                      .dv = mha_dv(prob),
                      .page = (int)prob->v[MHA_PAGE],
-                     .older_vllm = prob->v[MHA_FORM] == MHA_FORM_VLLM };
+                     .older_vllm = prob->v[MHA_FORM] == MHA_FORM_VLLM,
+                     .token_scales = mha_token_scales(prob) };
     (void)dev, (void)p;
-    if (j.kv_dtype != j.q_dtype)
+    if (j.kv_dtype != j.q_dtype && j.kv_dtype != RFG_I4)
         for (int i = 0; i < 256; i++) {
             const struct rfg_format *f = rfg_format(j.kv_dtype);
             uint8_t code = (uint8_t)i;

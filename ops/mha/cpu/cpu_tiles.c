@@ -382,6 +382,8 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
 {
     if (!rfg_cpu_only(dev, NULL, why) || !mha_is_half(prob, why))
         return false;
+    if (mha_token_scales(prob))
+        return rfg_refuse(why, "scales=token: must be tensor, head, or none");
     return (dev->features & feature) || rfg_refuse(why, "needs %s, which this cpu does not have", what);
 }
 

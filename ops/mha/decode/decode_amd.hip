@@ -4,6 +4,7 @@
  * macros, and decode_nvidia.hip for the other half. */
 #include "rfg_device.h"
 #include "rfg_attention.h"
+#include "rfg_cache.h"
 #include "mha/mha_args.h"
 #include "mha/mha_device.h"
 #include "mha/decode/decode_layout.h"
@@ -17,8 +18,8 @@
 #define ROW_OFFSETS   (RFG_WAVE == 64 && PAGED != 2)
 #define WHOLE_STEPS   0
 #define SCALE_FMA     0
-#define KEY_STEPS     1
-#define PAIRED_VALUES 0
+#define KEY_STEPS     (KV_ALIGN < 16 ? 1 : KV_I4 && D % 128 == 0 ? 4 : KV_INTS && D % 64 == 0 ? 2 : 1)
+#define PAIRED_VALUES KV_INTS
 #define PADDED_LOADS  0
 #define ALWAYS_LOADS  0 /* callers branch: loads are under `if (on)` */
 
@@ -45,8 +46,7 @@ RFG_DEVICE int load_block(const int *entry)
 #include "mha/decode/decode_item.h"
 
 /* Two waves a SIMD, unless keys, values, queries and outputs leave too few of the 256 registers for the rest. */
-#define DATA_REGISTERS                                                                                                 \
-    ((UNROLL * MHA_DECODE_STEP * (D + DV) * KV_BYTES + ROWS * D * 2 + ROWS * DV * 4) / (4 * RFG_WAVE))
+#define DATA_REGISTERS ((UNROLL * BYTES_OF(MHA_DECODE_STEP * (D + DV)) + ROWS * D * 2 + ROWS * DV * 4) / (4 * RFG_WAVE))
 #if DATA_REGISTERS < RFG_TWO_WAVES_LIMIT
 #define DECODE_KERNEL RFG_KERNEL(THREADS) RFG_TWO_WAVES
 #else
@@ -61,13 +61,13 @@ RFG_DEVICE void find_offsets(const struct mha_args *a, struct offsets *p, int la
     for (int i = 0; i < RFG_FRAG_AB; i++) {
         int row = rfg_frag_row(i);
         p->k[i] = (rfg_u32)(row < last ? row : last) * ((rfg_u32)a->k.token * KV_BYTES) +
-                  (rfg_u32)rfg_frag_chunk(i) * (8 * KV_BYTES);
+                  (rfg_u32)rfg_frag_chunk(i) * BYTES_OF(8 * KEY_STEPS);
     }
 #pragma unroll
     for (int i = 0; i < RFG_PV_TOKENS; i++) {
         int row = rfg_pv_token(i);
         p->v[i] = (rfg_u32)(row < last ? row : last) * ((rfg_u32)a->v.token * KV_BYTES) +
-                  (rfg_u32)rfg_pv_lane() * (PIECE * KV_BYTES);
+                  (rfg_u32)rfg_pv_lane() * BYTES_OF(PIECE);
     }
 }
 RFG_DEVICE const char *first_row(const struct mha_args *a, const struct mha_cache *c, const char *base, int block,
@@ -90,11 +90,11 @@ RFG_DEVICE void load_keys(const struct mha_args *a, struct work_item *it, struct
 #pragma unroll
     for (int i = 0; i < RFG_FRAG_AB; i++)
 #pragma unroll
-        for (int k = 0; k < K_STEPS; k++)
+        for (int k = 0; k < K_STEPS / KEY_STEPS; k++)
 #if D_REAL < D
             load_key(&s->k[k][i], first + (it->at.k[i] + (rfg_u32)key_at(k, i)), true);
 #else
-            load_key(&s->k[k][i], first + it->at.k[i] + k * (32 * KV_BYTES), true);
+            load_key(&s->k[k][i], first + it->at.k[i] + k * BYTES_OF(32 * KEY_STEPS), true);
 #endif
 }
 RFG_DEVICE void load_values(const struct mha_args *a, struct work_item *it, struct stage *s, int block, int step,
@@ -109,6 +109,22 @@ RFG_DEVICE void load_values(const struct mha_args *a, struct work_item *it, stru
 }
 #endif
 
+#if KV_I4
+/* Lanes have keys of token lane % 16. */
+RFG_DEVICE void find_zeros(struct step_scales *to, const rfg_u32 *k, const rfg_u32 *v, rfg_u32 word)
+{
+    rfg_u32 mine = TWICE(kv_zero(word_of(word, rfg_lane() % 16, false)));
+    (void)k, (void)v;
+#pragma unroll
+    for (int i = 0; i < RFG_FRAG_AB; i++)
+        to->k_zero[i] = mine;
+#pragma unroll
+    for (int i = 0; i < RFG_PV_TOKENS / 2; i++)
+        to->v_zero[i] = kv_zero(word_of(word, rfg_pv_token(2 * i), true)) |
+                        kv_zero(word_of(word, rfg_pv_token(2 * i + 1), true)) << 16;
+}
+#endif
+
 /* ---- softmax ---------------------------------------------------------------------------------------------------- */
 
 /* Scores to weights by few instructions for each. First, what scores are above acc->m, by an FMA. It follows the matrix
@@ -118,7 +134,7 @@ struct shifted {
     float w[TILES][RFG_FRAG_WX], factor[TILES];
 };
 RFG_DEVICE void subtract_max(const struct mha_args *a, const struct work_item *it, const struct queries *q,
-                             const struct sums *acc, rfg_frag_wx *s, struct shifted *r, int first)
+                             const struct sums *acc, rfg_frag_wx *s, STEP_SCALES struct shifted *r, int first)
 {
 #pragma unroll
     for (int t = 0; t < TILES; t++) {
@@ -131,6 +147,9 @@ RFG_DEVICE void subtract_max(const struct mha_args *a, const struct work_item *i
         r->factor[t] = CAP || ALIBI ? 1.0f : it->scale * LOG2_E * up;
 #pragma unroll
         for (int i = 0; i < RFG_FRAG_WX; i++) {
+#if TOKEN_SCALES
+            s[t].v[i] *= scales->k[i];
+#endif
             if (CAP || ALIBI)
                 s[t].v[i] = score(a, it, s[t].v[i] * up, first + rfg_frag_c_row(i),
                                   it->row0 + t * RFG_FRAG_X_ROWS + rfg_frag_c_col(i), false);
@@ -141,10 +160,10 @@ RFG_DEVICE void subtract_max(const struct mha_args *a, const struct work_item *i
 }
 /* Then masks and a new m, by branches that are seldom taken. */
 RFG_DEVICE void softmax_step(const struct mha_args *a, const struct work_item *it, struct sums *acc, rfg_frag_wx *s,
-                             struct shifted *r, int first, bool masks)
+                             STEP_SCALES struct shifted *r, int first, bool masks)
 {
     float(*w)[RFG_FRAG_WX] = r->w;
-    bool raise = false;
+    bool raise = V_EXCEEDS(acc, scales);
     if (masks) {
         asm volatile("");
 #pragma unroll
@@ -161,6 +180,9 @@ RFG_DEVICE void softmax_step(const struct mha_args *a, const struct work_item *i
             raise |= w[t][i] > SLACK;
     /* What weights are relative to need not be the largest score, only near it. */
     if (rfg_any_lane(raise)) {
+#if TOKEN_SCALES
+        float v_down = raise_v_top(acc, scales);
+#endif
 #pragma unroll
         for (int t = 0; t < TILES; t++) {
             float m = acc->m[t][0];
@@ -173,6 +195,9 @@ RFG_DEVICE void softmax_step(const struct mha_args *a, const struct work_item *i
             float down = rfg_exp2(acc->m[t][0] - m);
             acc->m[t][0] = m;
             acc->l[t][0] *= down;
+#if TOKEN_SCALES
+            down *= v_down;
+#endif
 #pragma unroll
             for (int i = 0; i < RFG_FRAG_WX; i++)
                 w[t][i] = s[t].v[i] - m;
@@ -199,6 +224,11 @@ RFG_DEVICE void one_step(const struct mha_args *a, struct work_item *it, const s
 {
 #if LOADS_LATE
     load_keys(a, it, st, block, step, true);
+    load_scales(a, it, st, block, step, true);
+#endif
+#if TOKEN_SCALES
+    struct step_scales scales;
+    scales_of_step(&scales, st->scales);
 #endif
     rfg_frag_wx s[TILES];
 #pragma unroll
@@ -211,30 +241,34 @@ RFG_DEVICE void one_step(const struct mha_args *a, struct work_item *it, const s
         rfg_frag_ab keys;
 #pragma unroll
         for (int i = 0; i < RFG_FRAG_AB; i++)
-            keys.v[i] = is_key(k, i) ? key_of(st->k[k / KEY_STEPS][i], k) : (rfg_u32x4){ 0, 0, 0, 0 };
+            keys.v[i] = is_key(k / KEY_STEPS, i) ? KEY_OF(st->k[k / KEY_STEPS][i], k, i) : (rfg_u32x4){ 0, 0, 0, 0 };
 #pragma unroll
         for (int t = 0; t < TILES; t++)
             rfg_frag_mma_wx(&s[t], &keys, &q[t].x[k], MMA_DTYPE);
     }
     struct shifted r;
-    subtract_max(a, it, q, acc, s, &r, step * MHA_DECODE_STEP);
+    subtract_max(a, it, q, acc, s, PASS_SCALES(&scales) & r, step * MHA_DECODE_STEP);
 #if LOADS_LATE
     load_values(a, it, st, block, step, true);
 #else
     load_keys(a, it, st, next_block, next, next < end);
+    load_scales(a, it, st, next_block, next, next < end);
 #endif
 
     int first = step * MHA_DECODE_STEP, at = it->len - SQ;
     bool masks = first + MHA_DECODE_STEP > it->len ||
                  (MASK && (first + MHA_DECODE_STEP - 1 - at > a->window_right || at + SQ - 1 - first > a->window_left));
     rfg_u32 p[TILES][P_WORDS];
-    softmax_step(a, it, acc, s, &r, first, masks);
+    softmax_step(a, it, acc, s, PASS_SCALES(&scales) & r, first, masks);
+#if TOKEN_SCALES
+    scale_weights(acc, s, &scales);
+#endif
 #pragma unroll
     for (int t = 0; t < TILES; t++)
         rfg_pv_probabilities(p[t], s[t].v, MMA_DTYPE);
 
     struct values v;
-    values_of(&v, st->v);
+    VALUES_OF(&v, st->v);
 #pragma unroll
     for (int t = 0; t < TILES; t++)
 #pragma unroll
@@ -260,7 +294,7 @@ RFG_DEVICE void begin_queries(const struct mha_args *a, struct work_item *it, st
         int n = i * THREADS + rfg_thread(), row = it->row0 + n / (D / 8);
         pieces->v[i] = (rfg_u32x4){ 0, 0, 0, 0 }; /* rows that there aren't: nobody asks for their results */
         if (row < GROUP * SQ && n < ROWS * D / 8 && n % (D / 8) * 8 < D_REAL)
-            pieces->v[i] = rfg_load16((const rfg_u16 *)a->q.data + it->b * a->q.batch + row / GROUP * a->q.token +
+            pieces->v[i] = load_query((const rfg_u16 *)a->q.data + it->b * a->q.batch + row / GROUP * a->q.token +
                                       (it->head * GROUP + row % GROUP) * a->q.head + n % (D / 8) * 8);
     }
 }
@@ -285,7 +319,8 @@ RFG_DEVICE void read_queries(const struct work_item *it, const float *lds, struc
     for (int i = 0; i < RFG_FRAG_X; i++)
 #pragma unroll
         for (int k = 0; k < K_STEPS; k++)
-            q->x[k].v[i] = *(const rfg_u32x4 *)(p + k * 16 + rfg_frag_chunk(i) * 4);
+            q->x[k].v[i] =
+                *(const rfg_u32x4 *)(p + (k / KEY_STEPS * 4 + rfg_frag_chunk(i)) * (4 * KEY_STEPS) + k % KEY_STEPS * 4);
 }
 
 /* ---- partials ---------------------------------------------------------------------------------------------------- */

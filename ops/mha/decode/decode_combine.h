@@ -131,14 +131,21 @@ RFG_DEVICE void store_quad(const struct mha_args *a, const struct work_item *it,
         p.l = p.l * mine + rfg_exp2(sink - top);
         p.m = top;
     }
-    float scale = a->v_scale ? rfg_as_float(rfg_load4(a->v_scale + it->head * a->v_scale_stride)) : 1.0f;
+    float scale =
+        !TOKEN_SCALES && a->v_scale ? rfg_as_float(rfg_load4(a->v_scale + it->head * a->v_scale_stride)) : 1.0f;
     scale = p.l > 0.0f || p.l != p.l ? scale / p.l : 0.0f;
     rfg_f32x4 o;
     o.x = p.o.x * scale;
     o.y = p.o.y * scale;
     o.z = p.o.z * scale;
     o.w = p.o.w * scale;
+#if KV_ALIGN < 16
+    rfg_u16 *to = (rfg_u16 *)a->out.data + it->b * a->out.batch + query * a->out.token + head * a->out.head + at;
+    rfg_store4(to, rfg_floats_to_16(o.x, o.y, DTYPE));
+    rfg_store4(to + 2, rfg_floats_to_16(o.z, o.w, DTYPE));
+#else
     rfg_store_float4(a->out.data, it->b * a->out.batch + query * a->out.token + head * a->out.head + at, o, DTYPE);
+#endif
     if (a->lse && at == 0)
         rfg_store4(a->lse + it->b * a->lse_batch + head * a->lse_head + query * a->lse_token,
                    rfg_as_u32(p.l > 0.0f   ? (p.m + rfg_log2(p.l)) * LN_2

@@ -50,6 +50,9 @@ static_assert(4 * (CLUSTER > 1 ? SENT_OUTPUTS + QUADS * 4
 struct stage {
     key_piece k[K_STEPS / KEY_STEPS][RFG_FRAG_AB];
     value_piece v[RFG_PV_TOKENS][PIECES];
+#if TOKEN_SCALES
+    rfg_u32 scales; /* a word of this lane's: decode_scales.h */
+#endif
 };
 
 /* A tile of queries. */
@@ -64,6 +67,9 @@ struct queries {
 struct sums {
     float m[TILES][RFG_FRAG_WX_COLS], l[TILES][RFG_FRAG_WX_COLS];
     float o[TILES][BLOCKS][RFG_PV_O];
+#if TOKEN_SCALES
+    float v_top, v_down; /* the power of two that values' scales were divided by, and its reciprocal; 0: none yet */
+#endif
 };
 
 #if ROW_OFFSETS
@@ -87,6 +93,10 @@ struct work_item {
 #if D_SPLIT > 1
     int turn;
 #endif
+#if TOKEN_SCALES
+    const char *scales; /* of the kv head, keys' or values' */
+    int scale_stride[2];
+#endif
 };
 
 /* Does memory have this lane's chunk of a key's k-th part? Where it does not, loads leave the stage as it is, zeroes
@@ -98,7 +108,7 @@ RFG_DEVICE bool is_key(int k, int i)
 /* From this lane's chunk of the first part, in bytes. */
 RFG_DEVICE int key_at(int k, int i)
 {
-    return PADDED_LOADS || is_key(k, i) ? k * (32 * KEY_STEPS * KV_BYTES) : -(rfg_frag_chunk(i) * (8 * KV_BYTES));
+    return PADDED_LOADS || is_key(k, i) ? k * BYTES_OF(32 * KEY_STEPS) : -(rfg_frag_chunk(i) * BYTES_OF(8 * KEY_STEPS));
 }
 
 RFG_DEVICE long long row_bytes(long long stride)
@@ -157,7 +167,7 @@ RFG_DEVICE void load_keys(const struct mha_args *a, const struct work_item *it, 
 #pragma unroll
     for (int i = 0; i < RFG_FRAG_AB; i++) {
         const char *p = row_at(a, it, &a->k, &r, step, rfg_frag_row(i), on) +
-                        (rfg_frag_chunk(i) - rfg_frag_chunk(0)) * (8 * KEY_STEPS * KV_BYTES);
+                        (rfg_frag_chunk(i) - rfg_frag_chunk(0)) * BYTES_OF(8 * KEY_STEPS);
 #pragma unroll
         for (int k = 0; k < K_STEPS / KEY_STEPS; k++)
             load_key(&s->k[k][i], p + key_at(k, i), on && (!PADDED_LOADS || is_key(k, i)));
@@ -205,6 +215,21 @@ RFG_DEVICE float score(const struct mha_args *a, const struct work_item *it, flo
 #define UP(t, i) it->scale
 #endif
 
+/* 8 elements of a query. */
+#if KV_ALIGN < 16
+RFG_DEVICE rfg_u32x4 load_query(const rfg_u16 *p)
+{
+    rfg_u32x4 v;
+    v.x = rfg_load4(p);
+    v.y = rfg_load4(p + 2);
+    v.z = rfg_load4(p + 4);
+    v.w = rfg_load4(p + 6);
+    return v;
+}
+#else
+#define load_query rfg_load16
+#endif
+
 RFG_DEVICE void convert_queries(const struct work_item *it, struct queries *q)
 {
 #if MMA_DTYPE != DTYPE
@@ -239,4 +264,36 @@ RFG_DEVICE void convert_queries(const struct work_item *it, struct queries *q)
             q->x[k].v[i].w = rfg_pack_operand(f[6] * down, f[7] * down, MMA_DTYPE);
         }
 #endif
+#if KV_I4
+#pragma unroll
+    for (int i = 0; i < RFG_FRAG_X; i++)
+#pragma unroll
+        for (int k = 0; k < K_STEPS; k++)
+            q->x[k].v[i] = as_i4_keys(q->x[k].v[i]);
+#endif
+#if !KV_I4 && MMA_DTYPE == DTYPE
+    (void)it, (void)q;
+#endif
 }
+
+#if TOKEN_SCALES
+#include "mha/decode/decode_scales.h"
+#define STEP_SCALES            const struct step_scales *scales,
+#define PASS_SCALES(scales)    scales,
+#define V_EXCEEDS(acc, scales) v_exceeds(acc, scales)
+#else
+#define STEP_SCALES
+#define PASS_SCALES(scales)
+#define V_EXCEEDS(acc, scales)                 false
+#define load_scales(a, it, s, block, step, on) ((void)0)
+#endif
+#if KV_I4
+#define KEY_OF(k, step, i) key_of(k, step, scales.k_zero[i])
+#define VALUES_OF(v, in)   values_of(v, in, scales.v_zero)
+#elif KV_INTS
+#define KEY_OF(k, step, i) key_of(k, step, 0)
+#define VALUES_OF(v, in)   values_of(v, in)
+#else
+#define KEY_OF(k, step, i) key_of(k, step)
+#define VALUES_OF(v, in)   values_of(v, in)
+#endif

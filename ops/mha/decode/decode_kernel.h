@@ -19,9 +19,9 @@
  * partials are added one after another: by the workgroup that goes through all of them, or if groups_y workgroups share
  * them, out of the workspace by the last one to arrive. The bits are the same, whatever groups_y.
  *
- * Macros: DTYPE (q, out: fp16 or bf16), KV_DTYPE, D, DV (and D_REAL, DV_REAL: mha_device.h), SQ, GROUP (q heads of a kv head), D_SPLIT (decode_pieces.h; or not there), TILES (of RFG_FRAG_X_ROWS
+ * Macros: DTYPE (q, out: fp16 or bf16), KV_DTYPE or KV_CODES, TOKEN_SCALES (rfg_cache.h), D, DV (and D_REAL, DV_REAL: mha_device.h), SQ, GROUP (q heads of a kv head), D_SPLIT (decode_pieces.h; or not there), TILES (of RFG_FRAG_X_ROWS
  * rows, of a work item), WAVES, UNROLL, CLUSTER, GROUPS (workgroups a CU), PAGED (0: no table, 1: pages of whole steps,
- * 2: shorter ones), MASK (causal with SQ > 1, or a window), CAP, ALIBI, LDS_BYTES. Needs 16-byte aligned rows. LDS and
+ * 2: shorter ones), MASK (causal with SQ > 1, or a window), CAP, ALIBI, LDS_BYTES, KV_ALIGN (rows are aligned to 4 bytes, in place of 16; TOKEN_SCALES). LDS and
  * workspace: decode_layout.h. */
 /* This wave's partials of the item's steps first, first + by, ... below end. */
 RFG_DEVICE void attend(const struct mha_args *a, struct work_item *it, float *lds, struct sums *acc, int first, int by,
@@ -51,6 +51,7 @@ RFG_DEVICE void attend(const struct mha_args *a, struct work_item *it, float *ld
 #pragma unroll
     for (int i = 0; i < UNROLL && !LOADS_LATE; i++) {
         load_keys(a, it, &ring[i], block[i], first + i * by, first + i * by < end);
+        load_scales(a, it, &ring[i], block[i], first + i * by, first + i * by < end);
         load_values(a, it, &ring[i], block[i], first + i * by, first + i * by < end);
     }
 #pragma unroll
@@ -77,6 +78,9 @@ RFG_DEVICE void attend(const struct mha_args *a, struct work_item *it, float *ld
             for (int i = 0; i < RFG_PV_O; i++)
                 acc->o[t][b][i] = 0.0f;
     }
+#if TOKEN_SCALES
+    acc->v_top = acc->v_down = 0.0f;
+#endif
 #pragma unroll 1
     for (int step = first; step < end; step += UNROLL * by) {
 #pragma unroll
@@ -90,6 +94,9 @@ RFG_DEVICE void attend(const struct mha_args *a, struct work_item *it, float *ld
             }
         }
     }
+#if TOKEN_SCALES
+    restore_outputs(acc);
+#endif
 }
 
 RFG_DEVICE void open_item(const struct mha_args *a, struct work_item *it, int b, int inner)
@@ -103,9 +110,9 @@ RFG_DEVICE void open_item(const struct mha_args *a, struct work_item *it, int b,
     it->block = b;
     it->table = a->block_table + b * a->table_stride;
     it->k = (const char *)a->k.data + row_bytes(it->head * a->k.head) +
-            (ROW_OFFSETS ? 0 : part_of() * (D_PART * KV_BYTES) + rfg_frag_chunk(0) * (8 * KEY_STEPS * KV_BYTES));
+            (ROW_OFFSETS ? 0 : part_of() * BYTES_OF(D_PART) + rfg_frag_chunk(0) * BYTES_OF(8 * KEY_STEPS));
     it->v = (const char *)a->v.data + row_bytes(it->head * a->v.head) +
-            (ROW_OFFSETS ? 0 : part_of() * (DV_PART * KV_BYTES) + rfg_pv_lane() * (PIECE * KV_BYTES));
+            (ROW_OFFSETS ? 0 : part_of() * BYTES_OF(DV_PART) + rfg_pv_lane() * BYTES_OF(PIECE));
 #if WHOLE_STEPS
     it->k += (rfg_u64)(rfg_u32)rfg_frag_row(0) * ((rfg_u32)a->k.token * KV_BYTES);
     it->v += (rfg_u64)(rfg_u32)rfg_pv_token(0) * ((rfg_u32)a->v.token * KV_BYTES);
@@ -113,8 +120,13 @@ RFG_DEVICE void open_item(const struct mha_args *a, struct work_item *it, int b,
     it->v = rfg_opaque_pointer(it->v);
     it->table = (const int *)rfg_opaque_pointer((const char *)it->table);
 #endif
+#if TOKEN_SCALES
+    find_scales(a, it);
+    it->scale = a->scale * (SCALE_FMA ? LOG2_E : 1.0f);
+#else
     it->scale = a->scale * (a->k_scale ? rfg_as_float(rfg_load4(a->k_scale + it->head * a->k_scale_stride)) : 1.0f) *
                 (SCALE_FMA ? LOG2_E : 1.0f);
+#endif
 }
 
 /* The first step that the window reaches. */

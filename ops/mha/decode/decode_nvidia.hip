@@ -4,6 +4,7 @@
  * macros, and decode_amd.hip for the other half. */
 #include "rfg_device.h"
 #include "rfg_attention.h"
+#include "rfg_cache.h"
 #include "mha/mha_args.h"
 #include "mha/mha_device.h"
 #include "mha/decode/decode_layout.h"
@@ -22,7 +23,7 @@
 #define WHOLE_STEPS (PAGED == 1 && D_PART + DV_PART <= 384)
 /* Scores are nothing but products: scaled, and the maximum subtracted, by one instruction. */
 #define SCALE_FMA     (!CAP && !ALIBI)
-#define KEY_STEPS     (KV_SMALL && D_PART % 64 == 0 ? 2 : 1)
+#define KEY_STEPS     (KV_ALIGN < 16 ? 1 : KV_I4 && D_PART % 128 == 0 ? 4 : KV_SMALL && D_PART % 64 == 0 ? 2 : 1)
 #define PAIRED_VALUES 1
 #define PADDED_LOADS  1
 #define ALWAYS_LOADS  1 /* loads are predicated, without a branch */
@@ -108,13 +109,28 @@ RFG_DEVICE void clear_values(struct stage *s, int left)
 }
 #endif
 
+#if KV_I4
+/* Lanes have keys of the tokens of their scores, lane / 4 and that + 8; values of tokens 2 (lane % 4), the next one, and
+ * those + 8. */
+RFG_DEVICE void find_zeros(struct step_scales *to, const rfg_u32 *k, const rfg_u32 *v, rfg_u32 word)
+{
+    rfg_u32 mine = kv_zero(v[0]) | kv_zero(v[1]) << 16;
+    rfg_u32 even = rfg_shuffle(mine, rfg_lane() % 4 * 8), odd = rfg_shuffle(mine, rfg_lane() % 4 * 8 + 4);
+    (void)word;
+    to->k_zero[0] = TWICE(kv_zero(k[0]));
+    to->k_zero[1] = TWICE(kv_zero(k[1]));
+    to->v_zero[0] = rfg_byte_perm(even, odd, 0x5410);
+    to->v_zero[1] = rfg_byte_perm(even, odd, 0x7632);
+}
+#endif
+
 /* ---- softmax ---------------------------------------------------------------------------------------------------- */
 
 /* Scores to weights. */
 RFG_DEVICE void softmax_step(const struct mha_args *a, const struct work_item *it, const struct queries *q,
-                             struct sums *acc, rfg_frag_wx *s, int first, bool masks)
+                             struct sums *acc, rfg_frag_wx *s, STEP_SCALES int first, bool masks)
 {
-    bool raise = false;
+    bool raise = V_EXCEEDS(acc, scales);
 #if SCALE_FMA
     rfg_frag_wx over[TILES]; /* scores relative to acc->m */
 #pragma unroll
@@ -147,6 +163,9 @@ RFG_DEVICE void softmax_step(const struct mha_args *a, const struct work_item *i
 #endif
     /* What weights are relative to need not be the largest score, only near it. */
     if (rfg_any_lane(raise)) {
+#if TOKEN_SCALES
+        float v_down = raise_v_top(acc, scales);
+#endif
 #pragma unroll
         for (int t = 0; t < TILES; t++) {
             float down[RFG_FRAG_WX_COLS];
@@ -165,6 +184,9 @@ RFG_DEVICE void softmax_step(const struct mha_args *a, const struct work_item *i
                 down[j] = rfg_exp2(acc->m[t][j] - m);
                 acc->m[t][j] = m;
                 acc->l[t][j] *= down[j];
+#if TOKEN_SCALES
+                down[j] *= v_down;
+#endif
             }
 #pragma unroll
             for (int b = 0; b < BLOCKS; b++)
@@ -229,6 +251,11 @@ RFG_DEVICE void one_step(const struct mha_args *a, struct work_item *it, const s
 {
 #if LOADS_LATE
     load_keys(a, it, st, block, step, true);
+    load_scales(a, it, st, block, step, true);
+#endif
+#if TOKEN_SCALES
+    struct step_scales scales;
+    scales_of_step(&scales, st->scales);
 #endif
     rfg_frag_wx s[TILES], odd[TILES]; /* of every other part of D: half as long a chain */
 #pragma unroll
@@ -241,7 +268,7 @@ RFG_DEVICE void one_step(const struct mha_args *a, struct work_item *it, const s
         rfg_frag_ab keys;
 #pragma unroll
         for (int i = 0; i < RFG_FRAG_AB; i++)
-            keys.v[i] = key_of(st->k[k / KEY_STEPS][i], k);
+            keys.v[i] = KEY_OF(st->k[k / KEY_STEPS][i], k, i);
 #pragma unroll
         for (int t = 0; t < TILES; t++)
             rfg_frag_mma_wx(k % 2 ? &odd[t] : &s[t], &keys, &q[t].x[k], MMA_DTYPE);
@@ -254,11 +281,15 @@ RFG_DEVICE void one_step(const struct mha_args *a, struct work_item *it, const s
 #if MMA_DTYPE != DTYPE && !SCALE_FMA
                         * q[t].up[i % RFG_FRAG_WX_COLS]
 #endif
+#if TOKEN_SCALES
+                        * scales.k[i / RFG_FRAG_WX_COLS]
+#endif
                 ;
 #if LOADS_LATE
     load_values(a, it, st, block, step, true);
 #else
     load_keys(a, it, st, next_block, next, next < end);
+    load_scales(a, it, st, next_block, next, next < end);
 #endif
 
 #if D_SPLIT > 1
@@ -268,7 +299,10 @@ RFG_DEVICE void one_step(const struct mha_args *a, struct work_item *it, const s
     bool masks = first + MHA_DECODE_STEP > it->len ||
                  (MASK && (first + MHA_DECODE_STEP - 1 - at > a->window_right || at + SQ - 1 - first > a->window_left));
     rfg_u32 p[TILES][P_WORDS];
-    softmax_step(a, it, q, acc, s, first, masks);
+    softmax_step(a, it, q, acc, s, PASS_SCALES(&scales) first, masks);
+#if TOKEN_SCALES
+    scale_weights(acc, s, &scales);
+#endif
 #pragma unroll
     for (int t = 0; t < TILES; t++)
         rfg_pv_probabilities(p[t], s[t].v, MMA_DTYPE);
@@ -278,7 +312,7 @@ RFG_DEVICE void one_step(const struct mha_args *a, struct work_item *it, const s
         clear_values(st, it->len - first);
 #endif
     struct values v;
-    values_of(&v, st->v);
+    VALUES_OF(&v, st->v);
 #pragma unroll
     for (int t = 0; t < TILES; t++)
 #pragma unroll
@@ -305,7 +339,7 @@ RFG_DEVICE void load_queries(const struct mha_args *a, const struct work_item *i
             if (real &&
                 part_of() * D_PART + (k / KEY_STEPS * 4 + rfg_frag_chunk(i)) * (8 * KEY_STEPS) + k % KEY_STEPS * 8 <
                     D_REAL)
-                q->x[k].v[i] = rfg_load16(p + part_of() * D_PART + k / KEY_STEPS * (32 * KEY_STEPS) +
+                q->x[k].v[i] = load_query(p + part_of() * D_PART + k / KEY_STEPS * (32 * KEY_STEPS) +
                                           (rfg_frag_chunk(i) * KEY_STEPS + k % KEY_STEPS) * 8);
             else
                 q->x[k].v[i].x = q->x[k].v[i].y = q->x[k].v[i].z = q->x[k].v[i].w = 0;

@@ -20,15 +20,16 @@ RFG_DEVICE int part_of(void)
     return D_SPLIT > 1 ? rfg_wave() % D_SPLIT : 0;
 }
 
-#define BLOCKS     (DV_PART / 16)
-#define V_ELEMENTS (RFG_PV_ROWS * BLOCKS) /* of a token in a lane */
-#define KV_BYTES   RFG_DTYPE_BYTES(KV_DTYPE)
-#define KV_SMALL   (KV_BYTES == 1)
-/* What is multiplied: 8-bit keys and values as fp16, which takes an instruction where bf16 takes four; queries with
- * them. */
+#define BLOCKS      (DV_PART / 16)
+#define V_ELEMENTS  (RFG_PV_ROWS * BLOCKS)                  /* of a token in a lane */
+#define KV_BYTES    (KV_I4 ? 1 : RFG_DTYPE_BYTES(KV_DTYPE)) /* strides count these */
+#define BYTES_OF(n) ((n)*KV_BITS / 8)                       /* so many elements */
+#define KV_SMALL    (KV_BYTES == 1)
+/* What is multiplied: keys and values of 8 bits and less as fp16, which takes an instruction where bf16 takes four;
+ * queries with them. */
 #define MMA_DTYPE   (KV_SMALL ? RFG_F16 : DTYPE)
-#define FITS(n)     (V_ELEMENTS % (n) == 0 && (n)*KV_BYTES <= 16)
-#define PIECE       (FITS(16) ? 16 : FITS(8) ? 8 : FITS(4) ? 4 : 2)
+#define FITS(n)     (V_ELEMENTS % (n) == 0 && (n)*KV_BITS <= 8 * KV_ALIGN)
+#define PIECE       (FITS(32) ? 32 : FITS(16) ? 16 : FITS(8) ? 8 : FITS(4) ? 4 : 2)
 #define PIECES      (V_ELEMENTS / PIECE)
 #define LANES_A_ROW (16 / RFG_PV_ROWS)
 #define P_WORDS     (RFG_PV_TOKENS / 2)
@@ -39,7 +40,9 @@ RFG_DEVICE int pv_element(int lane, int e)
     return e / PIECE * (LANES_A_ROW * PIECE) + lane * PIECE + e % PIECE;
 }
 
-#if KV_SMALL
+#if KV_INTS
+#include "mha/decode/decode_ints.h"
+#elif KV_SMALL
 /* 8 elements of 8 bits as fp16. */
 RFG_DEVICE rfg_u32x4 widened(rfg_u32 first, rfg_u32 second)
 {
@@ -53,8 +56,50 @@ RFG_DEVICE rfg_u32x4 widened(rfg_u32 first, rfg_u32 second)
 }
 #endif
 
+#if KV_ALIGN < 16
+RFG_DEVICE void load8_by_4(rfg_u32x2 *v, const char *p, bool on)
+{
+    rfg_u32 lo = v->x, hi = v->y;
+    load4_if(&lo, p, on);
+    load4_if(&hi, p + 4, on);
+    v->x = lo;
+    v->y = hi;
+}
+#else
+#define load8_by_4 load8_if
+#endif
+
 /* 8 elements of a key for each of KEY_STEPS neighbouring parts of D. */
-#if KEY_STEPS == 2
+#if KV_INTS
+#define KEY_WORDS BYTES_OF(2 * KEY_STEPS) /* of 4 bytes */
+#if KEY_WORDS == 4
+typedef rfg_u32x4 key_piece;
+#define load_key load16_if
+#elif KEY_WORDS == 2
+typedef rfg_u32x2 key_piece;
+#define load_key load8_by_4
+#else
+typedef rfg_u32 key_piece;
+#define load_key load4_if
+#endif
+/* zero: of its token, in both halves; i4. */
+RFG_DEVICE rfg_u32x4 key_of(key_piece k, int step, rfg_u32 zero)
+{
+#if KEY_WORDS == 4
+    rfg_u32 w[KEY_WORDS] = { k.x, k.y, k.z, k.w };
+#elif KEY_WORDS == 2
+    rfg_u32 w[KEY_WORDS] = { k.x, k.y };
+#else
+    rfg_u32 w[KEY_WORDS] = { k };
+#endif
+#if KV_I4
+    return i4_key(w[step % KEY_STEPS], zero);
+#else
+    (void)zero;
+    return i8_key(w[step % KEY_STEPS * 2], w[step % KEY_STEPS * 2 + 1]);
+#endif
+}
+#elif KEY_STEPS == 2
 typedef rfg_u32x4 key_piece;
 #define load_key load16_if
 RFG_DEVICE rfg_u32x4 key_of(key_piece k, int step)
@@ -63,7 +108,7 @@ RFG_DEVICE rfg_u32x4 key_of(key_piece k, int step)
 }
 #elif KV_SMALL
 typedef rfg_u32x2 key_piece;
-#define load_key load8_if
+#define load_key load8_by_4
 RFG_DEVICE rfg_u32x4 key_of(key_piece k, int step)
 {
     (void)step;
@@ -86,21 +131,21 @@ RFG_DEVICE bool is_value(int i)
 }
 RFG_DEVICE int value_at(int i)
 {
-    return PADDED_LOADS || is_value(i) ? i * (LANES_A_ROW * PIECE * KV_BYTES) : -(rfg_pv_lane() * (PIECE * KV_BYTES));
+    return PADDED_LOADS || is_value(i) ? i * BYTES_OF(LANES_A_ROW * PIECE) : -(rfg_pv_lane() * BYTES_OF(PIECE));
 }
 
-#define V_LOADED (V_ELEMENTS * KV_BYTES / 4) /* words of a token in a lane, as they come, */
-#define V_WORDS  (V_ELEMENTS / 2)            /* and as 16-bit numbers */
-#if PIECE * KV_BYTES < 4
-#error "DV: must be a multiple of 64 with 8-bit values"
+#define V_LOADED (BYTES_OF(V_ELEMENTS) / 4) /* words of a token in a lane, as they come, */
+#define V_WORDS  (V_ELEMENTS / 2)           /* and as 16-bit numbers */
+#if BYTES_OF(PIECE) < 4
+#error "DV: must be a multiple of 64 with 8-bit values, and 128 with i4 where a lane has all of a block's rows"
 #endif
 
 typedef union value_piece {
-    rfg_u32 w[PIECE * KV_BYTES / 4];
-#if PIECE * KV_BYTES == 16
+    rfg_u32 w[BYTES_OF(PIECE) / 4];
+#if BYTES_OF(PIECE) == 16
     rfg_u32x4 v;
 #define load_piece load16_if
-#elif PIECE * KV_BYTES == 8
+#elif BYTES_OF(PIECE) == 8
     rfg_u32x2 v;
 #define load_piece load8_if
 #else
@@ -114,13 +159,31 @@ RFG_DEVICE void load_value(value_piece *v, const char *row, bool on)
     for (int i = 0; i < PIECES; i++)
         load_piece(&v[i].v, row + value_at(i), on && (!PADDED_LOADS || is_value(i)));
 }
-#define VALUE_WORD(v, i) ((v)[(i) / (PIECE * KV_BYTES / 4)].w[(i) % (PIECE * KV_BYTES / 4)])
+#define VALUE_WORD(v, i) ((v)[(i) / (BYTES_OF(PIECE) / 4)].w[(i) % (BYTES_OF(PIECE) / 4)])
 
 /* A step's values as 16-bit numbers. */
 #if KV_SMALL && PAIRED_VALUES
 struct values {
     rfg_u32 pair[RFG_PV_TOKENS / 2][V_ELEMENTS];
 };
+#if KV_INTS
+/* zeros: of each two tokens; i4. */
+#if KV_I4
+RFG_DEVICE void values_of(struct values *v, value_piece (*in)[PIECES], const rfg_u32 *zeros)
+#define ZEROS(i) zeros[i]
+#else
+RFG_DEVICE void values_of(struct values *v, value_piece (*in)[PIECES])
+#define ZEROS(i) 0
+#endif
+{
+#pragma unroll
+    for (int i = 0; i < RFG_PV_TOKENS / 2; i++)
+#pragma unroll
+        for (int w = 0; w < V_LOADED; w++)
+            int_values(v->pair[i] + w * (32 / KV_BITS), VALUE_WORD(in[2 * i], w), VALUE_WORD(in[2 * i + 1], w),
+                       ZEROS(i));
+}
+#else
 /* The bytes of two tokens side by side before they are converted: half the work. */
 RFG_DEVICE void values_of(struct values *v, value_piece (*in)[PIECES])
 {
@@ -137,6 +200,7 @@ RFG_DEVICE void values_of(struct values *v, value_piece (*in)[PIECES])
             v->pair[i][4 * w + 3] = hi.y;
         }
 }
+#endif
 /* Element e of tokens 2 i and 2 i + 1. */
 RFG_DEVICE rfg_u32 two_tokens(const struct values *v, int i, int e)
 {

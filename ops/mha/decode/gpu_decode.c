@@ -38,18 +38,31 @@ static bool is_small(const struct rfg_problem *prob)
 {
     return mha_kv_dtype(prob) != prob->dtype[0];
 }
+static bool is_i4(const struct rfg_problem *prob)
+{
+    return mha_kv_dtype(prob) == RFG_I4;
+}
+/* Rows are read 4 bytes at a time: vLLM lays a token's scale behind its codes, and codes of any head are whole words. */
+static bool is_narrow(const struct rfg_problem *prob)
+{
+    int whole = 128 / mha_kv_bits(prob);
+    return mha_token_scales(prob) && (prob->v[MHA_ALIGN] < 16 || prob->v[MHA_D] % whole || mha_dv(prob) % whole);
+}
 /* Waves that share a step, each with a part of the heads: where one wave's registers don't hold them. */
 static int split_of(const struct rfg_device *dev, const struct rfg_problem *prob)
 {
     return dev->platform == RFG_PLATFORM_NVIDIA && !is_small(prob) && prob->v[MHA_D] + mha_dv(prob) > 512 ? 2 : 1;
 }
-/* Elements of a head as the kernel pads them: k's 32 a step; v's a word of a lane, four where they are padded anyway. */
+/* Elements of a head as the kernel pads them: k's 32 a step; v's a word of a lane (of AMD's all of a block's rows), four
+ * where they are padded anyway. */
 static int padded_d(const struct rfg_device *dev, const struct rfg_problem *prob)
 {
     return mha_padded(prob->v[MHA_D], 32 * split_of(dev, prob));
 }
 static int padded_dv(const struct rfg_device *dev, const struct rfg_problem *prob)
 {
+    if (is_i4(prob) && dev->platform != RFG_PLATFORM_NVIDIA)
+        return mha_padded(mha_dv(prob), 128);
     return mha_padded(mha_dv(prob), is_small(prob) || mha_dv(prob) % 32 ? 64 : 32 * split_of(dev, prob));
 }
 
@@ -88,26 +101,31 @@ int mha_decode_registers(const struct rfg_device *dev, const struct rfg_problem 
 {
     int rows = p[P_TILES] * q_tile(dev);
     int split = split_of(dev, prob), dv = padded_dv(dev, prob) / split, d = padded_d(dev, prob) / split,
-        size = (int)rfg_format_bytes(mha_kv_dtype(prob), 1);
+        bits = mha_kv_bits(prob);
     bool nvidia = dev->platform == RFG_PLATFORM_NVIDIA, twice = dev->hw->mma == RFG_MMA_RDNA3;
-    int stage = p[P_UNROLL] * STEP * (twice ? 2 : 1) * (loads_late(dev, prob) ? MAX(d, dv) : d + dv) * size;
+    int stage = p[P_UNROLL] * STEP * (twice ? 2 : 1) * (loads_late(dev, prob) ? MAX(d, dv) : d + dv) * bits / 8;
     int n = (stage + rows * d * (twice ? 4 : 2)) / dev->wave_size / 4 + rows * dv / dev->wave_size;
     n += nvidia ? 56 : is_rdna(dev) ? 74 : 44;
-    if (twice && size == 1)
+    if (twice && bits <= 8)
         n += dv / 4;
     if (dev->wave_size == 64 && p[P_UNROLL] > 1) /* addresses and blocks of the second step */
         n += 80;
     if (segmented(prob, p) && dev->wave_size == 64) /* the loop around it all */
         n += 24;
+    if (!nvidia && mha_token_scales(prob))
+        n += is_rdna(dev) ? 24 : 16;
     if (nvidia)
-        n += (size == 1 ? p[P_CLUSTER] ? -8 : -4 : 0) + (prob->v[MHA_CAP] || prob->v[MHA_ALIBI] ? 12 : 0) +
-             (p[P_UNROLL] > 1 ? 6 : 0) + (d > 192 && !(dev->features & RFG_FEATURE_CLUSTER) ? 32 : 0);
+        n += (mha_token_scales(prob) ? is_i4(prob) && p[P_CLUSTER] ? 8 : 12
+              : bits == 8            ? p[P_CLUSTER] ? -8 : -4
+                                     : 0) +
+             (prob->v[MHA_CAP] || prob->v[MHA_ALIBI] ? 12 : 0) + (p[P_UNROLL] > 1 ? 6 : 0) +
+             (d > 192 && !(dev->features & RFG_FEATURE_CLUSTER) ? 32 : 0);
     return n;
 }
 
 static struct shape shape_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
-    int dv = padded_dv(dev, prob), d = padded_d(dev, prob), size = (int)rfg_format_bytes(mha_kv_dtype(prob), 1);
+    int dv = padded_dv(dev, prob), d = padded_d(dev, prob);
     struct shape s = { .rows = p[P_TILES] * q_tile(dev), .threads = p[P_WAVES] * dev->wave_size };
     s.row_tiles = (query_rows(prob) + s.rows - 1) / s.rows;
     bool nvidia = dev->platform == RFG_PLATFORM_NVIDIA;
@@ -118,7 +136,7 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     if (segmented(prob, p))
         s.lds += 4 * MHA_DECODE_RUNNING_FLOATS(s.real_rows, dv);
     s.registers = mha_decode_registers(dev, prob, p);
-    s.step_bytes = STEP * (double)(prob->v[MHA_D] + mha_dv(prob)) * size;
+    s.step_bytes = STEP * (double)(prob->v[MHA_D] + mha_dv(prob)) * mha_kv_bits(prob) / 8;
     s.items = prob->v[MHA_B] * prob->v[MHA_HKV] * s.row_tiles;
     s.steps = (prob->v[MHA_S] + STEP - 1) / STEP;
     s.each = MHA_DECODE_SEGMENT_STEPS(s.steps);
@@ -130,16 +148,17 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
 
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    int d = (int)prob->v[MHA_D], dv = mha_dv(prob), whole = is_small(prob) ? 16 : 8;
+    int d = (int)prob->v[MHA_D], dv = mha_dv(prob), whole = 128 / mha_kv_bits(prob);
     if (!is_gpu(dev, why) || !mha_is_half(prob, why))
         return false;
     if (!(dev->features & RFG_FEATURE_MMA) || dev->hw->mma == RFG_MMA_CDNA1)
         return rfg_refuse(why, "arch is %s: must have matrix instructions of 16 by 16 by 16", dev->arch);
-    if (prob->v[MHA_ALIGN] < 16)
-        return rfg_refuse(why, "align=%" PRId64 ": must be 16", prob->v[MHA_ALIGN]);
+    bool narrow = is_narrow(prob);
+    if (prob->v[MHA_ALIGN] < (narrow ? 4 : 16))
+        return rfg_refuse(why, "align=%" PRId64 ": must be %d", prob->v[MHA_ALIGN], narrow ? 4 : 16);
     if (prob->v[MHA_FORM] == MHA_FORM_VLLM)
         return rfg_refuse(why, "form=vllm: must have rows of D elements");
-    if (d % whole || dv % whole)
+    if (!narrow && (d % whole || dv % whole))
         return rfg_refuse(why, "D=%d, Dv=%d: must be multiples of %d, whole chunks of 16 bytes", d, dv, whole);
     return true;
 }
@@ -302,7 +321,7 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     k->source = dev->platform == RFG_PLATFORM_NVIDIA ? "mha/decode/decode_nvidia.hip" : "mha/decode/decode_amd.hip";
     k->entry = "mha_decode";
     rfg_kernel_macro(k, "DTYPE", prob->dtype[0]);
-    rfg_kernel_macro(k, "KV_DTYPE", mha_kv_dtype(prob));
+    mha_kv_macros(prob, k);
     mha_sink_macro(prob, k);
     mha_head_macros(prob, k, padded_d(dev, prob), padded_dv(dev, prob));
     rfg_kernel_macro(k, "SQ", (int)v[MHA_SQ]);
@@ -321,6 +340,8 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
         rfg_kernel_macro(k, "SEGMENTED", 1);
     if (split_of(dev, prob) > 1)
         rfg_kernel_macro(k, "D_SPLIT", split_of(dev, prob));
+    if (is_narrow(prob))
+        rfg_kernel_macro(k, "KV_ALIGN", 4);
     rfg_kernel_macro(k, "LDS_BYTES", shape_of(dev, prob, p).lds);
 }
 
