@@ -12,7 +12,7 @@ from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _rfg
 from ._hooks import dtype as dtype_number
-from .view import empty
+from .view import empty, view
 
 Tensor = Any  #: torch.Tensor, numpy.ndarray, rfg.View
 Ctx = Optional[_rfg.Context]
@@ -295,6 +295,11 @@ def _window(window: Any) -> Dict[str, int]:
     return dict(window=-1, window_left=window[0], window_right=window[1])  # RFG_MHA_WINDOW_SIDES
 
 
+def _cache(t: Any) -> Any:
+    """A cache of uint8 holds i4, two in a byte."""
+    return view(t, "i4") if str(getattr(t, "dtype", "")) in ("uint8", "torch.uint8") else t
+
+
 def mha(
     q: Tensor, k: Tensor, v: Tensor, *, out: Optional[Tensor] = None, scale: float = 0.0, soft_cap: float = 0.0, causal: bool = False,
     window: Window = 0, sinks: Optional[Tensor] = None, alibi: Optional[Tensor] = None, lse: Optional[Tensor] = None,
@@ -306,8 +311,9 @@ def mha(
 
     scale 0: 1 / sqrt(D); window: how many keys a query sees, its own the last of them (with causal, or one query of mha_decode());
     or (keys before, keys after) its own, -1: all; sinks, alibi [Hq] f32; lse: an output,
-    [B,Hq,Sq] f32; k_scale, v_scale: of 8-bit k and v. cu_seqlens_q, cu_seqlens_k [B+1] int32 and max_seqlen_q: ragged batches
+    [B,Hq,Sq] f32; k_scale, v_scale: of k and v of codes ([1], [Hkv], or k's shape but for D; uint8 is i4, two in a byte). cu_seqlens_q, cu_seqlens_k [B+1] int32 and max_seqlen_q: ragged batches
     without a batch dimension. block_table, kv_lens: k and v are a paged cache."""
+    k, v = _cache(k), _cache(v)
     if out is None:
         v_shape = _shape("mha", "v", v)
         dv = v_shape[-1] if len(v_shape) != 4 or len(_shape("mha", "k", k)) != 5 else v_shape[2]
@@ -334,6 +340,7 @@ def mha_decode(
 
     block_table [B,n] int32; None: block b is all of sequence b. kv_lens [B] int32. mean_seqlen_k: about how many keys a
     sequence has, 0: not known. The rest as for mha()."""
+    k, v = _cache(k), _cache(v)
     if out is None:
         v_shape = _shape("mha_decode", "v", v, 3)
         dv = v_shape[-1] if len(_shape("mha_decode", "k", k)) != 5 else v_shape[2]
@@ -416,8 +423,9 @@ def kv_append(
     v_scale: Optional[Tensor] = None, stream: Any = None, ctx: Ctx = None
 ) -> None:
     """rfg_op_kv_append: writes k [T,Hkv,D] and v to rows slots [T] (int64; -1: none) of caches [blocks,page,Hkv,D], where
-    mha_decode() reads them (vLLM's reshape_and_cache). k_scale, v_scale: of 8-bit caches."""
-    _rfg.kv_append(k_cache, v_cache, k, v, slots, k_scale=k_scale, v_scale=v_scale, stream=stream, ctx=ctx)
+    mha_decode() reads them (vLLM's reshape_and_cache). k_scale, v_scale: of caches of codes; [blocks,page,Hkv] are outputs, a scale
+    for each token and head, which i8 and i4 (uint8, two in a byte) need."""
+    _rfg.kv_append(_cache(k_cache), _cache(v_cache), k, v, slots, k_scale=k_scale, v_scale=v_scale, stream=stream, ctx=ctx)
 
 
 def rope_append(
@@ -433,7 +441,8 @@ def rope_append(
     if q_norm is not None or k_norm is not None:
         options.update(eps=eps, one_plus_weight=one_plus_weight)
     _rfg.rope_append(
-        q_out, k_cache, v_cache, q, k, v, cos_sin, positions, slots, **options, k_scale=k_scale, v_scale=v_scale, stream=stream, ctx=ctx
+        q_out, _cache(k_cache), _cache(v_cache), q, k, v, cos_sin, positions, slots, **options, k_scale=k_scale, v_scale=v_scale,
+        stream=stream, ctx=ctx
     )
     return q_out
 

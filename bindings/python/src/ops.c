@@ -19,6 +19,7 @@ enum member_kind {
     INT32_4,
     INPUT,
     OUTPUT,
+    SCALES, /* an output where it has more than one dimension */
     QUANT,
     ACT,
     GATES,
@@ -144,14 +145,14 @@ PARAMS(rope, MEMBER(rfg_rope_params, gptj, INT32), MEMBER(rfg_rope_params, last,
 CALLER(rfg_op_rope, rfg_rope_params, t[0], t[1], t[2], t[3], t[4], t[5])
 
 static const rfg_kv_append_params kv_append_init = RFG_KV_APPEND_PARAMS_INIT;
-PARAMS(kv_append, MEMBER(rfg_kv_append_params, k_scale, INPUT), MEMBER(rfg_kv_append_params, v_scale, INPUT));
+PARAMS(kv_append, MEMBER(rfg_kv_append_params, k_scale, SCALES), MEMBER(rfg_kv_append_params, v_scale, SCALES));
 CALLER(rfg_op_kv_append, rfg_kv_append_params, t[0], t[1], t[2], t[3], t[4])
 
 static const rfg_rope_append_params rope_append_init = RFG_ROPE_APPEND_PARAMS_INIT;
 PARAMS(rope_append, { "rope", NESTED, offsetof(rfg_rope_append_params, rope), &rope_params },
        MEMBER(rfg_rope_append_params, q_norm, INPUT), MEMBER(rfg_rope_append_params, k_norm, INPUT),
        MEMBER(rfg_rope_append_params, eps, FLOAT), MEMBER(rfg_rope_append_params, one_plus_weight, INT32),
-       MEMBER(rfg_rope_append_params, k_scale, INPUT), MEMBER(rfg_rope_append_params, v_scale, INPUT));
+       MEMBER(rfg_rope_append_params, k_scale, SCALES), MEMBER(rfg_rope_append_params, v_scale, SCALES));
 CALLER(rfg_op_rope_append, rfg_rope_append_params, t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8])
 
 static const rfg_rope_table_params rope_table_init = RFG_ROPE_TABLE_PARAMS_INIT;
@@ -376,6 +377,15 @@ static bool set_int(void *to, PyObject *value, const char *name, enum member_kin
     return true;
 }
 
+static long dimensions_of(PyObject *tensor)
+{
+    PyObject *ndim = PyObject_GetAttrString(tensor, "ndim");
+    long n = ndim ? PyLong_AsLong(ndim) : 0;
+    Py_XDECREF(ndim);
+    PyErr_Clear(); /* what is no tensor is refused where it is read */
+    return n;
+}
+
 static bool set_nested(struct scratch *s, const struct member *m, PyObject *value);
 
 static bool set_member(struct scratch *s, char *params, const struct member *m, PyObject *value)
@@ -419,7 +429,10 @@ static bool set_member(struct scratch *s, char *params, const struct member *m, 
     }
     case INPUT:
     case OUTPUT:
-        return (*(const rfg_tensor **)to = rfgpy_view(&s->views, value, m->name, m->kind == OUTPUT)) != NULL;
+    case SCALES: {
+        bool output = m->kind == OUTPUT || (m->kind == SCALES && dimensions_of(value) > 1);
+        return (*(const rfg_tensor **)to = rfgpy_view(&s->views, value, m->name, output)) != NULL;
+    }
     case QUANT:
         return set_quant(s, value, to);
     case ACT:

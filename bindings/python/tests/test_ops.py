@@ -451,6 +451,39 @@ def test_cache_writes(rope_inputs):
         rfg.rope_append(k_cache, v_cache, q, k, v, table, positions, slots, rope={"half": True})
 
 
+@pytest.mark.parametrize("dtype", ["i8", "i4"])
+def test_caches_of_integers(rng, dtype):
+    """kv_append() makes codes and scales, of which mha_decode() and mha() make what they do of the numbers."""
+    page, d, tokens = 16, 64, 40
+    k, v = (normal(rng, tokens, 2, d).astype(np.float16) for _ in range(2))
+    slots = np.array([(2, 0, 1)[i // page] * page + i % page for i in range(tokens)], np.int64)
+    held = (np.int8, d) if dtype == "i8" else (np.uint8, d // 2)
+    codes = [np.zeros((3, page, 2, held[1]), held[0]) for _ in range(2)]
+    scales = [np.ones((3, page, 2), np.float32) for _ in range(2)]
+    assert rfg.kv_append(*codes, k, v, slots, k_scale=scales[0], v_scale=scales[1]) is None
+    table, lens = np.array([[2, 0, 1]], np.int32), np.array([tokens], np.int32)
+
+    def numbers(codes, scales):
+        if dtype == "i8":
+            return codes * scales[..., None]
+        word = scales.view(np.uint32)
+        nibbles = np.stack([codes & 15, codes >> 4], -1).reshape(3, page, 2, d).astype(np.float32)
+        return (nibbles - (word & 15)[..., None]) * (word & ~np.uint32(15)).view(np.float32)[..., None]
+
+    made = [numbers(c, s)[table].reshape(1, 48, 2, d) for c, s in zip(codes, scales)]
+    for x, y in zip((k, v), made):
+        step = np.abs(x).max((1, 2)) / (120 if dtype == "i8" else 7)
+        assert (np.abs(y[0, :tokens] - x) <= step[:, None, None]).all()
+    q = normal(rng, 1, 3, 4, d).astype(np.float16)
+    want, _ = reference.attention(q, *made, kv_lens=lens, causal=True)
+    options = dict(causal=True, k_scale=scales[0], v_scale=scales[1])
+    close(rfg.mha_decode(q, *codes, table, lens, **options).astype(np.float32), want, 3e-3)
+    close(rfg.mha(q, *codes, block_table=table, kv_lens=lens, **options).astype(np.float32), want, 3e-3)
+    scales[0].flags.writeable = False
+    with pytest.raises(rfg.Error, match="k_scale"):
+        rfg.kv_append(*codes, k, v, slots, k_scale=scales[0], v_scale=scales[1])
+
+
 def test_sampling(rng):
     logits = normal(rng, 6, 50)
     assert (rfg.argmax(logits) == logits.argmax(1)).all()

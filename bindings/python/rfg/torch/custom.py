@@ -355,7 +355,7 @@ def _lse(q: Tensor) -> Tensor:
 
 def _attended(q: Tensor, k: Tensor, v: Tensor, *_: Any, **__: Any) -> Tensor:
     dv = v.shape[-1] if k.dim() != 5 else v.shape[2]
-    return q.new_empty((*q.shape[:-1], dv))
+    return q.new_empty((*q.shape[:-1], dv * 2 if v.dtype == torch.uint8 else dv))  # i4: two in a byte
 
 
 def _mixed(x: Tensor, w1: Tensor, w2: Tensor, ids: Tensor, weights: Tensor, *rest: Any, **options: Any) -> Tensor:
@@ -496,13 +496,13 @@ OPS: List[Op] = [
     ),
     (
         kv_append,
-        "(Tensor(a!) k_cache, Tensor(b!) v_cache, Tensor k, Tensor v, Tensor slots, Tensor? k_scale=None, Tensor? v_scale=None) -> ()",
+        "(Tensor(a!) k_cache, Tensor(b!) v_cache, Tensor k, Tensor v, Tensor slots, Tensor(c!)? k_scale=None, Tensor(d!)? v_scale=None) -> ()",
         lambda *_, **__: None,
     ),
     (
         rope_append,
         "(Tensor(a!) k_cache, Tensor(b!) v_cache, Tensor q, Tensor k, Tensor v, Tensor cos_sin, Tensor positions, Tensor slots, "
-        "Tensor? q_norm=None, Tensor? k_norm=None, " + _NORM + ", Tensor? k_scale=None, Tensor? v_scale=None, bool gptj=False, "
+        "Tensor? q_norm=None, Tensor? k_norm=None, " + _NORM + ", Tensor(c!)? k_scale=None, Tensor(d!)? v_scale=None, bool gptj=False, "
         "bool last=False, int offset=0) -> Tensor",
         lambda k_cache, v_cache, q, *_, **__: q.new_empty(q.shape),
     ),
