@@ -12,7 +12,7 @@
 #include "jit.h"
 #include "base/util.h"
 
-#define MAX_FILES 32
+#define MAX_FILES 48
 #define MAX_DEPTH 8
 #define NO_MEMORY "%s: no memory to expand it"
 

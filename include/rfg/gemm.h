@@ -37,22 +37,24 @@ typedef struct rfg_gemm_params {
     const rfg_tensor *y_scale;  /* of a y of codes; NULL otherwise */
     float situ_beta;            /* of situ, as of rfg_act_params */
     float situ_linear_beta;     /* the same */
+    const rfg_tensor *w_global; /* of nvfp4: what all of w_scale is multiplied by; or NULL: 1 */
+    int64_t w_group;            /* columns of w that share a scale; 0: w_scale divides them evenly, and says it */
 } rfg_gemm_params;
 #define RFG_GEMM_PARAMS_INIT                                                                                           \
     {                                                                                                                  \
         sizeof(rfg_gemm_params), NULL, NULL, NULL, 0, RFG_ACT_SILU, NULL, NULL, RFG_GEMM_SCALE_TENSOR,                 \
-            RFG_GEMM_SCALE_TENSOR, 0, RFG_GATES_HALVES, NULL, NULL, NULL, 0, 0, NULL, 0, 0                             \
+            RFG_GEMM_SCALE_TENSOR, 0, RFG_GATES_HALVES, NULL, NULL, NULL, 0, 0, NULL, 0, 0, NULL, 0                    \
     }
 
 /* Y[M,N] = X[M,K] * W[N,K]^T (+ bias[N]), the linear layer of every LLM (torch.nn.functional.linear; AITER's
  * gemm_a16w16, gemm_a8w8 and gemm_a8w8_blockscale; DeepGEMM's fp8_gemm_nt). The sum over k, the bias and the residual
  * are added in fp32 and rounded once, to nearest even, to Y's dtype. With 4-bit weights (W4A16: AWQ, GPTQ,
- * compressed-tensors, mxfp4) W[n][k] = (w[n][k] - zero[n][k / group]) * scale[n][k / group], also in fp32: nothing is
- * rounded to 16 bits on the way. The same holds for 8-bit weights (W8A16: fp8 or int8), which have no zero points.
+ * compressed-tensors, mxfp4, nvfp4) W[n][k] = (w[n][k] - zero[n][k / group]) * scale[n][k / group] * global, also in
+ * fp32: nothing is rounded to 16 bits on the way. The same holds for 8-bit weights (W8A16: fp8 or int8), which have no zero points.
  *
  *   x     [M,K]  bf16, fp16 or fp32, or codes: e4m3, e4m3fnuz, e5m2, i8 or e2m1; row stride >= K, unit column stride
  *   w     [N,K]  the same dtype as x; row stride >= K, unit column stride; or prepacked: see rfg_gemm_prepack().
- *                With x of bf16 or fp16 also i4 (-8 to 7) or e2m1 (mxfp4): two in a byte, the even column in the low
+ *                With x of bf16 or fp16 also i4 (-8 to 7) or e2m1 (mxfp4, nvfp4): two in a byte, the even column in the low
  *                four bits, K and the row stride (in elements) even; or e4m3, e4m3fnuz, e5m2 or i8. Mx formats (OCP Microscaling Formats 1.0):
  *                e4m3 (mxfp8) or e2m1 (mxfp4) with x of e4m3, e2m1 with x of e2m1, by x_per and w_per of groups
  *   y     [M,N]  bf16, fp16 or fp32, or codes: e4m3, e4m3fnuz, e5m2 or i8; row stride >= N, unit column stride;
@@ -80,10 +82,15 @@ typedef struct rfg_gemm_params {
  *            group   [N,K/group], in the same way; it says what the group is: a multiple of 32 that divides K. Kernels
  *                    of matrix cores take 64 and multiples of 128
  *            It is not prepacked. There is no x_scale
- *   w_scale [N,K/group] of w of 4 bits, packed: with i4 bf16, fp16 or fp32, with e2m1 e8m0. It says what
- *                the group is: a multiple of 32 that divides K (32 of mxfp4 and Kimi K2, 128 of most AWQ and GPTQ).
- *                Matrix-core kernels multiply a group's sum by its scale. So an infinite scale may give NaN where the
- *                formula gives infinity, or the other way round
+ *   w_scale [N,ceil(K/group)] of w of 4 bits, packed: with i4 bf16, fp16 or fp32, with e2m1 e8m0 (mxfp4) or e4m3
+ *                (nvfp4). A group is a multiple of 16 columns (mxfp4: 32), or all K: 16 of nvfp4, 32 of mxfp4 and Kimi
+ *                K2, 128 of most AWQ and GPTQ. The last of a row may be shorter: then w_group says the length, which
+ *                w_scale says where groups divide K. Kernels of matrix cores take groups of 32, 64 and multiples of 128
+ *                that divide K (prepacked, K padded), of nvfp4 16, too, and multiply a group's sum by its scale, but
+ *                nvfp4's codes. So an infinite scale may give NaN where the formula gives infinity, or the other way
+ *                round
+ *   w_global [1] of params, fp32, of nvfp4 (ModelOpt's weight_scale_2, one over compressed-tensors'
+ *                weight_global_scale); of a grouped product [E]. NULL: 1
  *   w_zero [N,K/group] of params, packed i8, or NULL: all 0; only with w of i4. A checkpoint's unsigned q and z (0 to
  *                15) are q - 8 and z - 8 here
  *   residual [M,N] of params: y's dtype; row stride >= N, unit column stride; may be y itself: Y += X W^T
@@ -143,6 +150,7 @@ typedef struct rfg_gemm_params {
  *   "gemm f16,i8->f16 M=8 N=2112 K=7168 w_scale=bf16 w_group=128 w_per=group packed=1"
  *   "gemm bf16,i4->bf16 M=8 N=2112 K=7168 w_scale=f16 w_group=128"
  *   "gemm f16,e2m1->f16 M=1 N=4096 K=4096 w_scale=e8m0 w_group=32"
+ *   "gemm bf16,e2m1->bf16 M=1 N=4096 K=4096 w_scale=e4m3 w_group=16 w_global=1"
  *   "gemm bf16,bf16->bf16 M=512 N=4096 K=7168 act=silu experts=256 top=8"
  * Keys:
  *   N=                   rows of w; of a grouped product, an expert's
@@ -154,6 +162,7 @@ typedef struct rfg_gemm_params {
  *   x_scale=, w_scale=   dtype of the scales
  *   x_per=, w_per=       with codes: tensor (left out), row, block, group
  *   w_group=             columns that share a scale: of 4-bit w, and of 8-bit w with w_per=group
+ *   w_global=1           of nvfp4: the member is given
  *   w_zero=i8            4-bit w: there are zero points
  *   packed=1             w is prepacked
  *   fast=1               fast_accum
@@ -188,8 +197,8 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor 
  * K % 128 = 0. Its w_scale and w_zero are then [N/16, K/group, 16], packed (rfg_tensor_prepacked_groups()), at
  * multiples of 16 bytes. This is what kernels of matrix cores read; they take groups of 32, 64, or a multiple of 128.
  * (From 16 rows on AMD's also take w by rows, and any group.)
- * With groups of 32 K may be any multiple of 32 (2880 of gpt-oss): W is then stored, and its view says so, as with the
- * next multiple of 128, PK, and w_scale and w_zero as with PK/32 groups. Codes beyond K are 0 and scales there finite,
+ * With groups that divide the next multiple of 128, PK, K may be any multiple of 32 (2880 of gpt-oss): W is then stored,
+ * and its view says so, as with PK columns, and w_scale and w_zero as with PK/group groups. Codes beyond K are 0 and scales there finite,
  * as rfg_gemm_prepack() makes them. x has K columns; nothing beyond is read. */
 static inline rfg_tensor rfg_tensor_prepacked(void *data, rfg_dtype dtype, int64_t n, int64_t k)
 {
@@ -228,9 +237,9 @@ static inline rfg_tensor rfg_tensor_prepacked_groups(void *data, rfg_dtype dtype
  *        [N/16, K/128, 4, 16, 32]   of i4 or e2m1, packed: see rfg_tensor_prepacked()
  *        [N/16, K/group, 16]        packed: see rfg_tensor_prepacked_groups(); then src is scales or zero points
  *   src  [N,K]        dst's dtype; row stride >= K, unit column stride; N % 16 = 0, K % 32 = 0 (of 8 bits 64)
- *        [N,K/group]  bf16, fp16, fp32, e8m0 or i8, dst's dtype; row stride >= K/group, unit column stride; N % 16 = 0
+ *        [N,K/group]  bf16, fp16, fp32, e8m0, e4m3 or i8, dst's dtype; row stride >= K/group, unit column stride; N % 16 = 0
  *
- * Of 4 bits dst is padded to K % 128 = 0, and a dst of scales or zero points may be to the next multiple of 4 groups;
+ * Of 4 bits dst is padded to K % 128 = 0, and a dst of scales or zero points may have up to 7 groups more than src;
  * zeros are written there.
  *
  * dst's number of dimensions says which. Pointers, and the row stride of a src that is a W in bytes, must be multiples

@@ -3,7 +3,8 @@
  * Eight codes of 4 bits, a word of a prepacked W (gemm/prepack_layout.h), to as many elements of a 16-bit format,
  * exactly. Not part of rfg_device.h, whose text all tuned rows' source hashes cover.
  *
- * w_decode() gives the code less its zero point, divided by W_UNIT.
+ * w_decode() gives the code less its zero point, divided by W_UNIT; w_decode_by(), of e2m1, the code times a number of
+ * few bits, exactly.
  *
  * Macros: W_DTYPE (i4, e2m1), X_AS (f16, bf16), W_ZERO (not 0: there are zero points). */
 
@@ -259,4 +260,45 @@ RFG_DEVICE rfg_u32x4 w_decode(rfg_u32 codes, w_offset o)
     return v;
 }
 #endif
+
+/* Times a number of e4m3: four bits by two are six, and the least, 2^-10, is normal. */
+#if RFG_NVIDIA
+RFG_DEVICE rfg_u32 w_by(float f)
+{
+    return w_both(rfg_float_to_16(f, X_AS));
+}
+RFG_DEVICE rfg_u32 w_times(rfg_u32 pair, rfg_u32 by)
+{
+    return w_mul2(pair, by);
+}
+#elif X_AS == RFG_F16
+RFG_DEVICE rfg_u32 w_by(float f)
+{
+    return w_both_f16(f);
+}
+RFG_DEVICE rfg_u32 w_times(rfg_u32 pair, rfg_u32 by)
+{
+    typedef _Float16 halves __attribute__((ext_vector_type(2)));
+    return __builtin_bit_cast(rfg_u32, __builtin_bit_cast(halves, pair) * __builtin_bit_cast(halves, by));
+}
+#else /* there is no arithmetic on pairs of bf16: as floats, whose upper halves are all of them */
+RFG_DEVICE float w_by(float f)
+{
+    return f;
+}
+RFG_DEVICE rfg_u32 w_times(rfg_u32 pair, float by)
+{
+    rfg_f32x2 two = rfg_mul2(rfg_pair(rfg_as_float(pair << 16), rfg_as_float(pair & 0xffff0000u)), rfg_pair(by, by));
+    return __builtin_amdgcn_perm(rfg_as_u32(two.y), rfg_as_u32(two.x), 0x07060302u);
+}
+#endif
+RFG_DEVICE rfg_u32x4 w_decode_by(rfg_u32 codes, float f)
+{
+    rfg_u32x4 v = w_decode(codes, w_offset_of(0));
+    v.x = w_times(v.x, w_by(f));
+    v.y = w_times(v.y, w_by(f));
+    v.z = w_times(v.z, w_by(f));
+    v.w = w_times(v.w, w_by(f));
+    return v;
+}
 #endif

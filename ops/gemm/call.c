@@ -17,9 +17,26 @@
 #define FN       "rfg_op_gemm"
 #define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": " __VA_ARGS__)
 
-RFG_PARAMS_END(rfg_gemm_params, situ_linear_beta);
+RFG_PARAMS_END(rfg_gemm_params, w_group);
 
-enum { Y, X, W, BIAS, W_SCALE, X_SCALE, W_ZERO, RESIDUAL, OFFSETS, ROWS, WEIGHTS, Y_SCALE, PLACES, TOKENS, TENSORS };
+enum {
+    Y,
+    X,
+    W,
+    BIAS,
+    W_SCALE,
+    X_SCALE,
+    W_ZERO,
+    RESIDUAL,
+    OFFSETS,
+    ROWS,
+    WEIGHTS,
+    Y_SCALE,
+    PLACES,
+    TOKENS,
+    W_GLOBAL,
+    TENSORS
+};
 
 struct call {
     rfg_gemm_params p;
@@ -68,6 +85,8 @@ static rfg_status check_params(const rfg_gemm_params *p)
     if ((unsigned)p->x_per > RFG_GEMM_SCALE_GROUP || (unsigned)p->w_per > RFG_GEMM_SCALE_GROUP)
         return BAD("x_per is %d, w_per %d: must be RFG_GEMM_SCALE_TENSOR, ROW, BLOCK or GROUP", (int)p->x_per,
                    (int)p->w_per);
+    if (p->w_group < 0 || p->w_group > RFG_MAX_SIZE)
+        return BAD("w_group is %" PRId64 ": must be from 0 to %d", p->w_group, RFG_MAX_SIZE);
     if (!p->offsets && (p->rows || p->weights))
         return BAD("%s is given: must be NULL, offsets is NULL", p->rows ? "rows" : "weights");
     return RFG_OK;
@@ -117,6 +136,8 @@ static const struct rfg_tensor_rule of_y[] = {
     { "bias", BIAS, RFG_OPTIONAL, 1, { N }, RFG_FLOAT_FORMATS },
     { "residual", RESIDUAL, RFG_OPTIONAL, 2, { T, COLS }, 0, Y + 1 },
     { "y_scale", Y_SCALE, RFG_OPTIONAL, 1, { ONE }, RFG_DTYPE(F32) },
+    { "w_global", W_GLOBAL, RFG_OPTIONAL, 1, { ONE }, RFG_DTYPE(F32), .if_clear = GROUPED },
+    { "w_global", W_GLOBAL, RFG_OPTIONAL | RFG_PACKED, 1, { E }, RFG_DTYPE(F32), .if_set = GROUPED },
 }, of_scales[] = { /* rules come before their sizes, which follow from them */
     { "x_scale of x_per=tensor", X_SCALE, RFG_OPTIONAL, 1, { ONE }, X_SCALES, .if_set = CODES | X_TENSOR },
     { "x_scale", X_SCALE, RFG_OPTIONAL | RFG_EITHER_WAY, 2, { 0 }, X_SCALES, .if_set = CODES, .if_clear = X_TENSOR },
@@ -216,6 +237,7 @@ static void set_scales(struct call *c)
     v[GEMM_X_SCALE] = dtype_of(c, X_SCALE);
     v[GEMM_W_SCALE] = dtype_of(c, W_SCALE);
     v[GEMM_W_ZERO] = dtype_of(c, W_ZERO);
+    v[GEMM_W_GLOBAL] = there(c, W_GLOBAL);
     v[GEMM_X_PER] = c->p.x_per;
     v[GEMM_W_PER] = c->p.w_per;
 }
@@ -227,6 +249,8 @@ static int64_t group_of(const struct call *c)
     const struct rfg_operand *o = &c->t.o[W_SCALE];
     if (!o->t || c->t.facts & CODES || (f && f->per && c->p.w_per != RFG_GEMM_SCALE_GROUP))
         return 0;
+    if (c->p.w_group)
+        return c->p.w_group;
     int64_t groups = !(c->t.facts & PER) ? o->t->shape[1] : by_columns(c, W_SCALE) ? o->rows : o->cols;
     return groups ? c->t.o[W].cols / groups : f ? f->group : 0;
 }
@@ -285,6 +309,10 @@ static rfg_status check_arguments(const struct call *c)
     if (codes != there(c, Y_SCALE))
         return BAD("y is %s, y_scale %s: must be %s", rfg_dtype_name((rfg_dtype)prob->dtype[2]),
                    codes ? "NULL" : "given", codes ? "given" : "NULL");
+    const struct gemm_w_format *f = gemm_w_format(prob);
+    bool groups = there(c, W_SCALE) && f && (!f->per || c->p.w_per == RFG_GEMM_SCALE_GROUP);
+    if (c->p.w_group && !groups)
+        return BAD("w_group is %" PRId64 ": must be 0, w has no groups", c->p.w_group);
     if (there(c, ROWS) && c->t.o[X].rows == 0 && prob->v[GEMM_M])
         return BAD("x has no rows: must have those that rows says, %" PRId64, prob->v[GEMM_M]);
     if (c->p.fast_accum && !gemm_is_fp8(prob))
@@ -299,14 +327,14 @@ static rfg_status check_groups(const struct call *c, int slot, int64_t group)
     const struct rfg_operand *o = &c->t.o[slot], *w = &c->t.o[W];
     if (!o->t)
         return RFG_OK;
-    const int64_t *s = o->t->shape;
+    const int64_t *s = o->t->shape, groups = group ? ceil_div(w->cols, group) : 0;
     if (c->t.facts & PREPACKED)
-        return s[0] == w->rows / PREPACK_ROWS && s[1] * group == w->cols
+        return s[0] == w->rows / PREPACK_ROWS && s[1] == groups
                    ? RFG_OK
                    : BAD("%s is %" PRId64 " x %" PRId64 " x %" PRId64
                          ": must be [N/16,K/group,16], w is prepacked, %" PRId64 " x %" PRId64,
                          o->name, s[0], s[1], s[2], w->rows, w->cols);
-    return s[0] == w->rows && s[1] * group == w->cols
+    return s[0] == w->rows && s[1] == groups
                ? RFG_OK
                : BAD("%s is %" PRId64 " x %" PRId64 ": must be [N,K/group], w is %" PRId64 " x %" PRId64, o->name, s[0],
                      s[1], w->rows, w->cols);
@@ -349,7 +377,8 @@ static rfg_status check_codes(const struct call *c)
  * problem. */
 static bool wants_rules(const struct call *c)
 {
-    return c->sum || c->t.facts & CODES || there(c, X_SCALE) || there(c, W_SCALE) || there(c, W_ZERO);
+    return c->sum || c->t.facts & CODES || there(c, X_SCALE) || there(c, W_GLOBAL) || there(c, W_SCALE) ||
+           there(c, W_ZERO);
 }
 
 static rfg_status check_scales(struct call *c)
@@ -429,7 +458,7 @@ static struct gemm_args args_of(const struct call *c)
                            .residual = rfg_data(&o[RESIDUAL]),
                            .ldr = o[RESIDUAL].ld,
                            .x_scale = rfg_data(&o[X_SCALE]),
-                           .w_zero = rfg_data(&o[W_ZERO]),
+                           .w_zero = rfg_data(&o[prob->v[GEMM_W_GLOBAL] ? W_GLOBAL : W_ZERO]),
                            .linear_beta = gate.linear_beta,
                            .alpha = gate.alpha,
                            .limit = gate.limit,
@@ -497,7 +526,8 @@ rfg_status rfg_gemm_sum(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor 
                                       p->weights,
                                       p->y_scale,
                                       sum ? sum->places : NULL,
-                                      sum ? sum->tokens : NULL };
+                                      sum ? sum->tokens : NULL,
+                                      p->w_global };
     rfg_tensors_begin(&c.t, FN, axes, all, TENSORS);
     if ((st = check_tensors(&c)))
         return st;

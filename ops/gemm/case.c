@@ -108,7 +108,8 @@ static int gemm_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec s
     spec[12] = rfg_rows_spec("places", RFG_I32, gemm_y_rows(prob), v[GEMM_SLOTS], 1, 0, -1);
     spec[12].absent = !v[GEMM_SLOTS];
     spec[13] = list_spec("tokens", RFG_I32, 1, v[GEMM_TOKENS] != 0);
-    return 14;
+    spec[14] = list_spec("w_global", RFG_F32, experts ? experts : 1, v[GEMM_W_GLOBAL] != 0);
+    return 15;
 }
 
 /* The expert of slot `slot` of a row of x that has others at chosen[0] to chosen[slot - 1]. */
@@ -203,9 +204,9 @@ static void spoil_scales(const struct rfg_problem *prob, int tensor, const rfg_t
     bool blocks = tensor == 4 && codes && prob->v[GEMM_W_PER] == RFG_GEMM_SCALE_BLOCK;
     int64_t rows = t->shape[0] * (packed ? PREPACK_ROWS : 1), cols = t->ndim == 2 ? t->shape[1] : 1;
     int64_t group = gemm_is_codes(prob) && !gemm_is_mx(prob) ? 0 : gemm_w_group(prob),
-            groups = gemm_w_cols(prob) / (group ? group : 1);
+            groups = ceil_div(gemm_w_cols(prob), group ? group : 1);
     if (group)
-        cols = prob->v[GEMM_K] / group;
+        cols = ceil_div(prob->v[GEMM_K], group);
     if (rows < 2 || !cols)
         return;
     int64_t n = blocks ? 1 : rows < 9 ? 1 : rows / 64 < 3 ? 3 : rows / 64, first = rfg_random(&seed) % 3;
@@ -266,6 +267,10 @@ static void fill_group_scales(const rfg_tensor *t, enum rfg_data data, uint64_t 
     for (int64_t i = 0; i < n; i++)
         if (t->dtype == RFG_E8M0)
             ((uint8_t *)t->data)[i] = (uint8_t)(122 + rfg_random(&seed) % (data == RFG_DATA_SPECIAL ? 14 : 7));
+        else if (t->dtype == RFG_E4M3) /* any finite code: subnormals, negative ones, too */
+            do
+                ((uint8_t *)t->data)[i] = (uint8_t)(rfg_random(&seed) >> 16);
+            while (isnan(rfg_load(t->data, t->dtype, i)));
         else if (isinf(rfg_load(t->data, t->dtype, i)))
             rfg_store(t->data, t->dtype, i, NAN);
 }
@@ -279,7 +284,7 @@ static void fill_pad(const struct rfg_problem *prob, int tensor, const rfg_tenso
         for (int64_t i = k; i < cols; i++)
             rfg_store(t->data, t->dtype, PREPACKED4_AT(n, i, cols), 0);
     for (int64_t n = 0; n < t->shape[0] * PREPACK_ROWS && tensor == 4; n++)
-        for (int64_t g = k / group; g < groups; g++)
+        for (int64_t g = ceil_div(k, group); g < groups; g++)
             rfg_store(t->data, t->dtype, PREPACKED4_GROUP_AT(n, g, groups), 2);
     for (int64_t m = 0; m < t->shape[0] && tensor == 6; m++)
         memset((uint8_t *)t->data + m * t->strides[0] + k / group, 255, (size_t)(groups - k / group));
@@ -302,7 +307,7 @@ static void gemm_fill(const struct rfg_problem *prob, int tensor, const rfg_tens
                       uint64_t seed)
 {
     bool scales = tensor == 4 || tensor == 6, codes = tensor == 1 ? gemm_is_codes(prob) : gemm_w_has_per(prob);
-    if (codes && (scales || tensor == 1 || tensor == 2))
+    if ((codes && (scales || tensor == 1 || tensor == 2)) || tensor == 14)
         fill_codes(t, data, seed);
     else if (tensor == 4 && prob->v[GEMM_W_SCALE])
         fill_group_scales(t, data, seed);
@@ -335,6 +340,7 @@ static rfg_status gemm_call(rfg_context *ctx, const struct rfg_problem *prob, co
             w_scale = rfg_tensor_prepacked_groups(w_scale.data, w_scale.dtype, n, groups);
         w_zero = rfg_tensor_prepacked_groups(w_zero.data, w_zero.dtype, n, groups);
     }
+    bool shorter = prob->v[GEMM_W_GROUP] && gemm_w_cols(prob) % prob->v[GEMM_W_GROUP];
     rfg_gemm_params p = { .size = sizeof(p),
                           .bias = prob->v[GEMM_BIAS] ? &t[3] : NULL,
                           .w_scale = prob->v[GEMM_W_SCALE] ? &w_scale : NULL,
@@ -351,7 +357,9 @@ static rfg_status gemm_call(rfg_context *ctx, const struct rfg_problem *prob, co
                           .rows = prob->v[GEMM_TOP] ? &t[9] : NULL,
                           .weights = prob->v[GEMM_WEIGHTS] ? &t[10] : NULL,
                           .limit = (float)prob->v[GEMM_LIMIT],
-                          .y_scale = gemm_y_is_codes(prob) ? &t[11] : NULL };
+                          .y_scale = gemm_y_is_codes(prob) ? &t[11] : NULL,
+                          .w_global = prob->v[GEMM_W_GLOBAL] ? &t[14] : NULL,
+                          .w_group = shorter ? prob->v[GEMM_W_GROUP] : 0 };
     struct rfg_gemm_sum sum = { &t[12], prob->v[GEMM_RESIDUAL] ? &t[5] : NULL, prob->v[GEMM_TOKENS] ? &t[13] : NULL };
     return prob->v[GEMM_SLOTS] ? rfg_gemm_sum(ctx, &t[0], &t[1], &w, &p, &sum, NULL, stream)
                                : rfg_op_gemm(ctx, &t[0], &t[1], &w, &p, stream);
@@ -390,7 +398,7 @@ static void gemm_pack(const struct rfg_problem *prob, const rfg_tensor *t, void 
     a->w = t[2].data;
     a->bias = prob->v[GEMM_BIAS] ? t[3].data : NULL;
     a->w_scale = prob->v[GEMM_W_SCALE] ? t[4].data : NULL;
-    a->w_zero = prob->v[GEMM_W_ZERO] ? t[7].data : NULL;
+    a->w_zero = prob->v[GEMM_W_ZERO] ? t[7].data : prob->v[GEMM_W_GLOBAL] ? t[14].data : NULL;
     a->residual = prob->v[GEMM_RESIDUAL] ? t[5].data : NULL;
     a->x_scale = prob->v[GEMM_X_SCALE] ? t[6].data : NULL;
     scale_strides(&t[6], prob->v[GEMM_X_SCALE] ? prob->v[GEMM_X_PER] : 0, &a->x_scale_row, &a->x_scale_col);

@@ -7,21 +7,27 @@
 
 /* Ends with one of no format. */
 static const struct gemm_w_format w_formats[] = {
-    { RFG_I4, RFG_HALF_FORMATS, RFG_FLOAT_FORMATS, true, false, 32, 32 },
-    { RFG_E2M1, RFG_HALF_FORMATS, 1u << RFG_E8M0, false, false, 32, 32 },
-    { RFG_E4M3, RFG_HALF_FORMATS, SCALES_8, false, true, 32, 16 },
-    { RFG_E4M3FNUZ, RFG_HALF_FORMATS, SCALES_8, false, true, 32, 16 },
-    { RFG_E5M2, RFG_HALF_FORMATS, SCALES_8, false, true, 32, 16 },
-    { RFG_I8, RFG_HALF_FORMATS, SCALES_8, false, true, 32, 16 },
-    { RFG_DTYPE_NONE, 0, 0, false, false, 0, 0 },
+    { RFG_I4, RFG_HALF_FORMATS, RFG_FLOAT_FORMATS, true, false, false, 16, 32 },
+    { RFG_E2M1, RFG_HALF_FORMATS, 1u << RFG_E8M0, false, false, false, 32, 32 },
+    { RFG_E2M1, RFG_HALF_FORMATS, 1u << RFG_E4M3, false, true, false, 16, 32 },
+    { RFG_E4M3, RFG_HALF_FORMATS, SCALES_8, false, false, true, 32, 16 },
+    { RFG_E4M3FNUZ, RFG_HALF_FORMATS, SCALES_8, false, false, true, 32, 16 },
+    { RFG_E5M2, RFG_HALF_FORMATS, SCALES_8, false, false, true, 32, 16 },
+    { RFG_I8, RFG_HALF_FORMATS, SCALES_8, false, false, true, 32, 16 },
+    { RFG_DTYPE_NONE, 0, 0, false, false, false, 0, 0 },
 };
 
 const struct gemm_w_format *gemm_w_format(const struct rfg_problem *prob)
 {
-    const struct gemm_w_format *f = w_formats;
-    while (f->w && (f->w != prob->dtype[1] || !(f->x >> prob->dtype[0] & 1)))
-        f++;
-    return f->w ? f : NULL;
+    const struct gemm_w_format *first = NULL;
+    for (const struct gemm_w_format *f = w_formats; f->w; f++) {
+        if (f->w != prob->dtype[1] || !(f->x >> prob->dtype[0] & 1))
+            continue;
+        if (f->w_scale >> prob->v[GEMM_W_SCALE] & 1)
+            return f;
+        first = first ? first : f;
+    }
+    return first;
 }
 
 int64_t gemm_w_vec(const struct rfg_problem *prob)

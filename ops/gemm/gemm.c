@@ -38,11 +38,14 @@ static const struct rfg_key gemm_keys[GEMM_NKEYS] = {
     [GEMM_SLOTS] = { "slots", RFG_KEY_ATTR, 0, 0, GEMM_MAX_SLOTS, NULL,
                      "of it: rows that are summed to one of y (and of the residual): y has M / slots; 0: none" },
     [GEMM_W_SCALE] = { "w_scale", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, none,
-                       "dtype of w's scales, of a w that has any", RFG_FLOAT_FORMATS | 1u << RFG_E8M0 },
+                       "dtype of w's scales, of a w that has any",
+                       RFG_FLOAT_FORMATS | 1u << RFG_E8M0 | 1u << RFG_E4M3 },
     [GEMM_W_ZERO] = { "w_zero", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, none,
                       "dtype of w's zero points, of a w that may have any", 1u << RFG_I8 },
     [GEMM_W_GROUP] = { "w_group", RFG_KEY_ATTR, 0, 0, RFG_MAX_SIZE, NULL,
                        "columns of w that share a scale and a zero point; of an 8-bit w with w_per=group" },
+    [GEMM_W_GLOBAL] = { "w_global", RFG_KEY_ATTR, 0, 0, 1, NULL,
+                        "1: w's scales, of e4m3, are multiplied by one of the tensor" },
     [GEMM_X_SCALE] = { "x_scale", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, none, "dtype of the scales of x, of codes",
                        1u << RFG_F32 | 1u << RFG_E8M0 },
     [GEMM_X_PER] = { "x_per", RFG_KEY_ATTR, 0, 0, RFG_GEMM_SCALE_GROUP, per_names,
@@ -95,6 +98,7 @@ static const struct rfg_op_operand gemm_operands[] = {
     { "y_scale", false, RFG_FORMAT_ALWAYS, RFG_F32, 0 },
     { "places", false, RFG_FORMAT_ALWAYS, RFG_I32, 0 },
     { "tokens", false, RFG_FORMAT_ALWAYS, RFG_I32, 0 },
+    { "w_global", false, RFG_FORMAT_ALWAYS, RFG_F32, 0 },
 };
 
 /* What is said of mx formats: codes with scales of groups on both sides. */
@@ -181,6 +185,10 @@ static bool w_valid(const struct rfg_problem *prob, struct rfg_reason *why)
     if (prob->v[GEMM_W_ZERO] && !(f && f->zeros))
         return rfg_refuse(why, "w_zero=%s: must be none, w is %s", rfg_dtype_name((rfg_dtype)prob->v[GEMM_W_ZERO]),
                           rfg_dtype_name(w));
+    if (prob->v[GEMM_W_GLOBAL] && (gemm_is_codes(prob) || !(f && f->global)))
+        return rfg_refuse(why, "w_global=1: must be 0, x is %s, w %s, w_scale=%s: is of nvfp4",
+                          rfg_dtype_name((rfg_dtype)prob->dtype[0]), rfg_dtype_name(w),
+                          prob->v[GEMM_W_SCALE] ? rfg_dtype_name((rfg_dtype)prob->v[GEMM_W_SCALE]) : "none");
     if (gemm_is_codes(prob))
         return codes_valid(prob, why);
     if (prob->v[GEMM_X_SCALE] || prob->v[GEMM_X_PER] || (prob->v[GEMM_W_PER] && !(f && f->per)))
@@ -192,15 +200,15 @@ static bool w_valid(const struct rfg_problem *prob, struct rfg_reason *why)
     if (!(scales >> scale & 1))
         return rfg_refuse(why, "w_scale=%s: must be %s, w is %s", rfg_dtype_name(scale),
                           scales == RFG_FLOAT_FORMATS ? "f32, f16 or bf16"
+                          : w == RFG_E2M1             ? "e8m0 or e4m3"
                                                       : rfg_dtype_name((rfg_dtype)__builtin_ctz(scales)),
                           rfg_dtype_name(w));
     if (f && f->per)
         return scales_8_valid(prob, f, why);
     int64_t k = prob->v[GEMM_K], group = prob->v[GEMM_W_GROUP], ldw = prob->v[GEMM_LDW];
     int least = f ? f->group : 0, block = rfg_format((int)w)->elements;
-    if (least ? group < least || group % least || k % group : group != 0)
-        return least ? rfg_refuse(why,
-                                  "w_group=%" PRId64 ": must be a multiple of %d that divides K=%" PRId64 ", w is %s",
+    if (least ? group < least ? group != k || !k : group % least && group != k : group != 0)
+        return least ? rfg_refuse(why, "w_group=%" PRId64 ": must be a multiple of %d, or K=%" PRId64 ", w is %s",
                                   group, least, k, rfg_dtype_name(w))
                      : rfg_refuse(why, "w_group=%" PRId64 ": must be 0, w has no scales", group);
     if (k % block || ldw % block)
@@ -273,10 +281,11 @@ static bool gemm_valid(const struct rfg_problem *prob, struct rfg_reason *why)
         return rfg_refuse(why, "ldw=%" PRId64 ": must be 0 with packed=1", v[GEMM_LDW]);
     if (v[GEMM_PREPACKED] && !prepack_valid(v[GEMM_N], v[GEMM_K], prob->dtype[1], why))
         return false;
-    if (gemm_w_is_padded(prob) && gemm_w_group(prob) != PREPACK4_CHUNK)
+    if (gemm_w_is_padded(prob) && gemm_w_cols(prob) % gemm_w_group(prob))
         return rfg_refuse(why,
-                          "K=%" PRId64 ", w_group=%" PRId64 ": K must be a multiple of %d, or the group %d, packed",
-                          v[GEMM_K], v[GEMM_W_GROUP], PREPACK4_COLS, PREPACK4_CHUNK);
+                          "K=%" PRId64 ", w_group=%" PRId64 ": K must be a multiple of %d, or the group divide the "
+                          "next one, %" PRId64 ", packed",
+                          v[GEMM_K], v[GEMM_W_GROUP], PREPACK4_COLS, gemm_w_cols(prob));
     if (v[GEMM_GATED] && v[GEMM_N] % 2)
         return rfg_refuse(why, "N=%" PRId64 ": must be even with act=%s", v[GEMM_N], act_names[v[GEMM_GATED]]);
     if (v[GEMM_GATED] && v[GEMM_RESIDUAL])

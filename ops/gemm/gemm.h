@@ -29,6 +29,7 @@ enum {
     GEMM_W_SCALE,   /* the rfg_dtype of w's scales; 0: it has none */
     GEMM_W_ZERO,    /* the rfg_dtype of w's zero points; 0: it has none */
     GEMM_W_GROUP,   /* columns of w that share a scale, in formats of the list (gemm_w_format()); of codes per group */
+    GEMM_W_GLOBAL,  /* 1: w's scales are multiplied by one of the tensor, f32 (an expert's) */
     GEMM_X_SCALE,   /* of codes: the rfg_dtype of x's scales; 0: it has none */
     GEMM_X_PER,     /* enum rfg_gemm_scale: what of codes shares a scale, */
     GEMM_W_PER,     /* of w of codes, */
@@ -114,8 +115,10 @@ enum gemm_read {
     GEMM_READ_MX4 = 1 << 5,    /* or of 4 */
     GEMM_READ_GROUPS = 1 << 6, /* w is of a format of its own (gemm_w_format()), with scales of groups, */
     GEMM_READ_SCALED = 1 << 7, /* or with scales in its blocks */
-    GEMM_READ_W8 = 1 << 8,     /* or of codes of 8 bits beside an x of 16, whose scales are as those of codes */
-    GEMM_READ_ALL = (1 << 9) - 1
+    GEMM_READ_W8 = 1 << 8,     /* or of codes of 8 bits beside an x of 16, whose scales are as those of codes, */
+    GEMM_READ_PARTS = 1 << 9,  /* or with groups that aren't whole chunks of 32 columns, or don't divide w's columns, */
+    GEMM_READ_NVFP4 = 1 << 10, /* or with scales of e4m3, times which codes of e2m1 are x's format exactly */
+    GEMM_READ_ALL = (1 << 11) - 1
 };
 unsigned gemm_read_asked(const struct rfg_problem *prob);
 
@@ -235,18 +238,26 @@ struct gemm_w_format {
     uint32_t x;       /* formats of X: bits 1 << rfg_dtype */
     uint32_t w_scale; /* the same of its scales; 0: its blocks hold them */
     bool zeros;       /* it may have zero points, i8 */
+    bool global;      /* its scales may be multiplied by one of the tensor */
     bool per;         /* w_per says what shares a scale, and it may have none; else groups of columns do */
-    int group;        /* columns that share a scale: a multiple of this, which is of w's blocks; 0: see w_scale */
-    int vec;          /* elements that a lane of gemm_skinny takes at a time: W_VEC of its loader */
+    int group; /* columns that share a scale: a multiple of this, which is of w's blocks, or all; 0: see w_scale */
+    int vec;   /* elements that a lane of gemm_skinny takes at a time: W_VEC of its loader */
 };
 
-/* Of W and X of the problem's formats; NULL: W is of X's, or there is none. */
+/* Of W, X and W's scales of the problem's formats, or if none has such scales of W and X; NULL: W is of X's, or there
+ * is none. */
 const struct gemm_w_format *gemm_w_format(const struct rfg_problem *prob);
 /* Elements of W in a chunk: of 16 bytes, or of such a format as many as it says. */
 int64_t gemm_w_vec(const struct rfg_problem *prob);
 static inline bool gemm_w_is_4_bits(const struct rfg_problem *prob)
 {
     return rfg_dtype_is_4_bits(prob->dtype[1]);
+}
+
+/* Codes of 4 bits beside an x of 16, times whose scales they are x's format exactly? */
+static inline bool gemm_w_is_nvfp4(const struct rfg_problem *prob)
+{
+    return prob->dtype[1] == RFG_E2M1 && prob->v[GEMM_W_SCALE] == RFG_E4M3;
 }
 
 /* Is W prepacked with columns beyond K, up to whole blocks? */
@@ -261,7 +272,7 @@ static inline int64_t gemm_w_cols(const struct rfg_problem *prob)
 }
 static inline int64_t gemm_w_groups(const struct rfg_problem *prob)
 {
-    return prob->v[GEMM_W_GROUP] ? gemm_w_cols(prob) / prob->v[GEMM_W_GROUP] : 0;
+    return prob->v[GEMM_W_GROUP] ? ceil_div(gemm_w_cols(prob), prob->v[GEMM_W_GROUP]) : 0;
 }
 
 /* Elements of W in a lane's 16 bytes times the four chunks of a step of matrix fragments: 32 of 16 bits. */
@@ -294,7 +305,7 @@ extern const struct rfg_op rfg_op_gemm_desc;
 /* The rearranging of W, or, with PREPACK_GROUPS, of its scales or zero points (prepack.c). dtype[0] = source, dtype[1]
  * = destination: the same. */
 enum { PREPACK_N, PREPACK_K, PREPACK_GROUPS, PREPACK_PAD, PREPACK_LD, PREPACK_OVERLAP, PREPACK_NKEYS };
-#define PREPACK_PAD_TO (PREPACK4_COLS / PREPACK4_CHUNK) /* groups of 32, whose K is padded, in a block */
+#define PREPACK_MOST_PAD 7 /* groups that K may lack to whole blocks: of 16 columns */
 /* Columns of the destination: of W of 4 bits whole blocks, with groups PREPACK_PAD more than the source has. */
 static inline int64_t prepack_dst_cols(const struct rfg_problem *prob)
 {

@@ -43,7 +43,10 @@ struct gemm_args {
     int x_scale_row, x_scale_col, w_scale_row, w_scale_col;
 #endif
 #if GEMM_ARGS >= GEMM_ARGS_W_ZERO
-    const void *w_zero; /* as w_scale */
+    union {                    /* no W has both */
+        const void *w_zero;    /* as w_scale */
+        const float *w_global; /* what all scales are multiplied by; of experts one each. NULL: none */
+    };
 #endif
 #if GEMM_ARGS >= GEMM_ARGS_LIMITED
     float alpha, limit;

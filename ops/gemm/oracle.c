@@ -11,7 +11,7 @@
 
 struct gemm_job {
     const struct rfg_problem *prob;
-    const rfg_tensor *x, *w, *bias, *w_scale, *w_zero, *residual, *offsets, *weights;
+    const rfg_tensor *x, *w, *bias, *w_scale, *w_zero, *w_global, *residual, *offsets, *weights;
     const int64_t *rows;     /* of Y and of the residual */
     int64_t *experts;        /* whose they are: 0 of a plain product, -1: nobody's */
     int gated;               /* enum rfg_act + 1 */
@@ -143,11 +143,14 @@ static void w_row(const struct gemm_job *j, int64_t e, int64_t n, double *w)
         return;
     }
     for (int64_t i = 0; j->w_scale && i < j->k; i++) {
-        int64_t groups = (j->packed ? (j->k + 127) / 128 * 128 : j->k) / j->group, group = n * groups + i / j->group;
+        int64_t cols = j->packed ? (j->k + 127) / 128 * 128 : j->k;
+        int64_t groups = (cols + j->group - 1) / j->group, group = n * groups + i / j->group;
         if (j->packed) /* [N/16][groups][16] */
             group = (n / 16 * groups + i / j->group) * 16 + n % 16;
         double zero = j->w_zero ? rfg_load(j->w_zero->data, j->w_zero->dtype, group) : 0;
         w[i] = (w[i] - zero) * rfg_load(j->w_scale->data, j->w_scale->dtype, group);
+        if (j->w_global)
+            w[i] *= rfg_load(j->w_global->data, RFG_F32, e);
     }
 }
 
@@ -279,6 +282,7 @@ static rfg_status product(const struct rfg_problem *prob, const rfg_tensor *host
                           .bias = prob->v[GEMM_BIAS] ? &host[3] : NULL,
                           .w_scale = prob->v[GEMM_W_SCALE] ? &host[4] : NULL,
                           .w_zero = prob->v[GEMM_W_ZERO] ? &host[7] : NULL,
+                          .w_global = prob->v[GEMM_W_GLOBAL] ? &host[14] : NULL,
                           .residual = prob->v[GEMM_RESIDUAL] ? &host[5] : NULL,
                           .offsets = prob->v[GEMM_EXPERTS] ? &host[8] : NULL,
                           .weights = prob->v[GEMM_WEIGHTS] ? &host[10] : NULL,

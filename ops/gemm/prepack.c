@@ -13,7 +13,7 @@ static const struct rfg_key prepack_keys[PREPACK_NKEYS] = {
     [PREPACK_K] = { "K", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE, NULL, "columns of src" },
     [PREPACK_GROUPS] = { "groups", RFG_KEY_ATTR, 0, 0, 1, NULL,
                          "1: src is scales or zero points of a W of 4 bits, one a group" },
-    [PREPACK_PAD] = { "pad", RFG_KEY_ATTR, 0, 0, 3, NULL,
+    [PREPACK_PAD] = { "pad", RFG_KEY_ATTR, 0, 0, PREPACK_MOST_PAD, NULL,
                       "of scales or zero points, groups of zeros behind each row's" },
     [PREPACK_LD] = { "ld", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,
                      "elements from a row of src to the next; 0: they follow one another" },
@@ -72,8 +72,8 @@ rfg_status prepack_rows(rfg_tensor *rows, const char *fn, const char *name, cons
 
 bool prepack_groups_valid(int64_t n, int64_t k, int dtype, struct rfg_reason *why)
 {
-    if (!rfg_dtype_is_float(dtype) && dtype != RFG_E8M0 && dtype != RFG_I8)
-        return rfg_refuse(why, "scales or zero points of %s: must be bf16, f16, f32, e8m0 or i8",
+    if (!rfg_dtype_is_float(dtype) && dtype != RFG_E8M0 && dtype != RFG_E4M3 && dtype != RFG_I8)
+        return rfg_refuse(why, "scales or zero points of %s: must be bf16, f16, f32, e8m0, e4m3 or i8",
                           rfg_dtype_name((rfg_dtype)dtype));
     if (n % PREPACK_ROWS)
         return rfg_refuse(why, "N=%" PRId64 ": must be a multiple of %d to be prepacked", n, PREPACK_ROWS);
@@ -92,9 +92,8 @@ static bool problem_valid(const struct rfg_problem *prob, struct rfg_reason *why
     if (v[PREPACK_GROUPS] ? !prepack_groups_valid(v[PREPACK_N], v[PREPACK_K], prob->dtype[0], why)
                           : !prepack_valid(v[PREPACK_N], v[PREPACK_K], prob->dtype[0], why))
         return false;
-    if (v[PREPACK_PAD] && (!v[PREPACK_GROUPS] || (v[PREPACK_K] + v[PREPACK_PAD]) % PREPACK_PAD_TO))
-        return rfg_refuse(why, "pad=%" PRId64 ": must be 0, or of scales or zero points up to a multiple of %d groups",
-                          v[PREPACK_PAD], PREPACK_PAD_TO);
+    if (v[PREPACK_PAD] && !v[PREPACK_GROUPS])
+        return rfg_refuse(why, "pad=%" PRId64 ": must be 0, or of scales or zero points", v[PREPACK_PAD]);
     int whole = v[PREPACK_GROUPS] ? 1 : prepack_chunk(prob->dtype[0]);
     if (v[PREPACK_LD] && (v[PREPACK_LD] < v[PREPACK_K] || v[PREPACK_LD] % whole))
         return rfg_refuse(why, "ld=%" PRId64 ": must be at least K=%" PRId64 " and a multiple of %d", v[PREPACK_LD],

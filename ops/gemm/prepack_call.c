@@ -16,7 +16,7 @@ enum { N = 1, COLS, GROUPS };
 static const struct rfg_axis axes[] = {
     [N] = { "rows", 0, 0 },
     [COLS] = { "src's columns, of 4 bits padded to a multiple of 128", 0, 0 },
-    [GROUPS] = { "src's columns, or padded to a multiple of 4 groups", 0, 0 },
+    [GROUPS] = { "src's columns, or up to 7 more", 0, 0 },
 };
 #define ANY ((1u << RFG_DTYPE_COUNT) - 2)
 enum { OF_GROUPS = 1 };
@@ -52,12 +52,12 @@ static rfg_status check(struct rfg_tensors *t, rfg_tensor *rows, const rfg_tenso
         return st;
     t->o[DST].t = rows;
     const struct rfg_operand *src = &t->o[SRC];
-    int64_t pad = ceil_div(src->cols, PREPACK_PAD_TO) * PREPACK_PAD_TO - src->cols;
+    int64_t pad = groups ? rows->shape[1] - src->cols : 0;
     prob->dtype[0] = prob->dtype[1] = (uint8_t)src->t->dtype;
     prob->v[PREPACK_N] = src->rows;
     prob->v[PREPACK_K] = src->cols;
     prob->v[PREPACK_GROUPS] = groups;
-    prob->v[PREPACK_PAD] = groups && rows->shape[1] == src->cols + pad ? pad : 0;
+    prob->v[PREPACK_PAD] = pad > 0 && pad <= PREPACK_MOST_PAD ? pad : 0;
     if (!prob->op->valid(prob, &why))
         return BAD("src: %s", why.text);
     prob->v[PREPACK_LD] = rfg_ld_key(src);

@@ -48,6 +48,7 @@ static const struct family {
     { "gemm_prepacked", NULL, prepack_problems, COUNT(prepack_problems), NULL },
     { "gemm_w8", NULL, w8_problems, COUNT(w8_problems), NULL },
     { "gemm_4_bits", NULL, four_bit_problems, COUNT(four_bit_problems), NULL },
+    { "gemm_groups", NULL, group_problems, COUNT(group_problems), NULL },
     { "gemm_tile_4_bits", NULL, four_bit_tile_problems, COUNT(four_bit_tile_problems), "gemm_tile" },
     { "gemm_epilogues", NULL, epilogue_problems, COUNT(epilogue_problems), NULL },
     { "gemm_outputs", NULL, output_problems, COUNT(output_problems), NULL },

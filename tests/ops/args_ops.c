@@ -93,6 +93,12 @@ static rfg_status gemm_codes_out(const struct call *c)
     return rfg_op_gemm(c->ctx, c->t[0], c->t[1], c->t[2], PARAMS(p), c->stream);
 }
 
+static rfg_status gemm_nvfp4(const struct call *c)
+{
+    rfg_gemm_params p = { .w_scale = c->t[3], .w_global = c->t[4] };
+    return rfg_op_gemm(c->ctx, c->t[0], c->t[1], c->t[2], PARAMS(p), c->stream);
+}
+
 static rfg_status gemm_gated(const struct call *c)
 {
     rfg_gemm_params p = { .bias = c->t[3], .gated = 1, .act = RFG_ACT_GELU };
@@ -267,6 +273,12 @@ const struct form forms[] = {
                 { "x", T2(B, 4, 8), 0 },
                 { "w", T2(B, 6, 8), 0, CODES },
                 { "y_scale", T1(RFG_F32, 1), 0 } } },
+    { "rfg_op_gemm", "gemm", "nvfp4", gemm_nvfp4, .wrongs = no_wrongs, .n = 5,
+      .args = { { "y", T2(B, 4, 6), ARG_OUT, FLOATS },
+                { "x", T2(B, 4, 64), 0, FLOATS | CODES | NIBBLES },
+                { "w", T2(RFG_E2M1, 6, 64), 0, CODES },
+                { "w_scale", T2(RFG_E4M3, 6, 4), 0 },
+                { "w_global", T1(RFG_F32, 1), ARG_OPTIONAL } } },
     { "rfg_op_gemm", "gemm", "gated", gemm_gated, .wrongs = no_wrongs, .n = 4,
       .args = { { "y", T2(B, 4, 3), ARG_OUT, FLOATS },
                 { "x", T2(B, 4, 8), 0 },

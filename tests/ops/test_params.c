@@ -276,6 +276,8 @@ static const struct member {
     M(rfg_gemm_params, y_scale, TENSOR, 0, gemm, gated),
     M(rfg_gemm_params, situ_beta, REAL, 2, gemm, gated),
     M(rfg_gemm_params, situ_linear_beta, REAL, 2, gemm, gated),
+    M(rfg_gemm_params, w_global, TENSOR, 0, gemm, gated),
+    M(rfg_gemm_params, w_group, LONG, 16, gemm, gated),
     M(rfg_mha_params, scale, REAL, 2, mha),
     M(rfg_mha_params, soft_cap, REAL, 1, mha),
     M(rfg_mha_params, causal, INT, 1, mha),

@@ -38,6 +38,8 @@ static const struct op_case moves[] = {
     { "gemm_prepack i8->i8 N=32 K=1088 ld=1104", S },
     { "gemm_prepack e5m2->e5m2 N=16 K=0" },
     { "gemm_prepack e8m0->e8m0 N=48 K=90 pad=2 groups=1" },
+    { "gemm_prepack e4m3->e4m3 N=48 K=20 pad=4 groups=1" },
+    { "gemm_prepack e4m3->e4m3 N=32 K=45 pad=7 groups=1" },
     { "gemm_prepack f32->f32 N=16 K=5 ld=8 pad=3 groups=1" },
     { "gemm_prepack f16->f16 N=16 K=1 groups=1" },
     { "gemm_prepack e8m0->e8m0 N=2112 K=37 groups=1", S },
@@ -548,8 +550,11 @@ START_TEST(refusals)
     g.td = rfg_tensor_prepacked(g.dst, RFG_I4, 32, 256);
     REFUSED("dst has 256 columns", "must be src's columns, of 4 bits padded to a multiple of 128, 128");
     g.ts = rfg_tensor_2d(g.src, RFG_F16, 32, 5, 5);
-    g.td = rfg_tensor_prepacked_groups(g.dst, RFG_F16, 32, 7);
-    REFUSED("dst has 7 columns", "must be src's columns, or padded to a multiple of 4 groups, 5");
+    g.td = rfg_tensor_prepacked_groups(g.dst, RFG_F16, 32, 13);
+    REFUSED("dst has 13 columns", "must be src's columns, or up to 7 more, 5");
+    g.ts = rfg_tensor_2d(g.src, RFG_F16, 32, 5, 5);
+    g.td = rfg_tensor_prepacked_groups(g.dst, RFG_F16, 32, 4);
+    REFUSED("dst has 4 columns", "must be src's columns, or up to 7 more, 5");
     g.ts = rfg_tensor_2d(g.src, RFG_E2M1, 32, 128, 144);
     g.td = rfg_tensor_prepacked(g.dst, RFG_E2M1, 32, 128);
     REFUSED("src's rows are 72 bytes apart", "multiple of 16");
@@ -558,14 +563,13 @@ START_TEST(refusals)
     REFUSED("dst is e2m1: must be src's dtype, i4");
     g.ts = rfg_tensor_2d(g.src, RFG_I4, 32, 128, 128);
     g.td = rfg_tensor_prepacked_groups(g.dst, RFG_I4, 32, 128);
-    REFUSED("src: scales or zero points of i4", "bf16, f16, f32, e8m0 or i8");
+    REFUSED("src: scales or zero points of i4", "bf16, f16, f32, e8m0, e4m3 or i8");
     g.ts = rfg_tensor_2d(g.src, RFG_I8, 24, 3, 3);
     g.td = rfg_tensor_prepacked_groups(g.dst, RFG_I8, 32, 3);
     REFUSED_GROUPS("src: N=24", "multiple of 16");
     g.ts.shape[0] = 48;
     REFUSED_GROUPS("dst has 32 rows", "must be src's rows, 48");
     g.ts.shape[1] = 2;
-    REFUSED_GROUPS("dst has 3 columns", "or padded to a multiple of 4 groups, 2");
     g.td.shape[2] = 8;
     REFUSED_GROUPS("dst is 2 x 3 x 8", "[N/16, K/group, 16]", "rfg_tensor_prepacked_groups");
     g.td.strides[0] = 64;
@@ -599,9 +603,9 @@ START_TEST(problem_strings)
         { "gemm_prepack bf16->bf16 N=32 K=64 ld=68", "ld=68" },
         { "gemm_prepack i4->i4 N=32 K=48", "K=48: must be a multiple of 32" },
         { "gemm_prepack i4->i4 N=32 K=96 pad=1", "pad=1: must be 0, or of scales" },
-        { "gemm_prepack f16->f16 N=32 K=5 pad=2 groups=1", "pad=2: must be 0, or of scales or zero points up to" },
-        { "gemm bf16,i4->bf16 M=8 N=32 K=192 w_scale=f16 w_group=64 packed=1",
-          "K=192, w_group=64: K must be a multiple" },
+        { "gemm_prepack f16->f16 N=32 K=5 pad=8 groups=1", "pad=8: must be from 0 to 7" },
+        { "gemm bf16,i4->bf16 M=8 N=32 K=192 w_scale=f16 w_group=96 packed=1",
+          "K=192, w_group=96: K must be a multiple" },
         { "gemm_prepack e2m1->e2m1 N=32 K=128 ld=136", "ld=136: must be at least K=128 and a multiple of 32" },
         { "gemm_prepack i32->i32 N=32 K=128", "w is i32" },
         { "gemm_prepack i8->i8 N=32 K=96", "K=96: must be a multiple of 64" },

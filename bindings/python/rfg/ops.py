@@ -61,6 +61,7 @@ def gemm(
     w_scale: Optional[Tensor] = None, residual: Optional[Tensor] = None, act: Optional[str] = None, x_scale: Optional[Tensor] = None,
     x_per: str = "tensor", w_per: str = "tensor", fast_accum: bool = False, w_zero: Optional[Tensor] = None, gates: str = "halves",
     limit: float = 0.0, alpha: float = 0.0, situ_beta: float = 0.0, situ_linear_beta: float = 0.0, y_scale: Optional[Tensor] = None,
+    w_global: Optional[Tensor] = None, w_group: int = 0,
     stream: Any = None, ctx: Ctx = None
 ) -> Tensor:
     """rfg_op_gemm: Y[M,N] = X[M,K] W[N,K]^T (+ bias[N]) (+ residual), a linear layer (torch.nn.functional.linear).
@@ -77,20 +78,22 @@ def gemm(
     w of e4m3, e4m3fnuz, e5m2 or i8 with x of bf16 or f16, also of gemm_prepack(): w_scale bf16, f16, f32 or e8m0, w_per as above, or "group"
     [N,K/group], groups of a multiple of 32 columns.
 
-    w of i4 or e2m1 (a rfg.view(); rfg.weights makes it) with x of bf16 or f16: w_scale [N,K/group] (i4: bf16, f16, f32; e2m1: e8m0),
-    w_zero [N,K/group] i8 (i4 only)."""
+    w of i4 or e2m1 (a rfg.view(); rfg.weights makes it) with x of bf16 or f16: w_scale [N,ceil(K/group)] (i4: bf16, f16, f32; e2m1:
+    e8m0, or e4m3 of nvfp4), w_zero [N,ceil(K/group)] i8 (i4 only), w_global [1] f32 (nvfp4 only): multiplies all of w_scale. w_group: columns
+    of a group, if the last one is shorter."""
     if out is None:
         shape = _shape("gemm", "w", w)
         n = shape[0] if len(shape) != 5 else shape[0] * 16
         out = empty(x, (_shape("gemm", "x", x)[0], n // 2 if act else n), dtype)
     plain = bias is None and w_scale is None and residual is None and act is None and x_scale is None and w_zero is None and y_scale is None
-    if plain and not fast_accum:
+    if plain and not fast_accum and w_global is None and not w_group:
         _rfg.gemm(out, x, w, stream=stream, ctx=ctx)
     else:
         _rfg.gemm(
             out, x, w, bias=bias, w_scale=w_scale, residual=residual, gated=act is not None, act=act or "silu", x_scale=x_scale,
             x_per=x_per, w_per=w_per, fast_accum=fast_accum, w_zero=w_zero, gates=gates, limit=limit, alpha=alpha,
-            situ_beta=situ_beta, situ_linear_beta=situ_linear_beta, y_scale=y_scale, stream=stream, ctx=ctx
+            situ_beta=situ_beta, situ_linear_beta=situ_linear_beta, y_scale=y_scale,
+            w_global=w_global, w_group=w_group, stream=stream, ctx=ctx
         )
     return out
 
@@ -100,13 +103,14 @@ def grouped_gemm(
     bias: Optional[Tensor] = None, *, out: Optional[Tensor] = None, dtype: Any = None, w_scale: Optional[Tensor] = None,
     act: Optional[str] = None, x_scale: Optional[Tensor] = None, x_per: str = "tensor", w_per: str = "tensor", fast_accum: bool = False,
     w_zero: Optional[Tensor] = None, gates: str = "halves", limit: float = 0.0, alpha: float = 0.0, situ_beta: float = 0.0,
-    situ_linear_beta: float = 0.0, y_scale: Optional[Tensor] = None, stream: Any = None, ctx: Ctx = None
+    situ_linear_beta: float = 0.0, y_scale: Optional[Tensor] = None, w_global: Optional[Tensor] = None, w_group: int = 0,
+    stream: Any = None, ctx: Ctx = None
 ) -> Tensor:
     """rfg_op_gemm of experts: rows offsets[e] to offsets[e+1] - 1 of Y are products with expert e's w (torch's grouped_mm).
 
     w [E,N,K] (or of gemm_prepack() of [E N,K]); offsets [E+1] i32, read when the kernel runs: rows of out that are no expert's aren't
     written. rows [M] i32: row i of Y is made of row rows[i] of x; None: of row i. weights [M] f32: rows are multiplied by them, before an
-    act. bias [E,N], w_scale and w_zero are the experts' one after the other. The rest: as for gemm()."""
+    act. bias [E,N], w_scale and w_zero are the experts' one after the other, w_global is [E]. The rest: as for gemm()."""
     if out is None:
         experts = _shape("grouped_gemm", "offsets", offsets)[0] - 1
         shape = _shape("grouped_gemm", "w", w)
@@ -116,7 +120,8 @@ def grouped_gemm(
     _rfg.gemm(
         out, x, w, bias=bias, w_scale=w_scale, gated=act is not None, act=act or "silu", x_scale=x_scale, x_per=x_per, w_per=w_per,
         fast_accum=fast_accum, w_zero=w_zero, gates=gates, offsets=offsets, rows=rows, weights=weights, limit=limit,
-        alpha=alpha, situ_beta=situ_beta, situ_linear_beta=situ_linear_beta, y_scale=y_scale, stream=stream, ctx=ctx
+        alpha=alpha, situ_beta=situ_beta, situ_linear_beta=situ_linear_beta, y_scale=y_scale, w_global=w_global, w_group=w_group,
+        stream=stream, ctx=ctx
     )
     return out
 

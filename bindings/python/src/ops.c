@@ -88,7 +88,8 @@ PARAMS(gemm, MEMBER(rfg_gemm_params, bias, INPUT), MEMBER(rfg_gemm_params, w_sca
        MEMBER(rfg_gemm_params, offsets, INPUT), MEMBER(rfg_gemm_params, rows, INPUT),
        MEMBER(rfg_gemm_params, weights, INPUT), MEMBER(rfg_gemm_params, limit, FLOAT),
        MEMBER(rfg_gemm_params, alpha, FLOAT), MEMBER(rfg_gemm_params, y_scale, INPUT),
-       MEMBER(rfg_gemm_params, situ_beta, FLOAT), MEMBER(rfg_gemm_params, situ_linear_beta, FLOAT));
+       MEMBER(rfg_gemm_params, situ_beta, FLOAT), MEMBER(rfg_gemm_params, situ_linear_beta, FLOAT),
+       MEMBER(rfg_gemm_params, w_global, INPUT), MEMBER(rfg_gemm_params, w_group, INT64));
 CALLER(rfg_op_gemm, rfg_gemm_params, t[0], t[1], t[2])
 CALLER_WITHOUT_PARAMS(rfg_gemm_prepack, t[0], t[1])
 

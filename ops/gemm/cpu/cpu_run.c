@@ -63,7 +63,8 @@ static int64_t w_place(const struct job *j, int64_t n)
     return j->t.halves ? n % 2 * (j->a->n / 2) + n / 2 : n;
 }
 
-/* A row of numbers of 4 bits. Its g-th group has scale, and zero point, number first + g step. */
+/* A row of numbers of 4 bits. Its g-th group, of which the last may be shorter, has scale, and zero point, number first +
+ * g step. */
 struct row_4 {
     const char *codes; /* the row's, or, prepacked, all rows' */
     int64_t row, cols; /* prepacked: which one it is, and columns of all; else cols is 0 */
@@ -80,31 +81,60 @@ static void prepacked_row(const struct job *j, struct row_4 *r, int64_t row)
     r->codes = j->a->w;
     r->row = row;
     r->cols = cols;
-    r->first = PREPACKED4_GROUP_AT(row, 0, cols / r->group);
+    r->first = PREPACKED4_GROUP_AT(row, 0, ceil_div(cols, r->group));
     r->step = PREPACK_ROWS;
+}
+
+/* The scales, and zero points, of n columns from k on, each `each` after the one before. */
+static void take_scales(const struct row_4 *r, int64_t k, int64_t each, int64_t n, float *scales, float *zeros)
+{
+    for (int64_t i = 0; i < n; i++) {
+        int64_t at = r->first + (k + i * each) / r->group * r->step;
+        double scale;
+        r->scale->decode(r->scale, r->scales + at * r->scale->bytes, &scale);
+        scales[i] = (float)scale;
+        zeros[i] = r->zeros ? r->zeros[at] : 0;
+    }
+}
+
+/* By rows: a group's words, and what is left of one. */
+static void decode_4_rows(const struct job *j, float *to, const struct row_4 *r, struct cpu_codes_4 *c, float *scale,
+                          float *zero)
+{
+    for (int64_t k = 0; k < j->a->k; k += r->group) {
+        int64_t here = min64(r->group, j->a->k - k), words = here / 8, left = here % 8;
+        const char *from = r->codes + k / 2;
+        take_scales(r, k, 0, 1, scale, zero);
+        c->words = words + 1;
+        j->isa->decode_4(to + k, from, words, 8, c);
+        if (left) {
+            char word[4] = { 0 };
+            float last[8];
+            memcpy(word, from + words * 4, (size_t)left / 2);
+            j->isa->decode_4(last, word, 1, 8, c);
+            memcpy(to + k + words * 8, last, (size_t)left * sizeof(*last));
+        }
+    }
 }
 
 static void decode_4(const struct job *j, float *to, const struct row_4 *r, const float *values)
 {
-    int64_t cols = r->cols ? PREPACK4_COLS : r->group, each = r->cols ? 32 : r->group; /* a scale is taken for each */
     float scales[PREPACK4_COLS / 32], zeros[PREPACK4_COLS / 32];
-    struct cpu_codes_4 c = { .words = r->cols ? 1 : each / 8, .scale = scales, .zero = zeros };
+    struct cpu_codes_4 c = { .words = 1, .scale = scales, .zero = zeros };
     memcpy(c.values, values, sizeof(c.values));
     for (int e = 0; e < 8; e++)
         c.shift[e] = r->cols ? 4 * (e / 2 + 4 * (e % 2)) : 4 * e;
-    for (int64_t k = 0; k < j->a->k; k += cols, to += cols) {
-        int64_t here = min64(cols, j->a->k - k);
-        for (int64_t i = 0; i * each < here; i++) {
-            int64_t at = r->first + (k + i * each) / r->group * r->step;
-            double scale;
-            r->scale->decode(r->scale, r->scales + at * r->scale->bytes, &scale);
-            scales[i] = (float)scale;
-            zeros[i] = r->zeros ? r->zeros[at] : 0;
+    if (!r->cols) {
+        decode_4_rows(j, to, r, &c, scales, zeros);
+        return;
+    }
+    for (int64_t k = 0; k < j->a->k; k += PREPACK4_COLS, to += PREPACK4_COLS) {
+        int64_t parts = min64(PREPACK4_COLS, j->a->k - k) / 32;
+        for (int e = 0; e < 32; e += 8) { /* a chunk has eight columns of every 32: prepack_layout.h */
+            if (e == 0 || (e == 16 && r->group % 32))
+                take_scales(r, k + e, 32, parts, scales, zeros);
+            j->isa->decode_4(to + e, r->codes + PREPACKED4_AT(r->row, k + e, r->cols) / 2, parts, 32, &c);
         }
-        if (!r->cols)
-            j->isa->decode_4(to, r->codes + k / 2, here / 8, 8, &c);
-        for (int e = 0; e < 32 && r->cols; e += 8) /* a chunk has eight columns of every 32: prepack_layout.h */
-            j->isa->decode_4(to + e, r->codes + PREPACKED4_AT(r->row, k + e, r->cols) / 2, here / 32, 32, &c);
     }
 }
 
@@ -227,10 +257,14 @@ static void decode_strip(const struct job *j, int64_t n0, int64_t rows, float *t
         int64_t group = j->prob->v[GEMM_W_GROUP];
         for (int64_t i = 0; i < rows; i++) {
             int64_t n = w_place(j, n0 + i);
-            struct row_4 r = {
-                (const char *)a->w + n * a->ldw / 2,       n,          0,        group, n * (a->k / group), 1,
-                rfg_format((int)j->prob->v[GEMM_W_SCALE]), a->w_scale, a->w_zero
-            };
+            struct row_4 r = { .codes = (const char *)a->w + n * a->ldw / 2,
+                               .row = n,
+                               .group = group,
+                               .first = n * ceil_div(a->k, group),
+                               .step = 1,
+                               .scale = rfg_format((int)j->prob->v[GEMM_W_SCALE]),
+                               .scales = a->w_scale,
+                               .zeros = j->prob->v[GEMM_W_ZERO] ? a->w_zero : NULL };
             if (j->t.prepacked)
                 prepacked_row(j, &r, n);
             decode_4(j, to + i * a->k, &r, j->values[1]);
@@ -331,6 +365,8 @@ static void sum_row(const struct job *j, int64_t m0, int64_t m, int64_t n0, int6
         for (int64_t i = 0; i < m; i++)
             sums[i] = sums[i] * scale[i] * of_w;
     }
+    for (int64_t i = 0; i < m && j->prob->v[GEMM_W_GLOBAL]; i++)
+        sums[i] *= *j->a->w_global;
     float bias = j->a->bias ? rfg_float_get(j->a->bias, gemm_bias_dtype(j->prob), w_place(j, n)) : 0;
     for (int64_t i = 0; i < m && j->a->bias; i++)
         sums[i] += bias;
@@ -486,7 +522,10 @@ static void run_experts(const struct cpu_isa *isa, const struct rfg_device *dev,
         if (all->w_scale)
             a.w_scale = (const char *)all->w_scale +
                         rfg_format_bytes(scale_dtype, gemm_w_has_per(prob) ? e * all->w_expert_scales : n * groups);
-        a.w_zero = all->w_zero ? (const char *)all->w_zero + n * groups : NULL;
+        if (prob->v[GEMM_W_GLOBAL])
+            a.w_global += e;
+        else
+            a.w_zero = all->w_zero ? (const char *)all->w_zero + n * groups : NULL;
         run_one(isa, dev, &one, p, dot, &a, pool);
     }
 }

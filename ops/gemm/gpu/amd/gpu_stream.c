@@ -65,7 +65,7 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     int pieces = dev->hw->frag_registers / 4; /* 16-byte loads of a fragment */
     s.twice = rdna3;
     bool codes = gemm_is_codes(prob), blocks = gemm_scales(prob) == GEMM_SCALES_BLOCKS, w8 = gemm_w_is_8_bits(prob);
-    s.epilogue = (gemm_ends_asked(prob) & ~GEMM_END_CODES) || codes || w8;
+    s.epilogue = (gemm_ends_asked(prob) & ~GEMM_END_CODES) || codes || w8 || prob->v[GEMM_W_GLOBAL];
     s.scales = blocks ? (gemm_halves(prob) && !rdna3 ? 2 : 1) + (w8 ? 0 : s.frags_m) : 0;
     if (prob->v[GEMM_W_GROUP] && w8)
         s.scales = s.scale_loads = p[P_FRAGS_N] * (dev->wave_size == 64 ? 4 : 8);
@@ -73,6 +73,8 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     if (has_wide_mma(dev, prob)) {
         s.loads = p[P_FRAGS_N] * (gemm_w_is_4_bits(prob) ? 1 : 2) + s.frags_m * (x_words(prob) == 1 ? 1 : 2);
         s.scale_loads = s.more = gemm_is_mx(prob) ? p[P_FRAGS_N] + s.frags_m : 0;
+    } else if (gemm_w_is_nvfp4(prob)) { /* stream_nvfp4.h */
+        s.scale_loads = s.more = p[P_FRAGS_N] * step_frags(prob) * (pieces > 1 && gemm_w_group(prob) < 32 ? 2 : 1);
     } else if (gemm_w_is_4_bits(prob)) {
         int bytes = (int)rfg_format_bytes((int)prob->v[GEMM_W_SCALE], 1);
         /* Words of a group's scales that 16 lanes share: stream.hip's SCALE_WORDS. */
@@ -88,6 +90,8 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     int a_load = 16 / pieces, more = rdna3 ? 0 : 16; /* as compiled without spills */
     if (has_wide_mma(dev, prob))
         s.decoded = blocks ? s.sums + more : 8 + more / 2;
+    else if (gemm_w_is_nvfp4(prob))
+        s.decoded = 4 * pieces + 24;
     else if (gemm_w_is_4_bits(prob))
         s.decoded = codes                                                    ? (5 * pieces + 12) * s.frags_m
                     : prob->dtype[0] == RFG_BF16 && prob->dtype[1] == RFG_I4 ? 16
@@ -112,7 +116,8 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
 }
 
 static const struct gemm_takes takes = { .rows = GEMM_READ_FRAGMENTS | GEMM_READ_MX | GEMM_READ_W8,
-                                         .prepacked = GEMM_READ_HALF | GEMM_READ_GROUPS | GEMM_READ_MX4 | GEMM_READ_W8,
+                                         .prepacked = GEMM_READ_HALF | GEMM_READ_GROUPS | GEMM_READ_MX4 | GEMM_READ_W8 |
+                                                      GEMM_READ_NVFP4,
                                          .chunks = true,
                                          .steps = true,
                                          .ends = GEMM_ENDS_EPILOGUE | GEMM_END_SLOTS };

@@ -25,7 +25,7 @@
  * sums of a group are multiplied by both scales. By rows mx formats, and fp8, are multiplied by gfx950's instructions
  * as they are: stream_wide.h.
  *
- * W of 8 bits beside X of 16: stream_w8.h.
+ * W of 8 bits beside X of 16: stream_w8.h; nvfp4: stream_nvfp4.h.
  *
  * Budget of a wave's step of 32 columns of 16 bits on CDNA: FRAGS_N loads of W and TILE_M / 16 of X, 1024 bytes each; a
  * product of 16x16x32 for each of FRAGS_N * FRAGS_M fragments. W is read once for each tile along m. What binds is
@@ -90,7 +90,9 @@ static_assert(SCALE_COLUMNS % BLOCK_COLUMNS == 0, "a block has several scales");
 #else
 #define STEP_K (STEP_BYTES / X_BYTES)
 #endif
-#if W_IS_4_BITS
+#if W_IS_NVFP4
+#include "gemm/gpu/amd/stream_nvfp4.h"
+#elif W_IS_4_BITS
 /* Of each group of a step a lane needs the scales of its rows of C (on RDNA 3 every other row). 16 neighbouring lanes
  * need the same ones, so each loads one word of theirs: lane l has word 16 i + l % 16 of
  * [FRAGS_N][W_GROUPS][SCALE_WORDS] in scale[i], and makes floats of it that all of them multiply by. */
@@ -115,7 +117,9 @@ struct step {
 #elif SCALES == GEMM_SCALES_BLOCKS
     float w_scale[W_SCALES], x_scale[FRAGS_M];
 #endif
-#if W_IS_4_BITS
+#if W_IS_NVFP4
+    rfg_u32 scale[FRAGS_N][SCALES_A_ROW]; /* of the lane's row of W */
+#elif W_IS_4_BITS
     rfg_u32 scale[SCALE_LOADS];
 #if W_ZERO
     int zero[FRAGS_N][W_GROUPS]; /* of the lane's row of W */
@@ -169,6 +173,11 @@ RFG_DEVICE void place_groups(struct place *p, const struct gemm_args *a, int n0,
     long long group0 = (long long)n0 / PREPACK_ROWS * p->groups;
     int groups = rows_n / PREPACK_ROWS * p->groups;
     p->scale = rfg_buffer_of((const char *)a->w_scale + group0 * GROUP_BYTES, groups * GROUP_BYTES);
+#if W_IS_NVFP4
+#pragma unroll
+    for (int i = 0; i < SCALE_LOADS; i++)
+        p->scale_at[i] = scale_offset(i);
+#else
 #pragma unroll
     for (int i = 0; i < SCALE_LOADS; i++) {
         int word = i * 16 + rfg_lane() % 16, of = word % SCALE_WORDS;
@@ -177,12 +186,17 @@ RFG_DEVICE void place_groups(struct place *p, const struct gemm_args *a, int n0,
                                    : rfg_frag_c_row(0) * W_SCALE_BYTES + of * 4;
         p->scale_at[i] = word < SCALE_LIST ? (rfg_u32)(group * GROUP_BYTES + at) : 0x80000000u;
     }
+#endif
 #if W_ZERO
     p->zero = rfg_buffer_of((const char *)a->w_zero + group0 * PREPACK_ROWS, groups * PREPACK_ROWS);
     p->zero_at = (rfg_u32)rfg_frag_row(0);
 #endif
 }
 
+#if W_IS_NVFP4
+#define LOAD_SCALES(s, p, step, u) load_scales((s)->scale, (p)->scale, (p)->scale_at, (p)->groups, step, u)
+#else
+#define LOAD_SCALES(s, p, step, u) load_scales((s)->scale, p, step, u)
 /* Of step `step + u`. */
 RFG_DEVICE void load_scales(rfg_u32 *scale, const struct place *p, int step, int u)
 {
@@ -224,6 +238,7 @@ RFG_DEVICE float scale_of(float (*f)[SCALE_VALUES], int j, int g, int e)
     return rfg_as_float(rfg_row_share(rfg_as_u32(f[word / 16][e % SCALE_VALUES]), word % 16));
 }
 #endif
+#endif
 
 #if !MX
 #define LOAD_X s->x[h][j].v[i] = rfg_buffer_load16
@@ -245,7 +260,7 @@ RFG_DEVICE void load_step(struct step *s, const struct place *p, int step, int u
                 (W_IS_4_BITS ? p->w_at[j][i] : offset_of(p, p->w_at[j][i], step + u, i)) + u * W_FRAG_STEP % REACH,
                 step * W_FRAG_STEP + u * W_FRAG_STEP / REACH * REACH);
 #if W_IS_4_BITS
-    load_scales(s->scale, p, step, u);
+    LOAD_SCALES(s, p, step, u);
 #if W_ZERO
 #pragma unroll
     for (int j = 0; j < FRAGS_N; j++)
@@ -310,6 +325,23 @@ RFG_DEVICE void settle_sums(rfg_frag_wx (*acc)[FRAGS_M])
 
 #if MX
 #include "gemm/gpu/amd/stream_mx.h"
+#elif W_IS_NVFP4
+RFG_DEVICE void multiply(rfg_frag_wx (*acc)[FRAGS_M], const struct step *s, int u)
+{
+    (void)u;
+#pragma unroll
+    for (int j = 0; j < FRAGS_N; j++) {
+        rfg_keep_order(); /* or all of W is decoded first, into registers that there aren't */
+#pragma unroll
+        for (int h = 0; h < W_STEPS; h++) {
+            rfg_frag_ab w;
+            decode_fragment(&w, &s->w[j], s->scale[j], h);
+#pragma unroll
+            for (int i = 0; i < FRAGS_M; i++)
+                rfg_stream_mma(&acc[j][i], &w, &s->x[h][i], IN_DTYPE);
+        }
+    }
+}
 #elif W_IS_4_BITS
 #include "gemm/gpu/amd/stream_w4.h"
 #elif W_IS_8_BITS

@@ -99,12 +99,13 @@ RFG_DEVICE void store_y4(const struct gemm_args *a, long long at, rfg_f32x4 f)
  * row's weight or the residual. Called only if finishes(), which is the same for all sums. */
 RFG_DEVICE bool finishes(const struct gemm_args *a)
 {
-    return RESIDUAL || WEIGHTED || SCALES == GEMM_SCALES_ROWS || a->bias != 0;
+    return RESIDUAL || WEIGHTED || SCALES == GEMM_SCALES_ROWS || W_GLOBAL || a->bias != 0;
 }
 RFG_DEVICE float column_bias(const struct gemm_args *a, long long n)
 {
-    return (RESIDUAL || WEIGHTED || SCALES) && a->bias == 0 ? 0.0f
-                                                            : rfg_load_float(a->bias, w_row_at(a, n), BIAS_DTYPE);
+    return (RESIDUAL || WEIGHTED || SCALES || W_GLOBAL) && a->bias == 0
+               ? 0.0f
+               : rfg_load_float(a->bias, w_row_at(a, n), BIAS_DTYPE);
 }
 /* Of a sum that is scaled. */
 RFG_DEVICE float end_of(const struct gemm_args *a, long long m, long long n, float sum, float bias)
@@ -122,6 +123,8 @@ RFG_DEVICE float finish_with(const struct gemm_args *a, long long m, long long n
 {
 #if SCALES == GEMM_SCALES_ROWS
     sum *= x_scale_of(a, m, 0) * w_scale_of(a, n, 0);
+#elif W_GLOBAL
+    sum *= rfg_load_float(a->w_global, 0, RFG_F32);
 #endif
     return end_of(a, m, n, sum, bias);
 }
@@ -141,6 +144,8 @@ RFG_DEVICE struct column_ends column_ends_of(const struct gemm_args *a, long lon
     for (int i = 0; i < 4; i++) {
 #if SCALES == GEMM_SCALES_ROWS
         c.scale[i] = w_scale_of(a, n + i, 0);
+#elif W_GLOBAL
+        c.scale[i] = rfg_load_float(a->w_global, 0, RFG_F32);
 #else
         c.scale[i] = 1.0f;
 #endif
@@ -157,6 +162,10 @@ RFG_DEVICE rfg_f32x4 finish_columns(const struct gemm_args *a, long long m, long
 #pragma unroll
     for (int i = 0; i < 4; i++)
         v[i] *= x_scale * c->scale[i];
+#elif W_GLOBAL
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        v[i] *= c->scale[i];
 #endif
 #pragma unroll
     for (int i = 0; i < 4; i++)

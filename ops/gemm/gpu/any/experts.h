@@ -68,9 +68,12 @@ RFG_DEVICE struct gemm_args args_of(const struct gemm_args *all, const struct ex
     if (a.w_scale)
         a.w_scale = (const char *)a.w_scale + (long long)x->e * a.w_expert_scales * SCALE_BYTES;
 #elif W_SCALE_DTYPE
-    a.w_scale = (const char *)a.w_scale + n * (W_COLS(&a) / W_GROUP) * W_SCALE_BYTES;
+    a.w_scale = (const char *)a.w_scale + n * W_GROUPS_IN(W_COLS(&a)) * W_SCALE_BYTES;
 #if W_ZERO
-    a.w_zero = (const char *)a.w_zero + n * (W_COLS(&a) / W_GROUP);
+    a.w_zero = (const char *)a.w_zero + n * W_GROUPS_IN(W_COLS(&a));
+#endif
+#if W_GLOBAL
+    a.w_global += x->e;
 #endif
 #endif
 #if WEIGHTED

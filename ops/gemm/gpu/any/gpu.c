@@ -115,7 +115,8 @@ static const struct rfg_param skinny_params[] = {
 };
 
 static const struct gemm_takes skinny_takes = {
-    .rows = GEMM_READ_F32 | GEMM_READ_HALF | GEMM_READ_GROUPS | GEMM_READ_SCALED | GEMM_READ_MX4 | GEMM_READ_W8,
+    .rows = GEMM_READ_F32 | GEMM_READ_HALF | GEMM_READ_GROUPS | GEMM_READ_SCALED | GEMM_READ_MX4 | GEMM_READ_W8 |
+            GEMM_READ_PARTS | GEMM_READ_NVFP4,
     .chunks = true,
     .ends = GEMM_ENDS_EPILOGUE,
 };
@@ -186,6 +187,8 @@ static bool skinny_worth(const struct rfg_device *dev, const struct rfg_problem 
         return rfg_refuse(why, "m_tile=%d, rows=%d: decoding w takes registers that then spill", m_tile, rows);
     if (is_cdna(dev) && gemm_w_is_8_bits(prob) && m_tile == 16)
         return rfg_refuse(why, "m_tile=16: decoding w takes registers that then spill");
+    if (dev->hw->mma == RFG_MMA_CDNA4 && gemm_w_is_nvfp4(prob) && m_tile == 4 && rows == 1)
+        return rfg_refuse(why, "m_tile=4, rows=1: decoding w takes registers that then spill");
     if (m_tile == 16 && rows == 1)
         return rfg_refuse(why, "m_tile=16, rows=1: reads 16 rows of X for one of W, and 16 addresses spill");
     if (rows > prob->v[GEMM_N] && rows > 2)

@@ -102,12 +102,22 @@ static inline bool grid_fits(int64_t x, int y, int threads, struct rfg_reason *w
     return true;
 }
 
+/* A group that is a row's is as long as one can be where loaders don't know its length. */
+static inline int group_macro(const struct rfg_problem *prob)
+{
+    return gemm_w_is_4_bits(prob) && gemm_w_group(prob) % 16 ? INT32_MAX / 32 * 32 : (int)gemm_w_group(prob);
+}
+
 static inline void common_macros(const struct rfg_problem *prob, struct rfg_kernel *k)
 {
     rfg_kernel_macro(k, "IN_DTYPE", prob->dtype[0]);
     rfg_kernel_macro(k, "W_DTYPE", prob->dtype[1]);
     rfg_kernel_macro(k, "W_SCALE_DTYPE", (int)prob->v[GEMM_W_SCALE]);
-    rfg_kernel_macro(k, "W_GROUP", (int)gemm_w_group(prob));
+    rfg_kernel_macro(k, "W_GROUP", group_macro(prob));
+    if (gemm_w_is_4_bits(prob) && gemm_w_cols(prob) % group_macro(prob)) /* nor of these */
+        rfg_kernel_macro(k, "W_SHORTER", 1);
+    if (prob->v[GEMM_W_GLOBAL])
+        rfg_kernel_macro(k, "W_GLOBAL", 1);
     if (prob->v[GEMM_W_ZERO]) /* others' kernels need not know that there is such a macro */
         rfg_kernel_macro(k, "W_ZERO", (int)prob->v[GEMM_W_ZERO]);
     if (gemm_w_is_padded(prob)) /* nor of this */

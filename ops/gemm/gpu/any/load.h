@@ -10,6 +10,7 @@
  *                        a lane's vector, loaded first, dequantised to floats later (gemm_skinny)
  *   W_IS_FRAGMENTS       1: 16-byte chunks of W are those of matrix fragments, elements of X's format
  *   W_IS_4_BITS           1: they become fragments by w_decode(); see load4.h
+ *   W_IS_NVFP4            1: they are scaled as they become fragments, by w_decode_by()
  *   W_IS_8_BITS           1: they do by w_decode8(); see load8.h
  *
  * Kernels of matrix cores take only formats with W_IS_FRAGMENTS: some copy W to LDS without registers in between. Those
@@ -24,11 +25,18 @@
  * follow each other), PREPACKED (W is; see prepack_layout.h). Kernels that only read rows of W have no macro
  * PREPACKED.
  * Macros that may be missing, which is 0: W_PADDED (1: a prepacked W's K is padded to whole blocks),
- * W_ZERO (not 0: zero points, i8), GATED (epilogue.h), HALVES (rows of W are all gates, then all
+ * W_ZERO (not 0: zero points, i8), W_GLOBAL (1: its scales are multiplied by w_global), W_SHORTER (1: a row's last group
+ * may be shorter), GATED (epilogue.h), HALVES (rows of W are all gates, then all
  * ups, and kernels number them as if they took turns), LIMITED (epilogue.h), EXPERTS (a grouped product: experts.h),
  * and with it GATHER (rows of X are said by a->rows), WEIGHTED and SLOTS (rows are summed: slots.h). */
 #ifndef W_ZERO
 #define W_ZERO 0
+#endif
+#ifndef W_GLOBAL
+#define W_GLOBAL 0
+#endif
+#ifndef W_SHORTER
+#define W_SHORTER 0
 #endif
 #ifndef W_PADDED
 #define W_PADDED 0
@@ -59,6 +67,7 @@
      : EXPERTS       ? GEMM_ARGS_EXPERTS                                                                               \
      : LIMITED       ? GEMM_ARGS_LIMITED                                                                               \
      : W_ZERO        ? GEMM_ARGS_W_ZERO                                                                                \
+     : W_GLOBAL      ? GEMM_ARGS_W_ZERO                                                                                \
      : SCALES        ? GEMM_ARGS_SCALES                                                                                \
      : RESIDUAL      ? GEMM_ARGS_RESIDUAL                                                                              \
      : W_SCALE_DTYPE ? GEMM_ARGS_W_SCALE                                                                               \
@@ -69,8 +78,13 @@
 /* Row strides in elements. */
 #define GEMM_LDX(a) (PACKED ? (long long)(a)->k : (a)->ldx)
 #define GEMM_LDW(a) (PACKED ? (long long)W_COLS(a) : (a)->ldw)
-/* Columns of W. */
+/* Columns of W, and groups of them. */
 #define W_COLS(a) (W_PADDED ? PREPACKED4_COLS((a)->k) : (a)->k)
+#if W_SHORTER
+#define W_GROUPS_IN(cols) ((int)(((unsigned)(cols) + W_GROUP - 1) / W_GROUP))
+#else
+#define W_GROUPS_IN(cols) ((cols) / W_GROUP)
+#endif
 
 /* Where row n of W, as kernels number them, is, and row m of X. */
 RFG_DEVICE long long w_row_at(const struct gemm_args *a, long long n)
@@ -286,7 +300,7 @@ RFG_DEVICE w_row w_row_of(const struct gemm_args *a, int n)
 }
 
 #elif (W_DTYPE == RFG_I4 && RFG_IS_FLOAT(W_SCALE_DTYPE)) ||                                                            \
-    (W_DTYPE == RFG_E2M1 && W_SCALE_DTYPE == RFG_E8M0 && !W_ZERO)
+    (W_DTYPE == RFG_E2M1 && (W_SCALE_DTYPE == RFG_E8M0 || W_SCALE_DTYPE == RFG_E4M3) && !W_ZERO)
 
 #include "gemm/gpu/any/load4.h"
 
@@ -300,6 +314,9 @@ RFG_DEVICE w_row w_row_of(const struct gemm_args *a, int n)
 
 #ifndef W_IS_4_BITS
 #define W_IS_4_BITS 0
+#endif
+#ifndef W_IS_NVFP4
+#define W_IS_NVFP4 0
 #endif
 #ifndef W_IS_8_BITS
 #define W_IS_8_BITS 0

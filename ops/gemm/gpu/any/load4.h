@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * load.h's branch of 4-bit W: i4 with floating-point scales and perhaps zero points, e2m1 with scales of e8m0. A group
- * is a multiple of the 32 columns that 16 bytes of W hold. */
+ * load.h's branch of 4-bit W: i4 with floating-point scales and perhaps zero points, e2m1 with scales of e8m0 or e4m3. A
+ * group is a multiple of 16 columns, half of those that 16 bytes of W hold, or a row. */
 #if !RFG_IS_HALF(IN_DTYPE) && SCALES != GEMM_SCALES_GROUPS
 #error "gemm has 4-bit W with 16-bit X, and by mx formats, only"
 #endif
-static_assert(W_GROUP >= 32 && W_GROUP % 32 == 0, "a group of columns is not whole chunks of W");
+static_assert(W_GROUP >= 16 && W_GROUP % 16 == 0, "a group of columns is not whole halves of chunks of W");
 
 #define W_VEC          32
 #define W_BYTES_OF(k)  ((k) / 2)
-#define W_SCALE_BYTES  (W_SCALE_DTYPE == RFG_E8M0 ? 1 : RFG_DTYPE_BYTES(W_SCALE_DTYPE))
+#define W_SCALE_BYTES  (RFG_IS_FLOAT(W_SCALE_DTYPE) ? RFG_DTYPE_BYTES(W_SCALE_DTYPE) : 1)
+#define W_HALVES       (W_GROUP % 32 ? 2 : 1) /* groups that a chunk may be of */
 #define W_IS_FRAGMENTS 0
 #define W_IS_4_BITS    1
+#define W_IS_NVFP4     (W_SCALE_DTYPE == RFG_E4M3)
 
 /* The value of a code, exactly; other bits of `code` than the lowest four don't matter. */
 RFG_DEVICE float w_value(rfg_u32 code)
@@ -29,11 +31,23 @@ RFG_DEVICE float w_power_of_two(rfg_u32 e)
     return rfg_as_float(e == 0 ? 0x00400000u : e == 255 ? 0x7fc00000u : e << 23);
 }
 
+#if W_IS_NVFP4
+/* A code of e4m3. */
+RFG_DEVICE float w_e4m3(rfg_u32 code)
+{
+    /* exponent and fraction in fp32's place, times 2^120: the least are denormals there */
+    float f = rfg_as_float((code & 128u) << 24 | (code & 127u) << 20) * 0x1p120f;
+    return (code & 127u) == 127u ? rfg_as_float(0x7fc00000u) : f;
+}
+#endif
+
 /* The scale and the zero point of group `at`, counted over all rows. */
 RFG_DEVICE float w_scale_at(const void *scales, long long at)
 {
 #if W_SCALE_DTYPE == RFG_E8M0
     return w_power_of_two(rfg_load1((const char *)scales + at));
+#elif W_SCALE_DTYPE == RFG_E4M3
+    return w_e4m3(rfg_load1((const char *)scales + at));
 #else
     return rfg_load_float(scales, at, W_SCALE_DTYPE);
 #endif
@@ -59,7 +73,7 @@ RFG_DEVICE float w_element(const struct gemm_args *a, long long n, int k, bool p
 {
     n = w_row_at(a, n);
     long long at = prepacked ? PREPACKED4_AT(n, k, (long long)W_COLS(a)) : n * a->ldw + k;
-    int groups = W_COLS(a) / W_GROUP, g = k / W_GROUP;
+    int groups = W_GROUPS_IN(W_COLS(a)), g = k / W_GROUP;
     long long group = prepacked ? PREPACKED4_GROUP_AT(n, g, (long long)groups) : W_GROUP_AT(a, n, groups, g);
     rfg_u32 codes = rfg_load1((const char *)a->w + at / 2);
     return (w_value(codes >> at % 2 * 4) - w_zero_at(W_ZEROS(a), group)) * w_scale_at(a->w_scale, group);
@@ -75,7 +89,7 @@ typedef struct w_row {
 } w_row;
 typedef struct w_chunk {
     rfg_u32x4 codes;
-    float scale, zero;
+    float scale[W_HALVES], zero[W_HALVES];
 } w_chunk;
 
 RFG_DEVICE w_row w_row_of(const struct gemm_args *a, int n)
@@ -85,21 +99,24 @@ RFG_DEVICE w_row w_row_of(const struct gemm_args *a, int n)
     w_row row = { (const char *)a->w + at * GEMM_LDW(a) / 2, a->w_scale, W_ZEROS(a), at * a->w_scale_row,
                   a->w_scale_col };
 #else
-    w_row row = { (const char *)a->w + at * GEMM_LDW(a) / 2, a->w_scale, W_ZEROS(a), at * (a->k / W_GROUP) };
+    w_row row = { (const char *)a->w + at * GEMM_LDW(a) / 2, a->w_scale, W_ZEROS(a), at * W_GROUPS_IN(a->k) };
 #endif
     return row;
 }
 RFG_DEVICE w_chunk w_load(w_row row, int chunk)
 {
     w_chunk c;
-#if SCALES
-    long long group = row.group + (long long)chunk * row.step;
-#else
-    long long group = row.group + chunk / (W_GROUP / 32);
-#endif
     c.codes = rfg_load16_stream(row.codes + (long long)chunk * 16);
-    c.scale = w_scale_at(row.scales, group);
-    c.zero = w_zero_at(row.zeros, group);
+#pragma unroll
+    for (int i = 0; i < W_HALVES; i++) {
+#if SCALES
+        long long group = row.group + (long long)chunk * row.step;
+#else
+        long long group = row.group + (chunk * W_HALVES + i) / (W_GROUP * W_HALVES / 32);
+#endif
+        c.scale[i] = w_scale_at(row.scales, group);
+        c.zero[i] = w_zero_at(row.zeros, group);
+    }
     return c;
 }
 /* The part-th eight elements of a chunk: a word. */
@@ -108,7 +125,7 @@ RFG_DEVICE void w_unpack(float *f, w_chunk chunk, int part)
     rfg_u32 codes = part == 0 ? chunk.codes.x : part == 1 ? chunk.codes.y : part == 2 ? chunk.codes.z : chunk.codes.w;
 #pragma unroll
     for (int i = 0; i < 8; i++)
-        f[i] = (w_value(codes >> 4 * i) - chunk.zero) * chunk.scale;
+        f[i] = (w_value(codes >> 4 * i) - chunk.zero[part / 2 % W_HALVES]) * chunk.scale[part / 2 % W_HALVES];
 }
 
 /* ---- as matrix fragments: prepacked, or as they lie in rows ------------------------------------------------------ */
@@ -152,7 +169,7 @@ RFG_DEVICE float w_group_scale(const rfg_u32 *v, int i)
 #endif
 }
 
-/* Sums of a group are scaled as fp32: a group is whole steps, or a step whole groups. */
+/* Sums of a group are scaled as fp32, but nvfp4's codes: a group is whole steps, or a step whole groups. */
 #if PREPACKED && (PREPACK4_COLS % W_GROUP == 0 || W_GROUP % PREPACK4_COLS == 0)
 
 #define W_STEPS        4 /* fragments of 32 columns in a step */
@@ -167,6 +184,10 @@ RFG_DEVICE float w_group_scale(const rfg_u32 *v, int i)
 #define W_GROUP_STEPS (W_STEPS / W_GROUPS)                                    /* fragments of a step in a group */
 /* The first group of a step, of a row's. */
 #define W_GROUP_OF(step) (W_GROUP < PREPACK4_COLS ? (step)*W_GROUPS : (step) / (W_GROUP / PREPACK4_COLS))
+
+/* Of a step's groups, which one is that of the first column of fragment h, and of chunk c of it. */
+#define W_GROUP_IN(h)       (W_GROUP < PREPACK4_COLS ? (h)*32 / W_GROUP : 0)
+#define W_GROUP_OF_CHUNK(c) (W_GROUP < 32 ? (c)*8 / W_GROUP : 0)
 
 #if SCALES == GEMM_SCALES_GROUPS && defined(RFG_FRAG_K) /* there are fragments */
 /* Eight neighbouring codes of X, as fp16 in the order of w_decode()'s. */

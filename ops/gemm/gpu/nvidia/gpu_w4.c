@@ -30,7 +30,7 @@ struct shape {
 static int groups_of(const struct rfg_problem *prob)
 {
     if (gemm_w_is_4_bits(prob))
-        return step_groups(prob);
+        return gemm_w_is_nvfp4(prob) ? 0 : step_groups(prob);
     return gemm_scales(prob) != GEMM_SCALES_BLOCKS ? 0 : gemm_w_group(prob) == 64 ? 2 : 1;
 }
 
@@ -38,6 +38,8 @@ static int groups_of(const struct rfg_problem *prob)
 static int registers_of(const struct rfg_problem *prob, const int *p)
 {
     int frags_m = p[TILE_M] / 8;
+    if (gemm_w_is_nvfp4(prob))
+        return 56 + p[FRAGS_N] * (16 + 4 * frags_m) + 4 * frags_m;
     if (gemm_w_is_8_bits(prob))
         return 60 + p[FRAGS_N] * (16 + (groups_of(prob) ? 8 : 4) * frags_m) + 4 * frags_m +
                8 * groups_of(prob) * p[FRAGS_N];
@@ -77,7 +79,7 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
 
 static const struct gemm_takes takes = {
     .rows = GEMM_READ_W8,
-    .prepacked = GEMM_READ_GROUPS | GEMM_READ_W8,
+    .prepacked = GEMM_READ_GROUPS | GEMM_READ_NVFP4 | GEMM_READ_W8,
     .chunks = true,
     .steps = true,
     .ends = GEMM_ENDS_EPILOGUE,
@@ -181,9 +183,10 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *gr
     f.in_flight = f.bytes * MIN(s.stages / longest, 1);
     /* Instructions of a block of 16 rows and a step: a quarter of the waves' at a time, 1.7 GHz. Of those that wait for
      * one another a wave does one in two clocks or so. */
-    double per_group = 6.0 * p[TILE_M] / 8 + 8, decode = gemm_w_is_8_bits(prob)     ? 160
-                                                         : prob->dtype[1] == RFG_I4 ? 100
-                                                                                    : 150;
+    double per_group = 6.0 * p[TILE_M] / 8 + 8, decode = gemm_w_is_8_bits(prob) ? 160
+                                                         : prob->dtype[1] == RFG_I4
+                                                             ? 100
+                                                             : 150 + (gemm_w_is_nvfp4(prob) ? 80 : 0);
     double block = decode + 10.0 * p[TILE_M] / 8 + per_group * groups_of(prob) + 6.0 * p[TILE_M] / 8 / p[FRAGS_N];
     if (p[WGMMA]) /* and matrix cores, all four of them */
         block = decode + per_group * groups_of(prob) + p[TILE_M] * 4;

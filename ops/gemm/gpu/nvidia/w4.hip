@@ -270,7 +270,9 @@ RFG_DEVICE void copy_x(const struct gemm_args *a, char *lds_ring, rfg_u64 *full,
 
 /* ---- sums ------------------------------------------------------------------------------------------------------- */
 
-#if !W_IS_8_BITS
+#if W_IS_NVFP4
+#include "gemm/gpu/nvidia/w4_nvfp4.h"
+#elif !W_IS_8_BITS
 /* The scales of the lane's two rows of 16, of each group of a step. If those are four, each of the four lanes that have
  * these rows reads one. */
 #define SHARE_SCALES (W_SCALE_DTYPE == RFG_E8M0 && W_GROUPS == 4)
@@ -352,13 +354,6 @@ RFG_DEVICE void multiply_block(float (*d)[4], const char *stage, int n)
             d[i / 4][i % 4] = rfg_fma(sum[i], scale[i / 2 % 2], d[i / 4][i % 4]);
     }
 }
-/* And of the wave's blocks, from n on. */
-RFG_DEVICE void multiply(float (*d)[FRAGS_M][4], const char *stage, int n)
-{
-#pragma unroll
-    for (int j = 0; j < FRAGS_N; j++)
-        multiply_block(d[j], stage, n + j);
-}
 #else
 /* Adds a step. n: the wave's first block. */
 RFG_DEVICE void multiply(float (*d)[FRAGS_M][4], const char *stage, int n)
@@ -409,6 +404,16 @@ RFG_DEVICE void multiply(float (*d)[FRAGS_M][4], const char *stage, int n)
     }
 }
 #endif
+#endif
+
+#if WGMMA && !W_IS_8_BITS
+/* And of the wave's blocks, from n on. */
+RFG_DEVICE void multiply(float (*d)[FRAGS_M][4], const char *stage, int n)
+{
+#pragma unroll
+    for (int j = 0; j < FRAGS_N; j++)
+        multiply_block(d[j], stage, n + j);
+}
 #endif
 
 /* Stores a block: number `16 rows of W` + BLOCKS_N * `8 rows of X`. A lane has a column of two rows; lanes that differ
