@@ -5,7 +5,7 @@
   python tests/tools/packers.py DIRECTORY
 
 DIRECTORY has the sdists of autoawq and gptqmodel, which are unpacked, not installed; compressed-tensors, torchao and transformers are imported, as are
-torch and rfg. A layer is multiplied on cpu, as it is and (4 bits) prepacked, and compared with what the packer's own reader says that its tensors stand
+torch and rfg. A layer is multiplied on cpu, as it is and prepacked, and compared with what the packer's own reader says that its tensors stand
 for, in double precision. A packer that can't be imported is skipped. Exit status 1 if a product is wrong."""
 import glob
 import importlib.metadata
@@ -58,12 +58,11 @@ def compare(what, ys, x, w):
     print("%s: %d x %d %s" % (what, *w.shape, "right" if good else "WRONG"))
 
 
-def four_bits(what, weights, read, dtype, given=None):
+def checked(what, weights, read, dtype, given=None):
     """weights: rfg.weights'; read: what the packer's reader makes of its tensors; given: what the packer was given, if it loses nothing of that."""
     assert given is None or torch.equal(read, given), what
     x = torch.randn(5, read.shape[1]).to(dtype)
-    rows = x if weights.columns is None else x[:, weights.columns]
-    compare(what, [rfg.gemm(rows, q.w, w_scale=q.w_scale, w_zero=q.w_zero, dtype="f32") for q in (weights, weights.prepack())], x, read)
+    compare(what, [q.gemm(x, dtype="f32") for q in (weights, weights.prepack())], x, read)
 
 
 def blocks_of_fp8(what, w, w_scale, read):
@@ -74,12 +73,13 @@ def blocks_of_fp8(what, w, w_scale, read):
 
 def compressed_tensors(_):
     from compressed_tensors.compressors import BaseCompressor
+    from compressed_tensors.compressors.nvfp4.helpers import unpack_fp4_from_uint8
     from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme
 
-    def packed(form, w, s, z=None, **args):
+    def packed(form, w, s, z=None, one=None, **args):
         """Its tensors, and what its reader makes of them (which rounds to its scales' dtype: f32)."""
         scheme, packer = QuantizationScheme(targets=["Linear"], weights=QuantizationArgs(**args)), BaseCompressor.get_value_from_registry(form)
-        t = packer.compress({"weight": w, "weight_scale": s, "weight_zero_point": z}, scheme)
+        t = packer.compress({"weight": w, "weight_scale": s, "weight_zero_point": z, **({} if one is None else {"weight_global_scale": one})}, scheme)
         wide = t["weight_scale"] if t["weight_scale"].dtype == torch.uint8 else t["weight_scale"].float()
         return t, packer.decompress(dict(t, weight_scale=wide), scheme)["weight"]
 
@@ -88,11 +88,26 @@ def compressed_tensors(_):
         w, z, s = drawn(group, torch.bfloat16, zeros)
         t, read = packed("pack-quantized", w, s, (z - 8).to(torch.int8), num_bits=4, symmetric=not zeros, strategy="group", group_size=group)
         q = rfg.weights.pack_quantized(t["weight_packed"], t["weight_scale"], t["weight_zero_point"] if zeros else None)
-        four_bits("%s, int4 group %d%s" % (name, group, ", zero points" if zeros else ""), q, read, torch.bfloat16, w)
+        checked("%s, int4 group %d%s" % (name, group, ", zero points" if zeros else ""), q, read, torch.bfloat16, w)
     s = torch.exp2(torch.randint(-9, 3, (N, K // 32)).float())
     t, read = packed("mxfp4-pack-quantized", torch.randn(N, K) * 3 * s.repeat_interleave(32, 1), s, num_bits=4, type="float", strategy="group",
                      group_size=32, scale_dtype=torch.uint8)
-    four_bits(name + ", mxfp4", rfg.weights.mxfp4(t["weight_packed"].view(N, K // 32, 16), t["weight_scale"]), read, torch.bfloat16)
+    checked(name + ", mxfp4", rfg.weights.mxfp4(t["weight_packed"].view(N, K // 32, 16), t["weight_scale"]), read, torch.bfloat16)
+    w, one = torch.randn(N, K), torch.tensor([448 * 6 / 4.0])
+    s = (one * w.view(N, -1, 16).abs().amax(2) / 6).to(torch.float8_e4m3fn).float()
+    t, _ = packed("nvfp4-pack-quantized", w, s, one=one, num_bits=4, type="float", strategy="tensor_group", group_size=16,
+                     scale_dtype=torch.float8_e4m3fn)
+    read = unpack_fp4_from_uint8(t["weight_packed"], N, K, torch.float32) * (s.double() / one).repeat_interleave(16, 1)  # its reader rounds to bf16
+    config = {"quant_method": "compressed-tensors", "format": "nvfp4-pack-quantized"}
+    checked(name + ", nvfp4", rfg.weights.load(t, config), read, torch.bfloat16)
+    for strategy, shape, size in (("tensor", (1,), None), ("channel", (N, 1), None), ("group", (N, K // 64), 64)):
+        more = dict(num_bits=8, strategy=strategy, group_size=size)
+        s = torch.rand(shape) * 0.01 + 0.01
+        t, read = packed("float-quantized", torch.randn(N, K), s, type="float", **more)
+        checked("%s, fp8 %s" % (name, strategy), rfg.weights.float_quantized(t["weight"], t["weight_scale"]), read, torch.bfloat16)
+        t, read = packed("pack-quantized", torch.randn(N, K), s.expand(N, 1) if strategy == "tensor" else s, symmetric=True, **more)
+        q = rfg.weights.pack_quantized(t["weight_packed"], t["weight_scale"], bits=8)
+        checked("%s, w8a16 %s" % (name, strategy), q, read, torch.bfloat16)
     w = torch.randn(256, K)
     s = w.view(2, 128, -1, 128).abs().amax((1, 3)) / 448
     t, read = packed("float-quantized", w, s, num_bits=8, type="float", strategy="block", block_structure=[128, 128])
@@ -109,7 +124,7 @@ def autoawq(folder):
         linear.weight.data, z, s = drawn(group)
         t = WQLinear_GEMM.from_linear(linear, 4, group, scales=s.T.float(), zeros=z.T)
         read = dequantize_gemm(t.qweight, t.qzeros, t.scales.float(), 4, group).T
-        four_bits("%s, int4 group %d" % (name, group), rfg.weights.awq(t.qweight, t.qzeros, t.scales), read, torch.float16, linear.weight)
+        checked("%s, int4 group %d" % (name, group), rfg.weights.awq(t.qweight, t.qzeros, t.scales), read, torch.float16, linear.weight)
 
 
 def gptqmodel(folder):
@@ -129,7 +144,7 @@ def gptqmodel(folder):
         if v1:
             convert_gptq_v2_to_v1_format_module(t, types.SimpleNamespace(bits=4, pack_dtype=torch.int32))
         q = rfg.weights.gptq(t.qweight, t.qzeros, scales, None if order == "no g_idx" else t.g_idx, v1=v1)
-        four_bits("%s, int4 group %d, v%d, %s" % (name, group, 2 - v1, order), q, read, torch.float16, linear.weight)
+        checked("%s, int4 group %d, v%d, %s" % (name, group, 2 - v1, order), q, read, torch.float16, linear.weight)
 
 
 def torchao(_):
@@ -143,7 +158,7 @@ def torchao(_):
         scales, data = to_mx(w, torch.float4_e2m1fn_x2, 32, ScaleCalculationMode[mode])
         blocks, scales = data.view(torch.uint8).view(N, k // 32, 16), scales.view(torch.uint8)
         read = convert_moe_packed_tensors(blocks[None], scales[None], dtype=torch.float32)[0].T
-        four_bits(what % mode, rfg.weights.mxfp4(blocks, scales), read, torch.bfloat16)
+        checked(what % mode, rfg.weights.mxfp4(blocks, scales), read, torch.bfloat16)
 
 
 def transformers(_):
