@@ -1,8 +1,11 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Multi-head latent attention: writing the cache, reading it back as rows, and decode. */
 #ifndef RFG_MLA_H
 #define RFG_MLA_H
 
 #include "rfg/core.h"
+#include "rfg/rope.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -10,6 +13,91 @@ extern "C" {
 
 #define RFG_MLA_MAX_HEADS   128
 #define RFG_MLA_MAX_QUERIES 8 /* of a sequence */
+
+/* ---- the cache ---------------------------------------------------------------------------------------------------
+
+ * A token has one row of D elements, which all heads share: the latent (C of them, after its norm), then the key's
+ * rotated part (R). kv is [blocks,page,D] or [blocks,page,1,D], or, where a row is more than its elements, [..,bytes of
+ * a row] of dtype e4m3. page is a power of two. */
+typedef enum rfg_mla_format {
+    /* D elements: bf16, fp16, or e4m3, e4m3fnuz, e5m2 with one scale for all. Any strides, unit in the last dimension. */
+    RFG_MLA_PLAIN = 0,
+    /* DeepSeek V3.2 (vLLM's fp8_ds_mla, FlashMLA): D = 576. 656 bytes a row: 512 e4m3 codes, 4 f32 scales of 128 codes
+     * each, 64 bf16. [blocks,page,656], any strides that are whole multiples of 16. */
+    RFG_MLA_V32,
+    /* DeepSeek V4 (FlashMLA's MODEL1): D = 512. 584 bytes a row, in a block: first page rows of 576 bytes (448 e4m3
+     * codes, 64 bf16), then page groups of 8 bytes (7 e8m0 scales of 64 codes each, and a byte that isn't read and is
+     * written as 0). [blocks,page,584] with a row stride of 584, and a block stride that is a whole multiple of 16
+     * (FlashMLA: of 576). */
+    RFG_MLA_V4
+} rfg_mla_format;
+
+typedef struct rfg_mla_append_params {
+    size_t size; /* sizeof(rfg_mla_append_params): see rfg/core.h. All other members may be zero */
+    /* Weight of the RMSNorm: [C] of the latent, or [D] of the latent with k_rope (DeepSeek V4). latent's dtype or f32;
+     * NULL: no norm. */
+    const rfg_tensor *norm;
+    const rfg_tensor *cos_sin;   /* [maxpos,R] f32 or latent's dtype: rfg_rope_table(); NULL: k_rope is rotated already */
+    const rfg_tensor *positions; /* [T] int32 or int64, with cos_sin */
+    const rfg_tensor *q, *q_out; /* [T,Hq,R], with cos_sin, both or neither: q_out = q rotated. q_out may be q */
+    const rfg_tensor *kv_scale;  /* [1] f32, with a plain kv of 8 bits: what a code times the scale stands for; NULL: 1 */
+    float eps;                   /* of the norm: at least 2^-126, finite; 0: 1e-6 */
+    int32_t gptj;                /* pairs of rotated elements: 0: (i, i + R/2); not 0: (2i, 2i + 1), DeepSeek's */
+    rfg_mla_format format;
+    int32_t reserved; /* 0 */
+} rfg_mla_append_params;
+#define RFG_MLA_APPEND_PARAMS_INIT                                                                                     \
+    {                                                                                                                  \
+        sizeof(rfg_mla_append_params), NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, RFG_MLA_PLAIN, 0                      \
+    }
+
+/* All steps between the projections and rfg_op_mla_decode(), in one launch: the latent is normalised, k_rope and q are
+ * rotated, the row is quantised as the cache has it and written to its slot.
+ *
+ *   n = x / sqrt(mean(x^2) + eps) * norm              of the latent, or of latent and k_rope together
+ *   kv[slot] = quantised(n(latent), rope(k_rope)),  q_out = rope(q)      rope: rfg/rope.h
+ *
+ *   kv      the cache: above
+ *   latent  [T,C]       bf16 or fp16; unit stride in the last dimension: so a view of what the projection gave
+ *   k_rope  [T,R]       the same; NULL: R = 0, and there is no rotation
+ *   slots   [T] int64   token t's row: block slots[t] / page, row slots[t] % page of it; -1, and any other that is no row
+ *                       of the cache: nothing is written for the token but its q_out. Read by the device, not by the host
+ *   params  or NULL
+ *
+ * C is a multiple of 64, up to 512; R is 0, 32 or 64; D = C + R. RFG_MLA_V32 and V4 take bf16 alone, with R = 64.
+ *
+ * From loading x to storing results all is fp32: one rounding, to nearest even. Codes of a plain kv are x / kv_scale (by
+ * the scale's reciprocal), saturating. RFG_MLA_V32 and V4 have a scale for each 128 or 64 elements: the least power of
+ * two by which max(1e-4, |elements|) is at most 448, as DeepSeek's kernels have it. A NaN becomes the code of NaN; of a
+ * group with an infinity the finite elements become 0.
+ * A position that isn't a row of the table: what it rotates becomes NaN. Two tokens with one slot: its row is then one's
+ * or the other's, or a mixture. Bytes of no slot are not touched. T = 0 does nothing. T (Hq / 8 + 1) <= 2^31 - 1.
+ * Aliasing: q_out may be q itself; no element of kv or q_out may lie anywhere else in another tensor of the call.
+ * Pointers and strides that are whole multiples of 16 bytes are fast. Asynchronous, legal in captured graphs whose
+ * positions and slots change between replays, bitwise reproducible, a token's bits the same in any batch; errors,
+ * warm-up: as rfg_op_gemm().
+ *
+ * Problem string: "mla_append bf16->bf16 T=32 D=576 R=64 Hq=16 page=64 norm=latent" (latent -> kv). Its keys:
+ *   T=, D=            tokens, elements of a row
+ *   R=                elements of k_rope
+ *   Hq=               heads of q
+ *   page=             rows of a block
+ *   format=           v32, v4
+ *   norm=             latent, all: what the norm is of
+ *   wtype=f32         dtype of its weight, if it is not latent's
+ *   rope=             neox, gptj: the pairs, if there is a rotation
+ *   table=f32         dtype of cos_sin, if it is not latent's
+ *   pos=i32           dtype of positions, if it is not i64
+ *   scale=1           kv_scale
+ *   inplace=1         layout: q_out is q
+ *   align=            layout: alignment of pointers and strides
+ *   form=             layout: how tests lay the tensors out
+ *   overlap=1         see rfg/core.h */
+RFG_API RFG_NODISCARD rfg_status rfg_op_mla_append(rfg_context *ctx, const rfg_tensor *kv, const rfg_tensor *latent,
+                                                   const rfg_tensor *k_rope, const rfg_tensor *slots,
+                                                   const rfg_mla_append_params *params, rfg_stream stream);
+
+/* ---- decode ------------------------------------------------------------------------------------------------------ */
 
 typedef struct rfg_mla_params {
     size_t size; /* sizeof(rfg_mla_params): see rfg/core.h. All members but scale may be zero */
