@@ -78,8 +78,7 @@ typedef struct rfg_mla_append_params {
  * warm-up: as rfg_op_gemm().
  *
  * Problem string: "mla_append bf16->bf16 T=32 D=576 R=64 Hq=16 page=64 norm=latent" (latent -> kv). Its keys:
- *   T=, D=            tokens, elements of a row
- *   R=                elements of k_rope
+ *   T=, D=, R=        tokens, elements of a row, of them elements of k_rope
  *   Hq=               heads of q
  *   page=             rows of a block
  *   format=           v32, v4

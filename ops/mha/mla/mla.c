@@ -9,8 +9,6 @@
 #include "ops/mha/mha_call.h"
 #include "ops/operand.h"
 
-#define MAX_PAGE (1 << 30)
-
 static const char *const kv_names[] = { "same" };
 static const char *const stype_names[] = { "f32" };
 static const char *const table_names[] = { "block", "indices" };
@@ -32,7 +30,7 @@ static const struct rfg_key mla_keys[MLA_NKEYS] = {
     [MLA_STYPE] = { "stype", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, stype_names, "dtype of the sinks: f32, or q's",
                     RFG_HALF_FORMATS },
     [MLA_LSE] = { "lse", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: lse is written" },
-    [MLA_PAGE] = { "page", RFG_KEY_ATTR, 0, 0, MAX_PAGE, NULL, "keys of a block of the cache; 0: no table" },
+    [MLA_PAGE] = { "page", RFG_KEY_ATTR, 0, 0, MLA_MAX_PAGE, NULL, "keys of a block of the cache; 0: no table" },
     [MLA_KV] = { "kv", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, kv_names, "dtype of kv; same: q's",
                  1u << RFG_E4M3 | 1u << RFG_E4M3FNUZ | 1u << RFG_E5M2 },
     [MLA_SCALE] = { "scale", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: kv_scale" },

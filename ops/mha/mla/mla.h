@@ -4,6 +4,7 @@
 
 #include "ops/op.h"
 #include "mla_args.h"
+#include "mla_format.h"
 #include "rfg/mla.h"
 
 /* Indices of the keys. */
@@ -36,7 +37,16 @@ enum mla_table { MLA_TABLE_BLOCK, MLA_TABLE_INDICES }; /* "block", "indices" */
 enum mla_q { MLA_Q_WHOLE, MLA_Q_APART };               /* "whole", "apart" */
 enum mla_form { MLA_FORM_PACKED, MLA_FORM_GAPS };      /* "packed"; "gaps": between rows, and kv has a head */
 
-#define MLA_MAX_D 576
+#define MLA_MAX_D    576
+#define MLA_MAX_PAGE (1 << 30)
+
+/* By enum rfg_mla_format. */
+extern const char *const mla_format_names[];
+/* Of a problem: the format, the dtype beside it, the cache's dtype, elements of a row. */
+bool mla_format_valid(int64_t format, int x, int kv, int64_t d, struct rfg_reason *why);
+/* Of a call: a format that there is; what its rows' pointers and strides must be. */
+rfg_status mla_check_format(const char *fn, rfg_mla_format format);
+rfg_status mla_check_rows(const char *fn, const rfg_tensor *kv, rfg_mla_format format);
 
 extern const struct rfg_op rfg_op_mla_decode_desc;
 
