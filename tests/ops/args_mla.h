@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * For args_ops.c: calls of mla_decode. */
+ * For args_ops.c: calls of mla_decode and mla_append. */
 /* out, q, kv, block_table, kv_lens, lse, sinks, kv_scale */
 static rfg_status mla_paged(const struct call *c)
 {
@@ -38,8 +38,50 @@ static const struct wrong mla_wrongs[] = { { "scale", mla_scale_none },
                                            { "max_seqlen_k", mla_most_negative },
                                            { NULL, NULL } };
 
+/* kv, latent, k_rope, slots, norm, cos_sin, positions, q_out, q, kv_scale */
+static rfg_status mla_append(const struct call *c)
+{
+    rfg_mla_append_params p = c->mla_append;
+    p.norm = c->t[4], p.cos_sin = c->t[5], p.positions = c->t[6], p.q_out = c->t[7], p.q = c->t[8];
+    p.kv_scale = c->t[9];
+    return rfg_op_mla_append(c->ctx, c->t[0], c->t[1], c->t[2], c->t[3], PARAMS(p), c->stream);
+}
+static void mla_append_eps_nan(struct call *c)
+{
+    c->mla_append.eps = NAN;
+}
+static void mla_append_eps_subnormal(struct call *c)
+{
+    c->mla_append.eps = 0x1p-127f;
+}
+static void mla_append_format(struct call *c)
+{
+    c->mla_append.format = (rfg_mla_format)3;
+}
+static void mla_append_reserved(struct call *c)
+{
+    c->mla_append.reserved = 1;
+}
+static const struct wrong mla_append_wrongs[] = { { "eps", mla_append_eps_nan },
+                                                  { "eps", mla_append_eps_subnormal },
+                                                  { "format", mla_append_format },
+                                                  { "reserved", mla_append_reserved },
+                                                  { NULL, NULL } };
+
 /* clang-format off */
 #define MLA_FORMS \
+    { "rfg_op_mla_append", "mla_append", "codes", mla_append, .call = { .mla_append = { .eps = 1e-6f } }, \
+      .wrongs = mla_append_wrongs, .n = 10, \
+      .args = { { "kv", T3(RFG_E4M3, 2, 4, 96), ARG_OUT, 1u << RFG_E4M3FNUZ | 1u << RFG_E5M2, .sizes = 1 }, \
+                { "latent", T2(B, 3, 64), 0 }, \
+                { "k_rope", T2(B, 3, 32), 0 }, \
+                { "slots", T1(RFG_I64, 3), 0 }, \
+                { "norm", T1(B, 64), 0, 1u << RFG_F32 }, \
+                { "cos_sin", T2(RFG_F32, 8, 32), 0, 1u << B, .sizes = 1 }, \
+                { "positions", T1(RFG_I32, 3), 0, 1u << RFG_I64, .values = { 1, 0, 7 } }, \
+                { "q_out", T3(B, 3, 4, 32), ARG_OUT | ARG_SAME_AS_NEXT }, \
+                { "q", T3(B, 3, 4, 32), 0 }, \
+                { "kv_scale", T1(RFG_F32, 1), ARG_OPTIONAL } } }, \
     { "rfg_op_mla_decode", "mla_decode", "paged", mla_paged, .call = { .mla = { .scale = 0.1f } }, .wrongs = mla_wrongs, \
       .n = 8, \
       .args = { { "out", T4(B, 2, 3, 4, 64), ARG_OUT }, \

@@ -263,6 +263,10 @@ static const struct index heads[] = {
     { "rope_append bf16,i32->bf16 T=8 D=64 Hq=2 Hkv=1 page=4 norm=w", "positions", 0, 48 },
     { "rope_append bf16,i64->bf16 T=8 D=64 Hq=2 Hkv=1 page=4 norm=w", "slots", 0, 16 },
     { "rope_append bf16,i64->e4m3 T=8 D=64 R=32 Hq=2 Hkv=1 page=4", "slots", 0, 16 },
+    { "mla_append bf16->bf16 T=8 D=96 R=32 Hq=2 page=4 norm=latent rope=gptj", "slots", 0, 16 },
+    { "mla_append bf16->bf16 T=8 D=96 R=32 Hq=2 page=4 norm=latent rope=gptj", "positions", 0, 48 },
+    { "mla_append bf16->e4m3 T=8 D=576 R=64 page=4 format=v32 rope=neox pos=i32", "positions", 0, 48 },
+    { "mla_append bf16->e4m3 T=8 D=512 R=64 page=4 format=v4", "slots", 0, 16 },
 };
 INDICES(of_heads, heads)
 

@@ -59,6 +59,7 @@ static void fill(void)
 }
 
 #define F2(p, rows, cols) rfg_tensor_2d(p, RFG_F32, rows, cols, cols)
+#define H2(p, rows, cols) rfg_tensor_2d(p, RFG_BF16, rows, cols, cols)
 #define H3(p, ...)        rfg_tensor_nd(p, RFG_BF16, 3, (const int64_t[]){ __VA_ARGS__ })
 #define H4(p, ...)        rfg_tensor_nd(p, RFG_BF16, 4, (const int64_t[]){ __VA_ARGS__ })
 
@@ -157,6 +158,19 @@ static rfg_status moe_align(const void *p)
         memcpy(&a, p, sizeof(a));
     a.offsets = a.offsets ? a.offsets : &offsets;
     return rfg_op_moe_align(ctx, &rows, &t, &a, NULL);
+}
+/* With a norm and a rotation. */
+static rfg_status mla_append(const void *p)
+{
+    rfg_mla_append_params m = RFG_MLA_APPEND_PARAMS_INIT;
+    rfg_tensor latent = H2(hx, 2, 64), rope = H2(hx, 2, 32), kv = H3(hy, 1, 8, 96);
+    rfg_tensor norm = rfg_tensor_1d(hv, RFG_BF16, 64), slots = rfg_tensor_1d(longs, RFG_I64, 2), table = H2(hk, 4, 32);
+    if (p)
+        memcpy(&m, p, sizeof(m));
+    m.norm = m.norm ? m.norm : &norm;
+    m.cos_sin = m.cos_sin ? m.cos_sin : &table;
+    m.positions = m.positions ? m.positions : &slots;
+    return rfg_op_mla_append(ctx, &kv, &latent, &rope, &slots, &m, NULL);
 }
 /* Causal matters with two queries; scale must be given, which NULL doesn't. */
 static rfg_status mla(const void *p)
@@ -301,6 +315,16 @@ static const struct member {
     M(rfg_lora_params, ranks, TENSOR, 0, lora),
     M(rfg_lora_params, scale, REAL, 2, lora),
     M(rfg_lora_params, reserved, INT, 1, lora),
+    M(rfg_mla_append_params, norm, TENSOR, 0, mla_append),
+    M(rfg_mla_append_params, cos_sin, TENSOR, 0, mla_append),
+    M(rfg_mla_append_params, positions, TENSOR, 0, mla_append),
+    M(rfg_mla_append_params, q, TENSOR, 0, mla_append),
+    M(rfg_mla_append_params, q_out, TENSOR, 0, mla_append),
+    M(rfg_mla_append_params, kv_scale, TENSOR, 0, mla_append),
+    M(rfg_mla_append_params, eps, REAL, .5, mla_append),
+    M(rfg_mla_append_params, gptj, INT, 1, mla_append),
+    M(rfg_mla_append_params, format, HINT, 0, mla_append),
+    M(rfg_mla_append_params, reserved, HINT, 0, mla_append),
     M(rfg_mla_params, scale, REAL, 2, mla),
     M(rfg_mla_params, soft_cap, REAL, 1, mla),
     M(rfg_mla_params, causal, INT, 1, mla),

@@ -62,6 +62,7 @@ quantize_scale: Op
 mha: Op
 mha_decode: Op
 lora: Op
+mla_append: Op
 mla_decode: Op
 merge_states: Op
 moe: Op

@@ -370,6 +370,34 @@ def lora(
     _rfg.lora(y, x, a, b, ids, indptr=indptr, scales=scales, ranks=ranks, scale=scale, stream=stream, ctx=ctx)
 
 
+MLA_FORMATS = ("plain", "v32", "v4")
+
+
+def _mla_format(op: str, format: str) -> int:
+    if format not in MLA_FORMATS:
+        raise _rfg.Error("%s: format: '%s': must be one of %s" % (op, format, ", ".join(MLA_FORMATS)))
+    return MLA_FORMATS.index(format)
+
+
+def mla_append(
+    kv: Tensor, latent: Tensor, k_rope: Optional[Tensor], slots: Tensor, *, norm: Optional[Tensor] = None, eps: float = 0.0,
+    cos_sin: Optional[Tensor] = None, positions: Optional[Tensor] = None, gptj: bool = False, q: Optional[Tensor] = None,
+    q_out: Optional[Tensor] = None, kv_scale: Optional[Tensor] = None, format: str = "plain", stream: Any = None, ctx: Ctx = None
+) -> Optional[Tensor]:
+    """rfg_op_mla_append: writes rows of latent attention's cache: the latent [T,C] after its RMSNorm, k_rope [T,R] rotated.
+
+    kv [blocks,page,C+R] (format "v32", "v4": e4m3 [blocks,page,656 or 584]); slots [T] int64. norm: weight [C], or [C+R] of a norm
+    of both. q [T,Hq,R] is rotated to q_out, which is returned."""
+    if q is not None and q_out is None:
+        q_out = empty(q, _shape("mla_append", "q", q))
+    _rfg.mla_append(
+        kv, latent, k_rope, slots,
+        norm=norm, cos_sin=cos_sin, positions=positions, q=q, q_out=q_out, kv_scale=kv_scale, eps=eps, gptj=gptj,
+        format=_mla_format("mla_append", format), stream=stream, ctx=ctx,
+    )  # fmt: skip
+    return q_out
+
+
 def mla_decode(
     q: Tensor, kv: Tensor, block_table: Optional[Tensor] = None, kv_lens: Optional[Tensor] = None, *, scale: float, dv: int = 0,
     out: Optional[Tensor] = None, q_rope: Optional[Tensor] = None, soft_cap: float = 0.0, causal: bool = False,

@@ -205,6 +205,14 @@ PARAMS(lora, MEMBER(rfg_lora_params, indptr, INPUT), MEMBER(rfg_lora_params, sca
        MEMBER(rfg_lora_params, ranks, INPUT), MEMBER(rfg_lora_params, scale, FLOAT));
 CALLER(rfg_op_lora, rfg_lora_params, t[0], t[1], t[2], t[3], t[4])
 
+static const rfg_mla_append_params mla_append_init = RFG_MLA_APPEND_PARAMS_INIT;
+PARAMS(mla_append, MEMBER(rfg_mla_append_params, norm, INPUT), MEMBER(rfg_mla_append_params, cos_sin, INPUT),
+       MEMBER(rfg_mla_append_params, positions, INPUT), MEMBER(rfg_mla_append_params, q, INPUT),
+       MEMBER(rfg_mla_append_params, q_out, OUTPUT), MEMBER(rfg_mla_append_params, kv_scale, INPUT),
+       MEMBER(rfg_mla_append_params, eps, FLOAT), MEMBER(rfg_mla_append_params, gptj, INT32),
+       MEMBER(rfg_mla_append_params, format, INT32));
+CALLER(rfg_op_mla_append, rfg_mla_append_params, t[0], t[1], t[2], t[3])
+
 static const rfg_mla_params mla_init = RFG_MLA_PARAMS_INIT;
 PARAMS(mla, MEMBER(rfg_mla_params, scale, FLOAT), MEMBER(rfg_mla_params, soft_cap, FLOAT),
        MEMBER(rfg_mla_params, causal, INT32), MEMBER(rfg_mla_params, max_seqlen_k, INT32),
@@ -281,6 +289,7 @@ static const struct op ops[] = {
     { "quantize_scale", "rfg_op_quantize_scale", "scale - x", &quantize_params, call_rfg_op_quantize_scale },
     { "mha", "rfg_op_mha", "out - q k v", &mha_params, call_rfg_op_mha },
     { "mha_decode", "rfg_op_mha_decode", "out - q k v", &mha_params, call_rfg_op_mha_decode },
+    { "mla_append", "rfg_op_mla_append", "kv - latent k_rope slots", &mla_append_params, call_rfg_op_mla_append },
     { "mla_decode", "rfg_op_mla_decode", "out - q kv", &mla_params, call_rfg_op_mla_decode },
     { "merge_states", "rfg_op_merge_states", "out - o lse", &merge_states_params, call_rfg_op_merge_states },
     { "lora", "rfg_op_lora", "y - x a b ids", &lora_params, call_rfg_op_lora },

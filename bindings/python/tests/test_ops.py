@@ -565,6 +565,20 @@ def test_moe_align_map(rng):
         rfg.moe_align(ids, 7, format="other")
 
 
+def test_mla_append(rope_inputs):
+    q, k, _, table, positions = rope_inputs
+    slots, latent, k = np.array([17, 3, -1, 0, 31], np.int64), np.tile(q[:, 0], (1, 2)), np.ascontiguousarray(k[:, 0])
+    kv, weight = np.zeros((2, 16, 192), np.float16), np.linspace(0.5, 1.5, 128).astype(np.float16)
+    q_out = rfg.mla_append(kv, latent, k, slots, norm=weight, eps=1e-5, cos_sin=table, positions=positions, gptj=True, q=q)
+    close(q_out.astype(np.float32), rotated(q, table, positions, True), 2e-3)
+    there, rows, x = slots >= 0, kv.reshape(32, 192).astype(np.float32), latent.astype(np.float32)
+    close(rows[slots[there], :128], (x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * weight)[there], 4e-3)
+    close(rows[slots[there], 128:], rotated(k[:, None], table, positions, True)[there, 0], 2e-3)
+    assert (np.abs(rows).sum(-1) > 0).sum() == 4
+    with pytest.raises(rfg.Error, match="format: 'v3': must be one of plain, v32, v4"):
+        rfg.mla_append(kv, latent, k, slots, format="v3")
+
+
 def test_mla_decode(rng):
     """Latent attention is mha_decode with one kv head whose values are a part of its keys."""
     q, kv = normal(rng, 2, 3, 5, 128).astype(np.float16), normal(rng, 4, 8, 128).astype(np.float16)
