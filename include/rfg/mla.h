@@ -115,11 +115,18 @@ typedef struct rfg_mla_params {
     const rfg_tensor *kv_lens;  /* [B] int32, or NULL */
     const rfg_tensor *sinks;    /* [Hq] f32 or q's dtype, or NULL */
     const rfg_tensor *lse;      /* output, f32, natural logarithm; or NULL */
-    const rfg_tensor *kv_scale; /* [1] f32, with an 8-bit kv: what a code times the scale stands for; NULL: 1 */
+    const rfg_tensor *kv_scale; /* [1] f32, with a plain kv of 8 bits: what a code times the scale stands for; NULL: 1 */
+    /* [B] int32, with causal: the position of each sequence's first query; NULL: its queries are its last keys. */
+    const rfg_tensor *q_positions;
+    rfg_mla_format format;
+    /* Context parallelism, with q_positions: key j is the sequence's key (j / L) n L + rank L + j % L, with n = cp_size
+     * ranks that take turns of L = cp_interleave keys. 0 and 1 are the same: key j is the sequence's key j. */
+    int32_t cp_size, cp_rank, cp_interleave;
 } rfg_mla_params;
 #define RFG_MLA_PARAMS_INIT                                                                                            \
     {                                                                                                                  \
-        sizeof(rfg_mla_params), 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL                             \
+        sizeof(rfg_mla_params), 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, RFG_MLA_PLAIN, 0, 0, \
+            0                                                                                                          \
     }
 
 /* Multi-head latent attention, decode: 1 to 8 queries a sequence against a cache with one row a key, which all heads
@@ -129,7 +136,7 @@ typedef struct rfg_mla_params {
  *
  *   s[i,j] = scale q[i] . kv[j]                       over all D elements
  *   s[i,j] = soft_cap tanh(s[i,j] / soft_cap)         if soft_cap > 0
- *   key j is masked if causal and j > at
+ *   key j is masked if causal and j > at              with q_positions: if its place in the sequence > q_positions[b] + i
  *   lse[i] = log(sum_j exp(s[i,j]))                   without the sink
  *   out[i] = sum_j exp(s[i,j] - lse[i]) kv[j,0..Dv-1] over the keys that aren't masked
  *   out[i] = out[i] / (1 + exp(sink[h] - lse[i]))     if sinks
@@ -140,15 +147,16 @@ typedef struct rfg_mla_params {
  *   out          [B,Hq,Dv] or [B,Sq,Hq,Dv]    q's dtype; Hq from 1 to 128, Sq from 1 to 8
  *   q            [B,Hq,D]  or [B,Sq,Hq,D]     bf16 or fp16. With q_rope: its first Dv elements, [B,(Sq,)Hq,Dv]
  *   q_rope       [B,(Sq,)Hq,D-Dv] (of params) q's dtype
- *   kv           [blocks,page,D] or [blocks,page,1,D], unit stride in the last dimension, any others: q's dtype, or
- *                e4m3, e4m3fnuz, e5m2 with one scale. Without a table: block b is all of sequence b, [B,S,D]
+ *   kv           the cache, as above: q's dtype, or 8 bits. Without a table: block b is all of sequence b, [B,S,D]
  *   block_table  [B,n] int32 (of params)      key j of sequence b is row j % page of block block_table[b, j / page]
  *   kv_indptr, kv_indices (of params)         the blocks of sequence b are kv_indices[kv_indptr[b]] to
  *                                             kv_indices[kv_indptr[b+1] - 1]
  *   kv_lens      [B] int32 (of params)        keys of each sequence, its queries' own included; NULL: all rows of its
  *                                             blocks
+ *   q_positions  [B] int32 (of params)        INT32_MAX - 64 at most; more counts as that
  *   lse          [B,Hq,Sq] f32, any strides   ([B,Hq] without Sq)
  *
+ * Of RFG_MLA_V32 and V4 (q of bf16) an element is its code times its scale in fp32, rounded to bf16. V4's value is all of a row (Dv = 512), or its first 448.
  * Dv is a multiple of 64, up to 512; D - Dv is 0, 32 or 64: 576 and 512 of DeepSeek V3, 512 and 512, 512 and 448, 288
  * and 256. Pointers and strides that are whole multiples of 16 bytes are fast. page is a power of two, from 1 on.
  *
@@ -179,9 +187,11 @@ typedef struct rfg_mla_params {
  *   sink=1, stype=     there are sinks; their dtype, if it is not f32
  *   page=              keys of a block; 0: no table
  *   kv=, scale=1       dtype of an 8-bit kv; kv_scale
+ *   format=            v32, v4, with kv=e4m3
+ *   positions=1        q_positions
  *   table=, q=         layout: block or indices; whole or apart
  *   align=             layout: alignment of pointers and strides
- *   form=, lens=       layout: how tests lay kv out, and draw lengths
+ *   form=, lens=, cp=  layout: how tests lay kv out, draw lengths, share keys among ranks
  *   invariant=1, overlap=1  see rfg/core.h
  * In columns of shapes files and tuned rows M is B, N is S and K is Hq. */
 RFG_API RFG_NODISCARD rfg_status rfg_op_mla_decode(rfg_context *ctx, const rfg_tensor *out, const rfg_tensor *q,

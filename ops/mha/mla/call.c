@@ -13,13 +13,13 @@
 #define FN       "rfg_op_mla_decode"
 #define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": " __VA_ARGS__)
 
-RFG_PARAMS_END(rfg_mla_params, kv_scale);
+RFG_PARAMS_END(rfg_mla_params, cp_interleave);
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
-enum { Q, Q_ROPE, OUT, KV, LSE, SINKS, KV_SCALE, TABLE, INDPTR, INDICES, LENS, TENSORS };
+enum { Q, Q_ROPE, OUT, KV, LSE, SINKS, KV_SCALE, TABLE, INDPTR, INDICES, LENS, POSITIONS, TENSORS };
 
-enum { B = 1, SQ, HQ, D, DV, ROPE, BLOCKS, PAGE, ONE_HEAD, COLUMNS, ENTRIES };
+enum { B = 1, SQ, HQ, D, DV, ROPE, BLOCKS, PAGE, ONE_HEAD, COLUMNS, ENTRIES, BYTES };
 static const struct rfg_axis axes[] = {
     [B] = { "sequences", 0, RFG_MAX_SIZE - 1 },
     [SQ] = { "queries", 0, 0 },
@@ -32,10 +32,12 @@ static const struct rfg_axis axes[] = {
     [ONE_HEAD] = { "heads", 1, 1 },
     [COLUMNS] = { "columns", 0, 0 },
     [ENTRIES] = { "entries", 0, 0 },
+    [BYTES] = { "bytes of a row", 0, 0 },
 };
 
-/* ONE: q has no dimension for queries. HEADED: kv has one for its head. */
-enum { ONE = 1, HEADED = 2, PAGED = 4, APART = 8 };
+/* ONE: q has no dimension for queries. HEADED: kv has one for its head. FORMATTED: a row of kv is bytes. */
+enum { ONE = 1, HEADED = 2, PAGED = 4, APART = 8, FORMATTED = 16 };
+#define E4M3   RFG_DTYPE(E4M3)
 #define HALVES RFG_HALF_FORMATS
 #define F32    RFG_DTYPE(F32)
 #define I32    RFG_DTYPE(I32)
@@ -54,14 +56,22 @@ static const struct rfg_tensor_rule rules[] = {
     { "q_rope", Q_ROPE, RFG_VIEW | RFG_OPTIONAL, 3, { B, HQ, ROPE }, 0, Q + 1, .if_set = ONE },
 };
 static const struct rfg_tensor_rule more_rules[] = {
-    { "kv", KV, RFG_VIEW, 3, { B, PAGE, D }, RFG_8_BIT_FLOATS, Q + 1, .if_clear = PAGED | HEADED },
-    { "kv", KV, RFG_VIEW, 4, { B, PAGE, ONE_HEAD, D }, RFG_8_BIT_FLOATS, Q + 1, .if_set = HEADED, .if_clear = PAGED },
-    { "kv", KV, RFG_VIEW, 3, { BLOCKS, PAGE, D }, RFG_8_BIT_FLOATS, Q + 1, .if_set = PAGED, .if_clear = HEADED },
-    { "kv", KV, RFG_VIEW, 4, { BLOCKS, PAGE, ONE_HEAD, D }, RFG_8_BIT_FLOATS, Q + 1, .if_set = PAGED | HEADED },
+    { "kv", KV, RFG_VIEW, 3, { B, PAGE, D }, RFG_8_BIT_FLOATS, Q + 1, .if_clear = PAGED | HEADED | FORMATTED },
+    { "kv", KV, RFG_VIEW, 4, { B, PAGE, ONE_HEAD, D }, RFG_8_BIT_FLOATS, Q + 1, .if_set = HEADED,
+      .if_clear = PAGED | FORMATTED },
+    { "kv", KV, RFG_VIEW, 3, { BLOCKS, PAGE, D }, RFG_8_BIT_FLOATS, Q + 1, .if_set = PAGED,
+      .if_clear = HEADED | FORMATTED },
+    { "kv", KV, RFG_VIEW, 4, { BLOCKS, PAGE, ONE_HEAD, D }, RFG_8_BIT_FLOATS, Q + 1, .if_set = PAGED | HEADED,
+      .if_clear = FORMATTED },
+    { "kv", KV, RFG_VIEW, 3, { B, PAGE, BYTES }, E4M3, .if_set = FORMATTED, .if_clear = PAGED | HEADED },
+    { "kv", KV, RFG_VIEW, 4, { B, PAGE, ONE_HEAD, BYTES }, E4M3, .if_set = HEADED | FORMATTED, .if_clear = PAGED },
+    { "kv", KV, RFG_VIEW, 3, { BLOCKS, PAGE, BYTES }, E4M3, .if_set = PAGED | FORMATTED, .if_clear = HEADED },
+    { "kv", KV, RFG_VIEW, 4, { BLOCKS, PAGE, ONE_HEAD, BYTES }, E4M3, .if_set = PAGED | HEADED | FORMATTED },
     { "block_table", TABLE, RFG_VIEW | RFG_OPTIONAL, 2, { B, COLUMNS }, I32 },
     { "kv_indptr", INDPTR, RFG_OPTIONAL, 1, { B | RFG_PLUS_ONE }, I32 },
     { "kv_indices", INDICES, RFG_OPTIONAL, 1, { ENTRIES }, I32 },
     { "kv_lens", LENS, RFG_OPTIONAL, 1, { B }, I32 },
+    { "q_positions", POSITIONS, RFG_OPTIONAL, 1, { B }, I32 },
     { "lse", LSE, LSES, 3, { B, HQ, SQ }, F32, .if_clear = ONE },
     { "lse", LSE, LSES, 2, { B, HQ }, F32, .if_set = ONE },
     { "sinks", SINKS, RFG_OPTIONAL, 1, { HQ }, F32, Q + 1 },
@@ -74,7 +84,8 @@ static rfg_status check_tensors(const struct mla_call *c, struct rfg_tensors *t)
     const rfg_mla_params *p = &c->p;
     rfg_status st;
     t->facts = (c->q && c->q->ndim == 3 ? ONE : 0) | (c->kv && c->kv->ndim == 4 ? HEADED : 0) |
-               (p->block_table || p->kv_indices ? PAGED : 0) | (p->q_rope ? APART : 0);
+               (p->block_table || p->kv_indices ? PAGED : 0) | (p->q_rope ? APART : 0) |
+               (p->format ? FORMATTED : 0);
     if ((st = rfg_check_tensors(t, rules, RFG_RULES(rules))))
         return st;
     if (t->facts & APART)
@@ -82,7 +93,9 @@ static rfg_status check_tensors(const struct mla_call *c, struct rfg_tensors *t)
     if (rfg_size(t, DV) > rfg_size(t, D))
         return BAD("out has %" PRId64 " elements of a value: must be at most q's %" PRId64, rfg_size(t, DV),
                    rfg_size(t, D));
-    if ((st = rfg_check_tensors(t, more_rules, RFG_RULES(more_rules))))
+    if (p->format)
+        rfg_set_axis(t, BYTES, MLA_KEY_BYTES(p->format));
+    if ((st = rfg_check_tensors(t, more_rules, RFG_RULES(more_rules))) || (st = mla_check_rows(FN, c->kv, p->format)))
         return st;
     int64_t entries = p->block_table ? rfg_size(t, COLUMNS) : p->kv_indices ? rfg_size(t, ENTRIES) : 1;
     int64_t page = rfg_size(t, PAGE);
@@ -92,6 +105,25 @@ static rfg_status check_tensors(const struct mla_call *c, struct rfg_tensors *t)
     if ((t->facts & PAGED) && page == 0)
         return BAD("kv has 0 rows of a block: must be a power of two");
     return rfg_check_overlaps(t);
+}
+
+/* Keys of a rank of several stand at positions that only they and q_positions say. */
+static rfg_status check_ranks(const rfg_mla_params *p)
+{
+    if (p->cp_size < 0 || p->cp_interleave < 0)
+        return BAD("cp_size is %" PRId32 ", cp_interleave %" PRId32 ": must be 0 or above", p->cp_size,
+                   p->cp_interleave);
+    if (p->cp_rank < 0 || p->cp_rank >= (p->cp_size > 1 ? p->cp_size : 1))
+        return BAD("cp_rank is %" PRId32 ": must be from 0 to below cp_size, %" PRId32, p->cp_rank, p->cp_size);
+    if ((p->cp_size > 1 || p->cp_interleave > 1) && !p->q_positions)
+        return BAD("cp_size is %" PRId32 ", cp_interleave %" PRId32 ": must be with q_positions", p->cp_size,
+                   p->cp_interleave);
+    if (p->cp_interleave > 1 && p->cp_size < 2)
+        return BAD("cp_interleave is %" PRId32 ": must be with cp_size above 1", p->cp_interleave);
+    if ((int64_t)p->cp_size * (p->cp_interleave > 1 ? p->cp_interleave : 1) > RFG_MAX_SIZE)
+        return BAD("cp_size is %" PRId32 ", cp_interleave %" PRId32 ": their product must be at most %d", p->cp_size,
+                   p->cp_interleave, RFG_MAX_SIZE);
+    return mla_check_format(FN, p->format);
 }
 
 static rfg_status check_params(const struct mla_call *c)
@@ -107,7 +139,9 @@ static rfg_status check_params(const struct mla_call *c)
         return BAD("%s is NULL: kv_indptr and kv_indices belong together", p->kv_indptr ? "kv_indices" : "kv_indptr");
     if (p->kv_indices && p->block_table)
         return BAD("kv_indices is given beside block_table: a cache has one table");
-    return RFG_OK;
+    if (p->q_positions && !p->causal)
+        return BAD("q_positions is given: must be with causal");
+    return check_ranks(p);
 }
 
 /* ---- the problem ------------------------------------------------------------------------------------------------- */
@@ -126,7 +160,7 @@ static void problem_of(const struct mla_call *c, const struct rfg_tensors *t, st
     v[MLA_S] = mha_called_keys(p->max_seqlen_k, mla_held(c), false);
     v[MLA_SQ] = t->facts & ONE ? 1 : rfg_size(t, SQ);
     v[MLA_DV] = dv == d ? 0 : dv;
-    v[MLA_CAUSAL] = p->causal && v[MLA_SQ] > 1;
+    v[MLA_CAUSAL] = p->causal && (v[MLA_SQ] > 1 || p->q_positions);
     v[MLA_CAP] = p->soft_cap < (float)MHA_MAX_CAP ? (int64_t)ceilf(p->soft_cap) : MHA_MAX_CAP;
     v[MLA_SINK] = p->sinks != NULL;
     v[MLA_STYPE] = p->sinks && p->sinks->dtype != RFG_F32 ? (int64_t)p->sinks->dtype : 0;
@@ -134,9 +168,11 @@ static void problem_of(const struct mla_call *c, const struct rfg_tensors *t, st
     v[MLA_PAGE] = t->facts & PAGED ? rfg_size(t, PAGE) : 0;
     v[MLA_KV] = c->kv->dtype == c->q->dtype ? 0 : (int64_t)c->kv->dtype;
     v[MLA_SCALE] = p->kv_scale != NULL;
+    v[MLA_FORMAT] = (int64_t)p->format;
+    v[MLA_POSITIONS] = p->q_positions != NULL;
     v[MLA_TABLE] = p->kv_indices ? MLA_TABLE_INDICES : MLA_TABLE_BLOCK;
     v[MLA_Q] = p->q_rope ? MLA_Q_APART : MLA_Q_WHOLE;
-    v[MLA_ALIGN] = rfg_alignment(o[Q].bits | o[Q_ROPE].bits | o[KV].bits | o[OUT].bits);
+    v[MLA_ALIGN] = rfg_alignment(o[Q].bits | o[Q_ROPE].bits | o[OUT].bits | (p->format ? 0 : o[KV].bits));
 }
 
 rfg_status rfg_op_mla_decode(rfg_context *ctx, const rfg_tensor *out, const rfg_tensor *q, const rfg_tensor *kv,
@@ -153,7 +189,8 @@ rfg_status rfg_op_mla_decode(rfg_context *ctx, const rfg_tensor *out, const rfg_
     if ((st = RFG_TAKE_PARAMS(FN, rfg_mla_params, &c.p, params)) || (st = check_params(&c)))
         return st;
     const rfg_tensor *const all[] = {
-        q, p->q_rope, out, kv, p->lse, p->sinks, p->kv_scale, p->block_table, p->kv_indptr, p->kv_indices, p->kv_lens
+        q,        p->q_rope,      out,          kv,            p->lse,     p->sinks,
+        p->kv_scale, p->block_table, p->kv_indptr, p->kv_indices, p->kv_lens, p->q_positions
     };
     rfg_tensors_begin(&t, FN, axes, all, TENSORS);
     if ((st = check_tensors(&c, &t)))

@@ -52,6 +52,24 @@ static bool has_indices(const struct rfg_problem *prob)
     return prob->v[MLA_TABLE] == MLA_TABLE_INDICES;
 }
 
+static int64_t page_of(const struct rfg_problem *prob)
+{
+    return prob->v[MLA_PAGE] ? prob->v[MLA_PAGE] : prob->v[MLA_S];
+}
+
+/* Rows are keys, or of V4 blocks. */
+static struct rfg_tensor_spec kv_spec(const struct rfg_problem *prob, int64_t keys)
+{
+    int64_t format = prob->v[MLA_FORMAT], page = page_of(prob), row = MLA_ROW_BYTES(MLA_V4);
+    if (format == MLA_PLAIN)
+        return rows_spec(prob, "kv", mla_kv_dtype(prob), keys, 1, prob->v[MLA_D]);
+    if (format == MLA_V32)
+        return rows_spec(prob, "kv", RFG_E4M3, keys, 1, MLA_KEY_BYTES(MLA_V32));
+    struct rfg_tensor_spec s = rows_spec(prob, "kv", RFG_E4M3, page ? keys / page : 0, 1, page * MLA_KEY_BYTES(MLA_V4));
+    s.row_stride = ceil_div(page * MLA_KEY_BYTES(MLA_V4), row) * row;
+    return s;
+}
+
 static int mla_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec spec[RFG_MAX_TENSORS])
 {
     const int64_t *v = prob->v;
@@ -75,7 +93,7 @@ static int mla_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec sp
     spec[MLA_T_Q] = rows_spec(prob, "q", prob->dtype[0], tokens, hq, apart ? dv : v[MLA_D]);
     spec[MLA_T_Q_ROPE] = rows_spec(prob, "q_rope", prob->dtype[0], tokens, hq, apart ? rope : 1);
     spec[MLA_T_Q_ROPE].absent = !apart;
-    spec[MLA_T_KV] = rows_spec(prob, "kv", mla_kv_dtype(prob), keys, 1, v[MLA_D]);
+    spec[MLA_T_KV] = kv_spec(prob, keys);
     spec[MLA_T_KV].few_special = true; /* a key is seen by all queries of its sequence */
     spec[MLA_T_SINKS] = vector_spec("sinks", (rfg_dtype)mla_sink_dtype(prob), hq, v[MLA_SINK]);
     spec[MLA_T_SCALE] = vector_spec("kv_scale", RFG_F32, 1, v[MLA_SCALE]);
@@ -86,6 +104,7 @@ static int mla_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec sp
         vector_spec("kv_indices", RFG_I32, has_indices(prob) ? blocks_of_cache(prob) : 1, has_indices(prob));
     spec[MLA_T_INDPTR] = vector_spec("kv_indptr", RFG_I32, v[MLA_B] + 1, has_indices(prob));
     spec[MLA_T_LENS] = vector_spec("kv_lens", RFG_I32, v[MLA_B], v[MLA_PAGE] || v[MLA_LENS]);
+    spec[MLA_T_POSITIONS] = vector_spec("q_positions", RFG_I32, v[MLA_B], v[MLA_POSITIONS]);
     return MLA_T_COUNT;
 }
 
@@ -130,6 +149,33 @@ static void fill_zeroes(const rfg_tensor *t)
         memset((char *)t->data + (size_t)(r * t->strides[0]) * bytes, 0, (size_t)(t->shape[1] * t->shape[2]) * bytes);
 }
 
+/* Scales from 2^-9 to 2^-4 (V32: no powers of two), rotated elements from -1 to 1. As in fill_spikes() one code stands
+ * out. Few codes are NaN, and those of special data alone. */
+static void fill_format(const struct rfg_problem *prob, const rfg_tensor *t, enum rfg_data data, uint64_t seed)
+{
+    int format = (int)prob->v[MLA_FORMAT];
+    int64_t page = page_of(prob), rows = t->shape[0] * (format == MLA_V4 ? page : 1);
+    for (int64_t r = 0; r < rows; r++) {
+        char *block = (char *)t->data + (format == MLA_V4 ? r / page : r) * t->strides[0], *row = block, *scales = block;
+        row += format == MLA_V4 ? r % page * MLA_ROW_BYTES(MLA_V4) : 0;
+        scales += format == MLA_V4 ? MLA_V4_SCALES_AT(page) + r % page * MLA_V4_SCALE_BYTES : MLA_V32_SCALES_AT;
+        for (int i = 0; i < MLA_CODES(format); i++)
+            if (data != RFG_DATA_SPECIAL || r % 8)
+                row[i] = (char)((row[i] & 0x7f) == 0x7f ? 0 : row[i]);
+        if (data == RFG_DATA_RANDOM)
+            row[rfg_random(&seed) % (uint64_t)MLA_CODES(format)] = (char)(0x68 | (rfg_random(&seed) & 0x80));
+        for (int g = 0; g < MLA_SCALES(format); g++) {
+            uint64_t draw = rfg_random(&seed);
+            if (format == MLA_V4)
+                scales[g] = (char)(data == RFG_DATA_INTS ? 127 : 118 + draw % 6);
+            else
+                rfg_store(scales, RFG_F32, g, data == RFG_DATA_INTS ? 1 : 0x1p-9 * (1 + (double)(draw % 1000) / 20));
+        }
+        for (int i = 0; i < MLA_ROTATED; i++)
+            rfg_store(row + MLA_ROTATED_AT(format), RFG_BF16, i, (double)(rfg_random(&seed) % 257) / 128 - 1);
+    }
+}
+
 static void mla_fill(const struct rfg_problem *prob, int tensor, const rfg_tensor *t, enum rfg_data data, uint64_t seed)
 {
     int64_t batch = prob->v[MLA_B], sum = 0;
@@ -141,7 +187,9 @@ static void mla_fill(const struct rfg_problem *prob, int tensor, const rfg_tenso
             fill_zeroes(t);
         break;
     case MLA_T_KV:
-        if (data == RFG_DATA_RANDOM)
+        if (prob->v[MLA_FORMAT])
+            fill_format(prob, t, data, seed);
+        else if (data == RFG_DATA_RANDOM)
             fill_spikes(prob, t, seed);
         break;
     case MLA_T_TABLE:
@@ -152,6 +200,13 @@ static void mla_fill(const struct rfg_problem *prob, int tensor, const rfg_tenso
         for (int64_t b = 0; b <= batch; b++) {
             index[b] = (int32_t)sum;
             sum += b < batch ? blocks_of_sequence(prob, b) : 0;
+        }
+        break;
+    case MLA_T_POSITIONS: /* of the last keys, a little before, none, far behind */
+        for (int64_t b = 0; b < batch; b++) {
+            int64_t n = prob->v[MLA_CP] > 1 ? prob->v[MLA_CP] : 1, len = mla_test_length(prob, b) * n;
+            const int64_t at[] = { len - prob->v[MLA_SQ], INT32_MIN, len - 7 * n, INT32_MAX, len / 2, -1 };
+            index[b] = (int32_t)at[(uint64_t)(b + len) % 6];
         }
         break;
     case MLA_T_LENS:
@@ -167,6 +222,7 @@ static void mla_as_called(struct rfg_problem *prob)
     v[MLA_S] = mha_called_keys(v[MLA_S], held, false);
     v[MLA_LENS] = MHA_LENS_ALL;
     v[MLA_FORM] = MLA_FORM_PACKED;
+    v[MLA_CP] = 0;
 }
 
 /* ---- views of the harness' memory ------------------------------------------------------------------------------- */
@@ -184,17 +240,19 @@ void mla_views(const struct rfg_problem *prob, const rfg_tensor *t, struct mla_v
 {
     const int64_t *v = prob->v;
     int64_t b = v[MLA_B], sq = v[MLA_SQ], hq = v[MLA_HQ], d = v[MLA_D], dv = mla_dv(prob), ld = t[MLA_T_KV].strides[0];
-    int64_t page = v[MLA_PAGE] ? v[MLA_PAGE] : v[MLA_S], blocks = v[MLA_PAGE] ? blocks_of_cache(prob) : b;
+    int64_t page = page_of(prob), blocks = v[MLA_PAGE] ? blocks_of_cache(prob) : b;
     bool apart = v[MLA_Q] == MLA_Q_APART, indices = has_indices(prob);
     rfg_tensor *w = views->t;
     memcpy(w, t, MLA_T_COUNT * sizeof(*w));
     w[MLA_T_Q] = rows_view(prob, &t[MLA_T_Q], apart ? dv : d);
     w[MLA_T_Q_ROPE] = rows_view(prob, &t[MLA_T_Q_ROPE], d - dv);
     w[MLA_T_OUT] = rows_view(prob, &t[MLA_T_OUT], dv);
-    w[MLA_T_KV] = (rfg_tensor){ t[MLA_T_KV].data, t[MLA_T_KV].dtype, 3, { blocks, page, d }, { page * ld, ld, 1 } };
+    int64_t row = v[MLA_FORMAT] == MLA_V4 ? MLA_KEY_BYTES(MLA_V4) : ld, width = v[MLA_FORMAT] == MLA_PLAIN ? d : MLA_KEY_BYTES(v[MLA_FORMAT]);
+    int64_t block = v[MLA_FORMAT] == MLA_V4 ? ld : page * ld;
+    w[MLA_T_KV] = (rfg_tensor){ t[MLA_T_KV].data, t[MLA_T_KV].dtype, 3, { blocks, page, width }, { block, row, 1 } };
     if (v[MLA_FORM] == MLA_FORM_GAPS)
         w[MLA_T_KV] =
-            (rfg_tensor){ t[MLA_T_KV].data, t[MLA_T_KV].dtype, 4, { blocks, page, 1, d }, { page * ld, ld, ld, 1 } };
+            (rfg_tensor){ t[MLA_T_KV].data, t[MLA_T_KV].dtype, 4, { blocks, page, 1, width }, { block, row, row, 1 } };
     w[MLA_T_LSE] = sq == 1 ? (rfg_tensor){ t[MLA_T_LSE].data, RFG_F32, 2, { b, hq }, { hq, 1 } }
                            : (rfg_tensor){ t[MLA_T_LSE].data, RFG_F32, 3, { b, hq, sq }, { sq * hq, 1, hq } };
     views->call = (struct mla_call){
@@ -213,7 +271,12 @@ void mla_views(const struct rfg_problem *prob, const rfg_tensor *t, struct mla_v
                .kv_lens = v[MLA_PAGE] || v[MLA_LENS] ? &w[MLA_T_LENS] : NULL,
                .sinks = v[MLA_SINK] ? &w[MLA_T_SINKS] : NULL,
                .lse = w[MLA_T_LSE].data ? &w[MLA_T_LSE] : NULL,
-               .kv_scale = v[MLA_SCALE] ? &w[MLA_T_SCALE] : NULL },
+               .kv_scale = v[MLA_SCALE] ? &w[MLA_T_SCALE] : NULL,
+               .q_positions = v[MLA_POSITIONS] ? &w[MLA_T_POSITIONS] : NULL,
+               .format = (rfg_mla_format)v[MLA_FORMAT],
+               .cp_size = (int32_t)v[MLA_CP],
+               .cp_rank = (int32_t)MLA_CASE_RANK(prob),
+               .cp_interleave = (int32_t)MLA_CASE_INTERLEAVE(prob) },
     };
 }
 
@@ -239,6 +302,9 @@ static const char *const compiled[] = {
     "mla_decode f16->f16 B=4 Hq=24 D=512 S=4096 Dv=448 page=64 kv=e4m3fnuz",
     "mla_decode f16->f16 B=4 Hq=24 D=512 S=4096 Dv=448 page=64 kv=e5m2 align=2",
     "mla_decode bf16->bf16 B=4 Hq=24 D=576 S=4096 Dv=512 page=64 align=2",
+    "mla_decode bf16->bf16 B=4 Hq=16 D=576 S=4096 Dv=512 page=64 kv=e4m3 format=v32",
+    "mla_decode bf16->bf16 B=4 Hq=16 D=512 S=4096 Sq=2 causal=1 page=64 kv=e4m3 format=v4 positions=1",
+    "mla_decode bf16->bf16 B=4 Hq=16 D=512 S=4096 Dv=448 page=64 kv=e4m3 format=v4",
     NULL,
 };
 static const char *const small[] = {

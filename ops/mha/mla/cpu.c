@@ -7,7 +7,9 @@
 #include <string.h>
 
 #include "mla.h"
+#include "mla_layout.h"
 #include "ops/cpu/pool.h"
+#include "rows.h"
 
 #define HEADS 8
 #define BLOCK 32 /* keys between two looks at the maximum */
@@ -15,8 +17,8 @@
 struct job {
     const struct mla_args *a;
     int q_dtype, kv_dtype, sink_dtype, d, dv;
-    int groups;      /* of heads */
-    float code[256]; /* what an 8-bit element stands for */
+    int groups; /* of heads */
+    struct mla_reader reader;
 };
 
 /* In a worker's scratch. */
@@ -56,13 +58,17 @@ static void load_row(const struct job *j, const struct sequence *s, int64_t key,
         block = within(s->table[key >> a->page_shift], 0, a->blocks - 1);
         t = key & (((int64_t)1 << a->page_shift) - 1);
     }
-    int64_t at = block * a->kv_block + t * a->kv_row;
-    if (rfg_dtype_is_float(j->kv_dtype))
-        for (int d = 0; d < j->d; d++)
-            row[d] = rfg_float_get(a->kv, j->kv_dtype, at + d);
-    else
-        for (int d = 0; d < j->d; d++)
-            row[d] = j->code[((const uint8_t *)a->kv)[at + d]];
+    mla_read_row(&j->reader, (const char *)a->kv + block * a->kv_block * rfg_format_bytes(j->kv_dtype, 1), t, row);
+}
+
+/* Keys that query i of a causal call sees. */
+static int keys_seen(const struct mla_args *a, const struct sequence *s, int b, int i)
+{
+    if (!a->positions)
+        return s->len - a->sq + i + 1;
+    int64_t before = (int64_t)within(a->positions[b], -1 - a->sq, MLA_MAX_POSITION) + i + 1;
+    int64_t more = before - before / a->cp_period * a->cp_period - a->cp_first;
+    return within(before / a->cp_period * a->cp_run + within(more, 0, a->cp_run), -1, s->len);
 }
 
 static float dot(const float *x, const float *y, int n)
@@ -139,7 +145,7 @@ static void run_task(void *ctx, int b, int i, int group, void *scratch)
     struct state *st = scratch;
     struct sequence s = sequence_of(a, b);
     int head0 = group * HEADS, heads = a->hq - head0 < HEADS ? a->hq - head0 : HEADS;
-    int end = a->causal ? s.len - a->sq + i + 1 : s.len;
+    int end = a->causal ? keys_seen(a, &s, b, i) : s.len;
     for (int h = 0; h < heads; h++) {
         int64_t at = b * a->q.batch + i * a->q.token + (head0 + h) * a->q.head;
         int64_t rope = b * a->q_rope.batch + i * a->q_rope.token + (head0 + h) * a->q_rope.head;
@@ -186,13 +192,7 @@ static void run(const struct rfg_device *dev, const struct rfg_problem *prob, co
                        .pool = pool };
     _Static_assert(sizeof(struct state) <= RFG_CPU_SCRATCH, "a worker's scratch holds a task's state");
     (void)dev, (void)p;
-    if (prob->v[MLA_KV])
-        for (int i = 0; i < 256; i++) {
-            uint8_t code = (uint8_t)i;
-            double value;
-            rfg_format(t.job.kv_dtype)->decode(rfg_format(t.job.kv_dtype), &code, &value);
-            t.job.code[i] = (float)value;
-        }
+    t.job.reader = mla_reader_of((int)prob->v[MLA_FORMAT], t.job.kv_dtype, t.job.d, a->kv_row, a->scales_at);
     t.n = (int64_t)a->batch * a->sq * t.job.groups;
     t.each = 1 + t.n / (1 << 20);
     rfg_cpu_pool_run(pool, (int)((t.n + t.each - 1) / t.each), run_tasks, &t);

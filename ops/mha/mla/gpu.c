@@ -136,7 +136,7 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     double at_once = resident(dev, &s) * dev->cu_count, rounds = ceil(MAX(groups, 1) / at_once);
     double steps = ceil(keys / s.keys), segments = ceil(steps / (double)MLA_EACH((int64_t)steps, s.keys));
     double mine = ceil(steps / segments) * ceil(segments / parts); /* steps of a workgroup */
-    double step_bytes = s.keys * (double)rfg_format_bytes(mla_kv_dtype(prob), prob->v[MLA_D]);
+    double step_bytes = s.keys * mla_row_bytes(prob);
     double step_flops = 2.0 * s.rows * s.keys * (double)(prob->v[MLA_D] + mla_dv(prob));
     double rate = scalar ? dev->fma_tflops / 4 : dev->mma_tflops / 3;
     double step = step_flops / MAX(1e6 * rate / dev->cu_count, 1) + (scalar ? 2 : 0.5);
@@ -196,6 +196,7 @@ static void macros(const struct rfg_problem *prob, const struct shape *s, int st
 {
     rfg_kernel_macro(k, "DTYPE", prob->dtype[0]);
     rfg_kernel_macro(k, "KV_DTYPE", mla_kv_dtype(prob));
+    rfg_kernel_macro(k, "FORMAT", (int)prob->v[MLA_FORMAT]);
     rfg_kernel_macro(k, "D", (int)prob->v[MLA_D]);
     rfg_kernel_macro(k, "DV", mla_dv(prob));
     rfg_kernel_macro(k, "ROWS", s->rows);
@@ -206,6 +207,7 @@ static void macros(const struct rfg_problem *prob, const struct shape *s, int st
     rfg_kernel_macro(k, "Q_ROWS", s->q_rows);
     rfg_kernel_macro(k, "WIDE", prob->v[MLA_ALIGN] >= 16);
     rfg_kernel_macro(k, "CAP", prob->v[MLA_CAP] != 0);
+    rfg_kernel_macro(k, "POSITIONS", (int)prob->v[MLA_POSITIONS]);
     if (prob->v[MLA_STYPE])
         rfg_kernel_macro(k, "SINK_DTYPE", mla_sink_dtype(prob));
     rfg_kernel_macro(k, "ACC", s->acc);

@@ -34,10 +34,13 @@ static const struct rfg_key mla_keys[MLA_NKEYS] = {
     [MLA_KV] = { "kv", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, kv_names, "dtype of kv; same: q's",
                  1u << RFG_E4M3 | 1u << RFG_E4M3FNUZ | 1u << RFG_E5M2 },
     [MLA_SCALE] = { "scale", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: kv_scale" },
+    [MLA_FORMAT] = { "format", RFG_KEY_ATTR, 0, 0, MLA_V4, mla_format_names, "bytes of a row of the cache" },
+    [MLA_POSITIONS] = { "positions", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: q_positions, causal" },
     [MLA_TABLE] = { "table", RFG_KEY_LAYOUT, 0, 0, MLA_TABLE_INDICES, table_names, "block_table, or kv_indices" },
     [MLA_Q] = { "q", RFG_KEY_LAYOUT, 0, 0, MLA_Q_APART, q_names, "whole, or q_rope apart" },
     [MLA_FORM] = { "form", RFG_KEY_LAYOUT, 0, 0, MLA_FORM_GAPS, form_names, "how tests lay the tensors out" },
     [MLA_LENS] = { "lens", RFG_KEY_LAYOUT, 0, 0, MHA_LENS_ANY, lens_names, "lengths in tests and tuning" },
+    [MLA_CP] = { "cp", RFG_KEY_LAYOUT, 0, 0, 64, NULL, "ranks in tests that share a sequence's keys" },
     [MLA_ALIGN] = { "align", RFG_KEY_LAYOUT, 16, 1, 16, NULL,
                     "bytes, up to 16, of which pointers and strides are multiples" },
     [MLA_INVARIANT] = RFG_KEY_INVARIANT,
@@ -56,6 +59,7 @@ static const struct rfg_op_operand mla_operands[] = {
     { "kv_indptr", false, RFG_FORMAT_ALWAYS, RFG_I32, 0 },
     { "kv_indices", false, RFG_FORMAT_ALWAYS, RFG_I32, 0 },
     { "kv_lens", false, RFG_FORMAT_ALWAYS, RFG_I32, 0 },
+    { "q_positions", false, RFG_FORMAT_ALWAYS, RFG_I32, 0 },
 };
 
 static void mla_at_size(struct rfg_problem *prob, bool large)
@@ -78,9 +82,9 @@ static bool formats_valid(const struct rfg_problem *prob, struct rfg_reason *why
     if (v[MLA_STYPE] && (!v[MLA_SINK] || v[MLA_STYPE] != prob->dtype[0]))
         return rfg_refuse(why, "stype=%s: must be q's dtype, %s, or left out for f32, with sink=1",
                           rfg_dtype_name((rfg_dtype)v[MLA_STYPE]), dtype);
-    if (v[MLA_SCALE] && !v[MLA_KV])
-        return rfg_refuse(why, "scale=1 (kv_scale): must be with a kv of 8 bits");
-    return true;
+    if (v[MLA_SCALE] && (!v[MLA_KV] || v[MLA_FORMAT]))
+        return rfg_refuse(why, "scale=1 (kv_scale): must be with a plain kv of 8 bits");
+    return mla_format_valid(v[MLA_FORMAT], prob->dtype[0], mla_kv_dtype(prob), v[MLA_D], why);
 }
 
 static bool mla_valid(const struct rfg_problem *prob, struct rfg_reason *why)
@@ -97,8 +101,12 @@ static bool mla_valid(const struct rfg_problem *prob, struct rfg_reason *why)
                           ", of kv and out: Dv must be a multiple of 64 up to 512, and D - Dv "
                           "must be 0, 32 or 64",
                           v[MLA_D], dv);
-    if (v[MLA_CAUSAL] && v[MLA_SQ] == 1)
-        return rfg_refuse(why, "causal=1: must be with Sq above 1");
+    if (v[MLA_CAUSAL] && v[MLA_SQ] == 1 && !v[MLA_POSITIONS])
+        return rfg_refuse(why, "causal=1: must be with Sq above 1, or with positions=1 (q_positions)");
+    if ((v[MLA_POSITIONS] || v[MLA_CP]) && !v[MLA_CAUSAL])
+        return rfg_refuse(why, "%s: must be with causal=1", v[MLA_CP] ? "cp" : "positions=1 (q_positions)");
+    if (v[MLA_CP] && !v[MLA_POSITIONS])
+        return rfg_refuse(why, "cp=%" PRId64 ": must be with positions=1 (q_positions)", v[MLA_CP]);
     if (v[MLA_Q] == MLA_Q_APART && rope == 0)
         return rfg_refuse(why, "q=apart (q_rope): must be with D above Dv");
     if (v[MLA_PAGE] & (v[MLA_PAGE] - 1))
@@ -128,6 +136,12 @@ int64_t mla_test_length(const struct rfg_problem *prob, int64_t b)
     return mha_test_length(&as, false, b);
 }
 
+double mla_row_bytes(const struct rfg_problem *prob)
+{
+    return prob->v[MLA_FORMAT] ? MLA_KEY_BYTES(prob->v[MLA_FORMAT])
+                               : (double)rfg_format_bytes(mla_kv_dtype(prob), prob->v[MLA_D]);
+}
+
 static void mla_cost(const struct rfg_problem *prob, double *bytes, double *flops)
 {
     const int64_t *v = prob->v;
@@ -137,7 +151,7 @@ static void mla_cost(const struct rfg_problem *prob, double *bytes, double *flop
         for (int64_t b = 0; b < v[MLA_B]; b++)
             keys += (double)mla_test_length(prob, b);
     }
-    *bytes = keys * (double)rfg_format_bytes(mla_kv_dtype(prob), v[MLA_D]) +
+    *bytes = keys * mla_row_bytes(prob) +
              (double)v[MLA_B] * rows *
                  ((double)(rfg_format_bytes(prob->dtype[0], v[MLA_D])) +
                   (double)rfg_format_bytes(prob->dtype[1], mla_dv(prob)) + (v[MLA_LSE] ? 4 : 0));
@@ -178,7 +192,8 @@ void mla_fill_args(const struct mla_call *c, struct mla_args *a)
     a->out = rows_of(c->out);
     a->kv = c->kv->data;
     a->kv_block = stride(c->kv, 0);
-    a->kv_row = stride(c->kv, 1);
+    a->kv_row = p->format == RFG_MLA_V4 ? MLA_ROW_BYTES(MLA_V4) : stride(c->kv, 1);
+    a->scales_at = MLA_V4_SCALES_AT((long long)c->kv->shape[1]);
     a->table = p->block_table ? p->block_table->data : p->kv_indices ? p->kv_indices->data : NULL;
     a->table_stride = p->block_table ? stride(p->block_table, 0) : 0;
     a->indptr = p->kv_indptr ? p->kv_indptr->data : NULL;
@@ -200,7 +215,11 @@ void mla_fill_args(const struct mla_call *c, struct mla_args *a)
     a->sq = (int)(c->q->ndim == 4 ? c->q->shape[1] : 1);
     a->hq = (int)c->q->shape[c->q->ndim - 2];
     a->skv = (int)mla_held(c);
-    a->causal = p->causal != 0 && a->sq > 1;
+    a->causal = p->causal != 0 && (a->sq > 1 || p->q_positions);
+    a->positions = p->q_positions ? p->q_positions->data : NULL;
+    a->cp_run = p->cp_interleave > 1 ? p->cp_interleave : 1;
+    a->cp_first = p->cp_rank * a->cp_run;
+    a->cp_period = (p->cp_size > 1 ? p->cp_size : 1) * a->cp_run;
 }
 
 /* ---- the table -------------------------------------------------------------------------------------------------- */

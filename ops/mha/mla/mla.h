@@ -23,10 +23,13 @@ enum {
     MLA_PAGE,  /* rows of a block; 0: no table */
     MLA_KV,    /* rfg_dtype of kv; 0: q's */
     MLA_SCALE, /* kv_scale */
+    MLA_FORMAT, /* rfg_mla_format */
+    MLA_POSITIONS, /* q_positions */
     MLA_TABLE, /* enum mla_table */
     MLA_Q,     /* enum mla_q */
     MLA_FORM,  /* enum mla_form: tests' */
     MLA_LENS,  /* enum mha_lens: tests' */
+    MLA_CP,    /* ranks of context parallelism: tests' */
     MLA_ALIGN,
     MLA_INVARIANT,
     MLA_OVERLAP,
@@ -78,6 +81,7 @@ int64_t mla_held(const struct mla_call *c);
 void mla_fill_args(const struct mla_call *c, struct mla_args *a);
 
 /* Keys of sequence b in tests: drawn from the problem alone. */
+double mla_row_bytes(const struct rfg_problem *prob);
 int64_t mla_test_length(const struct rfg_problem *prob, int64_t b);
 
 /* gpu.c, cpu.c */

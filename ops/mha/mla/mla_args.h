@@ -32,6 +32,11 @@ struct mla_args {
     int blocks;
     int page_shift;
     int causal;
+    const int *positions; /* or NULL */
+    /* Positions of this rank's keys: runs of cp_run, the first at cp_first, one every cp_period. */
+    int cp_run, cp_first, cp_period;
+    int reserved;
+    long long scales_at; /* V4: bytes from a block's beginning */
     void *workspace;
     unsigned int *counters;
 };

@@ -20,6 +20,7 @@ enum {
     MLA_T_INDICES, /* in place of the table */
     MLA_T_INDPTR,
     MLA_T_LENS,
+    MLA_T_POSITIONS,
     MLA_T_COUNT
 };
 
@@ -29,6 +30,9 @@ struct mla_views {
     rfg_tensor t[MLA_T_COUNT];
     struct mla_call call;
 };
+/* Context parallelism of tests: this rank and how many keys it has in turn. */
+#define MLA_CASE_RANK(prob)       ((prob)->v[MLA_CP] > 1 ? (prob)->v[MLA_CP] / 2 : 0)
+#define MLA_CASE_INTERLEAVE(prob) ((prob)->v[MLA_CP] > 2 ? 4 : 0)
 void mla_views(const struct rfg_problem *prob, const rfg_tensor *t, struct mla_views *views);
 
 #endif

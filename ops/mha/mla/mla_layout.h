@@ -5,6 +5,8 @@
 #ifndef RFG_MLA_LAYOUT_H
 #define RFG_MLA_LAYOUT_H
 
+#define MLA_MAX_POSITION (0x7fffffff - 64) /* of a first query: counts of keys stay below 2^31 */
+
 #define MLA_TILE 16 /* rows of a row tile: queries times heads */
 
 /* A sequence's steps, of `keys` keys each, make segments of MLA_EACH() steps, by its length alone: at most MLA_SEGMENTS,

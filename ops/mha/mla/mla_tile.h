@@ -20,8 +20,11 @@
  * us of mma.sync's) and 64 on MI300X (17 B a ns; 32 keys are 2.1 us, MFMA 0.26 us for 16 rows). So loads of the next
  * steps are always under way: STAGES tiles by asynchronous copies, or (STAGES 0) one tile, and the next one in registers.
  *
- * Macros: DTYPE (q, out), KV_DTYPE, D, DV, ROWS, KEYS, WAVES, STAGES, PARTS_OF_D, Q_ROWS (rows of queries in LDS, or 0),
- * WIDE (rows of kv are aligned to 16 bytes), CAP, SINK_DTYPE (if not f32), ACC, LDS_BYTES. */
+ * Macros: DTYPE (q, out), KV_DTYPE, FORMAT, D, DV, ROWS, KEYS, WAVES, STAGES, PARTS_OF_D, Q_ROWS (rows of queries in
+ * LDS, or 0), WIDE (q and rows of kv are aligned to 16 bytes), CAP, POSITIONS, SINK_DTYPE (if not f32), ACC, LDS_BYTES. */
+#include "mha/mla/mla_format.h"
+#include "mha/mla/mla_rows.h"
+
 #define THREADS        (WAVES * RFG_WAVE)
 #define ROW_CHUNKS     MLA_ROW_CHUNKS(D)
 #define LOG2_E         1.44269504f
@@ -38,9 +41,6 @@
 #define WEIGHTS_AT     MLA_WEIGHTS_AT(STAGES, KEYS, D, Q_ROWS, PARTS_OF_D, ROWS)
 #define FACTORS_AT     MLA_FACTORS_AT(STAGES, KEYS, D, Q_ROWS, PARTS_OF_D, ROWS, SCALAR)
 #define COPY_ROWS      (KEYS * 8 / THREADS) /* rows of a step that a thread copies an eighth of */
-#define KV_BYTES       RFG_DTYPE_BYTES(KV_DTYPE)
-#define COPY_CHUNKS    ((D * KV_BYTES / 16 + 7) / 8)
-#define ROW_PIECES     (D * KV_BYTES / 16) /* of 16 bytes */
 static_assert(LDS_BYTES == 4 * MLA_LDS_FLOATS(STAGES, KEYS, D, Q_ROWS, PARTS_OF_D, ROWS, SCALAR), "mla_layout.h");
 static_assert(PASSES * AT_ONCE == ROWS && LANES <= RFG_WAVE, "softmax has a thread for each pair of keys");
 static_assert(COPY_ROWS * THREADS == KEYS * 8, "eight threads copy a row");
@@ -50,7 +50,8 @@ struct work_item {
     int b, row0, rows; /* rows: of the sequence */
     int len, steps, each, segments;
     const int *table;
-    float scale; /* of scores as powers of two; CAP: of scores */
+    int position; /* of the first query, with POSITIONS */
+    float scale;  /* of scores as powers of two; CAP: of scores */
 };
 
 /* What a thread knows of its rows: each of a row's LANES threads the same but l, the sum of its own keys' weights. */
@@ -103,6 +104,7 @@ RFG_DEVICE void open_item(const struct mla_args *a, struct work_item *it, int it
         it->steps = 0;
     it->each = MLA_EACH(it->steps, KEYS);
     it->segments = it->steps ? (it->steps - 1) / it->each + 1 : 1; /* none: a row of zeroes is still stored */
+    it->position = POSITIONS ? within_i32((int)rfg_load4_uniform(a->positions + it->b), -1 - a->sq, MLA_MAX_POSITION) : 0;
     float scale = a->scale;
     if (a->kv_scale)
         scale *= rfg_as_float(rfg_load4_uniform((const int *)a->kv_scale));
@@ -177,10 +179,21 @@ RFG_DEVICE void find_blocks(const struct mla_args *a, const struct work_item *it
                 within_i32((int)rfg_load4(it->table + (copied_key(it, step, i) >> a->page_shift)), 0, a->blocks - 1);
     }
 }
+RFG_DEVICE int row_of_block(const struct mla_args *a, const struct work_item *it, int step, int i)
+{
+    int key = copied_key(it, step, i);
+    return a->table ? key & ((1 << a->page_shift) - 1) : key;
+}
 RFG_DEVICE const char *copied_row(const struct mla_args *a, const struct work_item *it, int step, int i, int block)
 {
-    int key = copied_key(it, step, i), t = a->table ? key & ((1 << a->page_shift) - 1) : key;
-    return (const char *)a->kv + (block * a->kv_block + t * a->kv_row) * KV_BYTES;
+    return (const char *)a->kv + (block * a->kv_block + row_of_block(a, it, step, i) * a->kv_row) * KV_BYTES;
+}
+RFG_DEVICE const char *scales_of_row(const struct mla_args *a, const struct work_item *it, int step, int i, int block,
+                                     const char *row)
+{
+    return FORMAT == MLA_V4 ? (const char *)a->kv + block * a->kv_block + a->scales_at +
+                                  row_of_block(a, it, step, i) * MLA_V4_SCALE_BYTES
+                            : row + MLA_V32_SCALES_AT;
 }
 
 #if STAGES
@@ -194,85 +207,35 @@ RFG_DEVICE void copy_step(const struct mla_args *a, const struct work_item *it, 
 #pragma unroll
         for (int k = 0; k < COPY_CHUNKS; k++) {
             int c = k * 8 + rfg_thread() % 8;
-            if (ROW_PIECES % 8 == 0 || c < ROW_PIECES)
+            if (has_piece(k, rfg_thread() % 8))
                 rfg_async_copy16(tile + chunk_at(i * (THREADS / 8) + rfg_thread() / 8, c), row + c * 16, true);
         }
     }
 }
 #else
 struct staged {
-    rfg_u32x4 v[COPY_ROWS][COPY_CHUNKS];
+    struct row_pieces v[COPY_ROWS];
 };
-RFG_DEVICE rfg_u32x4 load_piece(const char *p)
-{
-    if (WIDE)
-        return rfg_load16(p);
-    rfg_u32 w[4];
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        w[i] = 0;
-#pragma unroll
-        for (int k = 0; k < 4; k += KV_BYTES)
-            w[i] |= (KV_BYTES == 1 ? rfg_load1(p + 4 * i + k) : (rfg_u32)rfg_load2((const rfg_u16 *)(p + 4 * i + k)))
-                    << 8 * k;
-    }
-    rfg_u32x4 v;
-    v.x = w[0];
-    v.y = w[1];
-    v.z = w[2];
-    v.w = w[3];
-    return v;
-}
 RFG_DEVICE void load_step(const struct mla_args *a, const struct work_item *it, struct staged *s, int step,
                           const int *block)
 {
-    int c = rfg_thread() % 8;
-#pragma unroll
-    for (int n = 0; n < COPY_ROWS * COPY_CHUNKS; n++) {
-        int i = n / COPY_CHUNKS, k = n % COPY_CHUNKS;
-        if (ROW_PIECES % 8 == 0 || k * 8 + c < ROW_PIECES)
-            s->v[i][k] = load_piece(copied_row(a, it, step, i, block[i]) + (k * 8 + c) * 16);
-    }
-}
-
-#if KV_BYTES == 1
-/* Eight codes as 16-bit elements, exactly. */
-RFG_DEVICE rfg_u32x4 decode8(rfg_u32 lo, rfg_u32 hi)
-{
-    rfg_u32x2 a = rfg_f8_to_f16x4(lo, KV_DTYPE, true), b = rfg_f8_to_f16x4(hi, KV_DTYPE, true);
-    rfg_u32x4 v;
-    if (DTYPE == RFG_F16) {
-        v.x = a.x;
-        v.y = a.y;
-        v.z = b.x;
-        v.w = b.y;
-    } else {
-        v.x = rfg_pack_bf16(rfg_low(a.x, RFG_F16), rfg_high(a.x, RFG_F16));
-        v.y = rfg_pack_bf16(rfg_low(a.y, RFG_F16), rfg_high(a.y, RFG_F16));
-        v.z = rfg_pack_bf16(rfg_low(b.x, RFG_F16), rfg_high(b.x, RFG_F16));
-        v.w = rfg_pack_bf16(rfg_low(b.y, RFG_F16), rfg_high(b.y, RFG_F16));
-    }
-    return v;
-}
-#endif
-RFG_DEVICE void write_step(const struct staged *s, rfg_u32x4 *tile)
-{
 #pragma unroll
     for (int i = 0; i < COPY_ROWS; i++) {
-        int row = i * (THREADS / 8) + rfg_thread() / 8;
-#pragma unroll
-        for (int k = 0; k < COPY_CHUNKS; k++) {
-            int c = k * 8 + rfg_thread() % 8;
-            if (ROW_PIECES % 8 != 0 && c >= ROW_PIECES)
-                continue;
-#if KV_BYTES == 1
-            tile[chunk_at(row, 2 * c)] = decode8(s->v[i][k].x, s->v[i][k].y);
-            tile[chunk_at(row, 2 * c + 1)] = decode8(s->v[i][k].z, s->v[i][k].w);
-#else
-            tile[chunk_at(row, c)] = s->v[i][k];
-#endif
-        }
+        const char *row = copied_row(a, it, step, i, block[i]);
+        load_row(&s->v[i], row, scales_of_row(a, it, step, i, block[i], row), rfg_thread() % 8);
     }
+}
+RFG_DEVICE void write_step(const struct staged *s, rfg_u32x4 *tile)
+{
+    int lane = rfg_thread() % 8;
+#pragma unroll
+    for (int i = 0; i < COPY_ROWS; i++)
+#pragma unroll
+        for (int n = 0; n < GIVEN; n++) {
+            int c = given_chunk(n, lane);
+            if (c >= 0)
+                tile[chunk_at(i * (THREADS / 8) + rfg_thread() / 8, c)] = give_chunk(&s->v[i], n, lane);
+        }
 }
 #endif
 
@@ -296,6 +259,17 @@ RFG_DEVICE float score(const struct mla_args *a, const struct work_item *it, flo
     return seen ? s : MINUS_INFINITY;
 }
 
+/* Keys that a query of a causal call sees: with POSITIONS those at or before its own, of which this rank has runs. */
+RFG_DEVICE int keys_seen(const struct mla_args *a, const struct work_item *it, int query)
+{
+    if (!POSITIONS)
+        return it->len + query + 1 - a->sq;
+    int before = it->position + query + 1, periods = before / a->cp_period;
+    int more = before - periods * a->cp_period - a->cp_first;
+    int n = periods * a->cp_run + within_i32(more, 0, a->cp_run);
+    return n < it->len ? n : it->len;
+}
+
 /* The weights of the step that begins at key `first`, and factors[row]: what the rows' sums are scaled down by. */
 RFG_DEVICE void softmax_step(const struct mla_args *a, const struct work_item *it, struct softmax *st, float *lds,
                              int first)
@@ -312,7 +286,7 @@ RFG_DEVICE void softmax_step(const struct mla_args *a, const struct work_item *i
         }
         int end = it->len;
         if (a->causal)
-            end += row_of(it, r) / a->hq + 1 - a->sq;
+            end = keys_seen(a, it, row_of(it, r) / a->hq);
         s0 = score(a, it, s0, key < end);
         s1 = score(a, it, s1, key + 1 < end);
         float most = rfg_reduce_lanes(rfg_max(s0, s1), LANES, true), m = st->m[p];

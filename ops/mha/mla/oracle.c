@@ -17,6 +17,10 @@ struct as_mha {
     rfg_tensor q, k, v, table;
     char *joined;   /* q with q_rope, where they are apart */
     int32_t *block; /* a block table in place of kv_indices */
+    uint16_t *rows; /* of V32 and V4, as bf16 */
+    int32_t *seen;  /* with q_positions: the keys of each query, which is a sequence of its own */
+    int32_t *table_of_queries;
+    rfg_tensor lens;
 };
 
 /* q [B,Sq,Hq,D] of both parts. */
@@ -66,6 +70,82 @@ static bool make_table(struct as_mha *m, const struct mla_call *c)
     return true;
 }
 
+/* An element of a row of V32 or V4, rounded to bf16. */
+static void decode_row(int format, const char *row, const char *scales, uint16_t *to)
+{
+    int codes = MLA_CODES(format), group = MLA_GROUP(format);
+    for (int i = 0; i < codes; i++) {
+        double scale = rfg_load(scales, format == MLA_V4 ? RFG_E8M0 : RFG_F32, i / group);
+        rfg_store(to, RFG_BF16, i, (float)(rfg_load(row, RFG_E4M3, i) * scale)); /* fp32's product, as mla.h has it */
+    }
+    memcpy(to + codes, row + MLA_ROTATED_AT(format), MLA_ROTATED * sizeof(*to));
+}
+
+static bool decode_rows(struct as_mha *m, const struct mla_call *c)
+{
+    int format = (int)c->p.format;
+    int64_t blocks = c->kv->shape[0], page = c->kv->shape[1], d = MLA_CODES(format) + MLA_ROTATED;
+    m->rows = malloc((size_t)(blocks * page * d) * sizeof(*m->rows) + 1);
+    for (int64_t i = 0; m->rows && i < blocks * page; i++) {
+        const char *block = (const char *)c->kv->data + i / page * c->kv->strides[0], *row;
+        row = block + i % page * (format == MLA_V4 ? MLA_ROW_BYTES(MLA_V4) : c->kv->strides[1]);
+        decode_row(format, row, format == MLA_V4 ? block + MLA_V4_SCALES_AT(page) + i % page * 8 : row + MLA_V32_SCALES_AT,
+                   m->rows + i * d);
+    }
+    m->k = (rfg_tensor){ m->rows, RFG_BF16, 4, { blocks, page, 1, d }, { page * d, d, d, 1 } };
+    m->prob.v[MHA_KV] = 0;
+    return m->rows != NULL;
+}
+
+/* Keys of rank `r` of n, of runs of L, at or before a position: one by one. */
+static int32_t count_seen(int64_t position, int64_t len, int64_t n, int64_t r, int64_t run)
+{
+    int32_t seen = 0;
+    for (int64_t j = 0; j < len; j++)
+        seen += j / run * n * run + r * run + j % run <= position;
+    return seen;
+}
+
+/* Each query becomes a sequence whose keys are those that it sees, which are the first ones. */
+static bool queries_apart(const struct rfg_problem *prob, struct as_mha *m, const struct mla_call *c)
+{
+    const rfg_mla_params *p = &c->p;
+    int64_t b = prob->v[MLA_B], sq = prob->v[MLA_SQ], n = b * sq, page = c->kv->shape[1];
+    const rfg_tensor *table = m->call.p.block_table;
+    int64_t columns = table ? table->shape[1] : 1;
+    m->seen = malloc((size_t)n * sizeof(*m->seen) + 1);
+    m->table_of_queries = malloc((size_t)(n * columns) * sizeof(*m->table_of_queries) + 1);
+    if (!m->seen || !m->table_of_queries)
+        return false;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t held = p->kv_indptr ? (((const int32_t *)p->kv_indptr->data)[i / sq + 1] -
+                                       ((const int32_t *)p->kv_indptr->data)[i / sq]) * page
+                                    : columns * page;
+        int64_t len = p->kv_lens ? ((const int32_t *)p->kv_lens->data)[i / sq] : held;
+        int64_t position = (int64_t)((const int32_t *)p->q_positions->data)[i / sq] + i % sq;
+        m->seen[i] = count_seen(position, len, p->cp_size > 1 ? p->cp_size : 1, p->cp_rank,
+                                p->cp_interleave > 1 ? p->cp_interleave : 1);
+        for (int64_t k = 0; k < columns; k++)
+            m->table_of_queries[i * columns + k] =
+                table ? ((const int32_t *)table->data)[i / sq * table->strides[0] + k] : (int32_t)(i / sq);
+    }
+    m->table = rfg_tensor_2d(m->table_of_queries, RFG_I32, n, columns, columns);
+    m->lens = rfg_tensor_1d(m->seen, RFG_I32, n);
+    m->call.p.block_table = &m->table;
+    m->call.p.kv_lens = &m->lens;
+    m->call.p.causal = 0;
+    m->prob.v[MHA_B] = n;
+    m->prob.v[MHA_SQ] = 1;
+    m->prob.v[MHA_PAGE] = page;
+    int last = m->q.ndim - 1;
+    m->q = (rfg_tensor){ m->q.data,
+                         m->q.dtype,
+                         3,
+                         { n, m->q.shape[last - 1], m->q.shape[last] },
+                         { m->q.strides[last == 3 ? 1 : 0], m->q.strides[last - 1], 1 } };
+    return true;
+}
+
 static bool as_mha(const struct rfg_problem *prob, const struct mla_call *c, struct as_mha *m)
 {
     static const int same[][2] = { { MHA_B, MLA_B },      { MHA_HQ, MLA_HQ },     { MHA_D, MLA_D },
@@ -84,6 +164,8 @@ static bool as_mha(const struct rfg_problem *prob, const struct mla_call *c, str
                          4,
                          { c->kv->shape[0], c->kv->shape[1], 1, prob->v[MLA_D] },
                          { c->kv->strides[0], ld, ld, 1 } };
+    if (p->format && !decode_rows(m, c))
+        return false;
     m->v = m->k;
     m->v.shape[3] = mla_dv(prob);
     m->call = (struct mha_call){ .op = &rfg_op_mha_decode_desc, .out = c->out, .q = &m->q, .k = &m->k, .v = &m->v };
@@ -94,7 +176,8 @@ static bool as_mha(const struct rfg_problem *prob, const struct mla_call *c, str
                                   .v_scale = p->kv_scale,
                                   .block_table = p->block_table,
                                   .kv_lens = p->kv_lens };
-    return (!p->q_rope || join_queries(m, c)) && (!p->kv_indptr || make_table(m, c));
+    return (!p->q_rope || join_queries(m, c)) && (!p->kv_indptr || make_table(m, c)) &&
+           (!p->q_positions || queries_apart(prob, m, c));
 }
 
 /* out / (1 + exp(sink - lse)), whose error follows from that of lse. */
@@ -136,6 +219,9 @@ rfg_status rfg_oracle_mla_decode(const struct rfg_problem *prob, const rfg_tenso
     if (own) {
         free(m.joined);
         free(m.block);
+        free(m.rows);
+        free(m.seen);
+        free(m.table_of_queries);
     }
     free(own);
     return st;
