@@ -96,6 +96,53 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_mla_append(rfg_context *ctx, const rfg_t
                                                    const rfg_tensor *k_rope, const rfg_tensor *slots,
                                                    const rfg_mla_append_params *params, rfg_stream stream);
 
+typedef struct rfg_mla_gather_params {
+    size_t size;                   /* sizeof(rfg_mla_gather_params): see rfg/core.h. All other members may be zero */
+    const rfg_tensor *block_table; /* [B,n] int32, unit column stride; or NULL */
+    /* The other form of a table: int32 [B+1] and [n]. Both or neither; not with block_table. */
+    const rfg_tensor *kv_indptr, *kv_indices;
+    const rfg_tensor *first;    /* [B] int32: the key of each sequence's first row; NULL: 0 */
+    const rfg_tensor *kv_scale; /* [1] f32, with a plain kv of 8 bits: what a code times the scale stands for; NULL: 1 */
+    rfg_mla_format format;
+    int32_t reserved; /* 0 */
+} rfg_mla_gather_params;
+#define RFG_MLA_GATHER_PARAMS_INIT                                                                                     \
+    {                                                                                                                  \
+        sizeof(rfg_mla_gather_params), NULL, NULL, NULL, NULL, NULL, RFG_MLA_PLAIN, 0                                  \
+    }
+
+/* Reads rows back from the cache, one after another: for the prefill of a chunk, which attends to the keys before it
+ * unabsorbed (vLLM's gather_and_maybe_dequant_cache).
+ *
+ *   rows        [N,D]        bf16 or fp16; unit stride in the last dimension
+ *   kv          the cache: above. Its dtype is rows', or 8 bits; without a table block b is all of sequence b
+ *   cu_seqlens  [B+1] int32  rows cu_seqlens[b] to cu_seqlens[b+1] - 1 are sequence b's keys first[b], first[b] + 1, ...
+ *                            Rising; read by the device
+ *   params      or NULL: no table, plain
+ *
+ * Tables are as rfg_op_mla_decode() has them. Bits are copied without a change of dtype. Else an element is its code
+ * times its scale in fp32, rounded to nearest even. RFG_MLA_V32 and V4 give bf16. D is a multiple of 32.
+ * What the device reads is kept within the tensors: a key below 0 or beyond what the sequence's blocks hold counts as the
+ * nearest that they hold, kv_indptr's values and block numbers too. Rows of no sequence, and those of one without blocks,
+ * are not written.
+ * Aliasing: rows may not overlap anything else. Pointers and strides that are whole multiples of 16 bytes are fast.
+ * Asynchronous, legal in captured graphs whose tables and cu_seqlens change between replays; errors, warm-up: as
+ * rfg_op_gemm().
+ *
+ * Problem string: "mla_gather e4m3->bf16 N=8192 D=576 B=4 page=64 format=v32" (kv -> rows). Its keys:
+ *   N=, D=, B=   rows, elements of a row, sequences
+ *   page=        keys of a block; 0: no table
+ *   format=      v32, v4
+ *   scale=1      kv_scale
+ *   first=1      first
+ *   table=       layout: block or indices
+ *   align=       layout: alignment of pointers and strides
+ *   form=        layout: how tests lay the tensors out
+ *   overlap=1    see rfg/core.h */
+RFG_API RFG_NODISCARD rfg_status rfg_op_mla_gather(rfg_context *ctx, const rfg_tensor *rows, const rfg_tensor *kv,
+                                                   const rfg_tensor *cu_seqlens, const rfg_mla_gather_params *params,
+                                                   rfg_stream stream);
+
 /* ---- decode ------------------------------------------------------------------------------------------------------ */
 
 typedef struct rfg_mla_params {

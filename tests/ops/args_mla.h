@@ -8,11 +8,11 @@ static rfg_status mla_paged(const struct call *c)
     p.block_table = c->t[3], p.kv_lens = c->t[4], p.lse = c->t[5], p.sinks = c->t[6], p.kv_scale = c->t[7];
     return rfg_op_mla_decode(c->ctx, c->t[0], c->t[1], c->t[2], PARAMS(p), c->stream);
 }
-/* out, q, kv, q_rope, kv_indptr, kv_indices, lse */
+/* out, q, kv, q_rope, kv_indptr, kv_indices, lse, q_positions */
 static rfg_status mla_indices(const struct call *c)
 {
     rfg_mla_params p = c->mla;
-    p.q_rope = c->t[3], p.kv_indptr = c->t[4], p.kv_indices = c->t[5], p.lse = c->t[6];
+    p.q_rope = c->t[3], p.kv_indptr = c->t[4], p.kv_indices = c->t[5], p.lse = c->t[6], p.q_positions = c->t[7];
     return rfg_op_mla_decode(c->ctx, c->t[0], c->t[1], c->t[2], PARAMS(p), c->stream);
 }
 
@@ -32,10 +32,30 @@ static void mla_most_negative(struct call *c)
 {
     c->mla.max_seqlen_k = -1;
 }
+static void mla_format(struct call *c)
+{
+    c->mla.format = (rfg_mla_format)-1;
+}
+static void mla_size_negative(struct call *c)
+{
+    c->mla.cp_size = -1;
+}
+static void mla_rank_beyond(struct call *c)
+{
+    c->mla.cp_rank = 1;
+}
+static void mla_ranks_many(struct call *c)
+{
+    c->mla.cp_size = 1 << 16, c->mla.cp_interleave = 1 << 15;
+}
 static const struct wrong mla_wrongs[] = { { "scale", mla_scale_none },
                                            { "scale", mla_scale_nan },
                                            { "soft_cap", mla_cap_negative },
                                            { "max_seqlen_k", mla_most_negative },
+                                           { "format", mla_format },
+                                           { "cp_size", mla_size_negative },
+                                           { "cp_rank", mla_rank_beyond },
+                                           { "cp_size", mla_ranks_many },
                                            { NULL, NULL } };
 
 /* kv, latent, k_rope, slots, norm, cos_sin, positions, q_out, q, kv_scale */
@@ -92,13 +112,14 @@ static const struct wrong mla_append_wrongs[] = { { "eps", mla_append_eps_nan },
                 { "lse", T3(RFG_F32, 2, 4, 3), ARG_OUT | ARG_OPTIONAL | ARG_ANY_STRIDE }, \
                 { "sinks", T1(RFG_F32, 4), ARG_OPTIONAL, 1u << B }, \
                 { "kv_scale", T1(RFG_F32, 1), ARG_OPTIONAL } } }, \
-    { "rfg_op_mla_decode", "mla_decode", "indices", mla_indices, .call = { .mla = { .scale = 0.1f } }, \
-      .wrongs = mla_wrongs, .n = 7, \
+    { "rfg_op_mla_decode", "mla_decode", "indices", mla_indices, \
+      .call = { .mla = { .scale = 0.1f, .causal = 1 } }, .wrongs = mla_wrongs, .n = 8, \
       .args = { { "out", T3(B, 2, 4, 64), ARG_OUT }, \
                 { "q", T3(B, 2, 4, 64), 0 }, \
                 { "kv", T4(B, 3, 8, 1, 128), 0, 1u << RFG_E4M3 | 1u << RFG_E4M3FNUZ | 1u << RFG_E5M2, .sizes = 1 }, \
                 { "q_rope", T3(B, 2, 4, 64), 0 }, \
                 { "kv_indptr", T1(RFG_I32, 3), 0, .values = { 0, 1, 3 } }, \
                 { "kv_indices", T1(RFG_I32, 3), 0, .sizes = 1, .values = { 2, 0, 1 } }, \
-                { "lse", T2(RFG_F32, 2, 4), ARG_OUT | ARG_OPTIONAL | ARG_ANY_STRIDE } } }
+                { "lse", T2(RFG_F32, 2, 4), ARG_OUT | ARG_OPTIONAL | ARG_ANY_STRIDE }, \
+                { "q_positions", T1(RFG_I32, 2), ARG_OPTIONAL, .values = { 3, 9 } } } }
 /* clang-format on */

@@ -402,12 +402,14 @@ def mla_decode(
     q: Tensor, kv: Tensor, block_table: Optional[Tensor] = None, kv_lens: Optional[Tensor] = None, *, scale: float, dv: int = 0,
     out: Optional[Tensor] = None, q_rope: Optional[Tensor] = None, soft_cap: float = 0.0, causal: bool = False,
     kv_indptr: Optional[Tensor] = None, kv_indices: Optional[Tensor] = None, sinks: Optional[Tensor] = None, lse: Optional[Tensor] = None,
-    kv_scale: Optional[Tensor] = None, max_seqlen_k: int = 0, stream: Any = None, ctx: Ctx = None
+    kv_scale: Optional[Tensor] = None, max_seqlen_k: int = 0, q_positions: Optional[Tensor] = None, format: str = "plain",
+    cp_size: int = 0, cp_rank: int = 0, cp_interleave: int = 0, stream: Any = None, ctx: Ctx = None
 ) -> Tensor:
     """rfg_op_mla_decode: absorbed latent attention, 1 to 8 queries a sequence. q [B,Hq,D] or [B,Sq,Hq,D]; kv [blocks,page,D].
 
     The first dv elements of a row of kv are the value. dv 0: out's, with q_rope q's, or 512 of 576. scale must be given: 1 /
-    sqrt(elements of an unabsorbed head). block_table [B,n] int32, or kv_indptr [B+1] and kv_indices; kv_lens [B] int32. lse: an
+    sqrt(elements of an unabsorbed head). format: as in mla_append(). q_positions [B] int32, with causal: of each sequence's first
+    query; cp_size ranks share a sequence's keys in turns of cp_interleave. block_table [B,n] int32, or kv_indptr [B+1] and kv_indices; kv_lens [B] int32. lse: an
     output, without the sinks, [B,Hq,Sq] f32 ([B,Hq] without Sq)."""
     if out is None:
         shape = _shape("mla_decode", "q", q)
@@ -415,7 +417,9 @@ def mla_decode(
     _rfg.mla_decode(
         out, q, kv,
         scale=scale, soft_cap=soft_cap, causal=causal, max_seqlen_k=max_seqlen_k, q_rope=q_rope, block_table=block_table,
-        kv_indptr=kv_indptr, kv_indices=kv_indices, kv_lens=kv_lens, sinks=sinks, lse=lse, kv_scale=kv_scale, stream=stream, ctx=ctx,
+        kv_indptr=kv_indptr, kv_indices=kv_indices, kv_lens=kv_lens, sinks=sinks, lse=lse, kv_scale=kv_scale,
+        q_positions=q_positions, format=_mla_format("mla_decode", format), cp_size=cp_size, cp_rank=cp_rank,
+        cp_interleave=cp_interleave, stream=stream, ctx=ctx,
     )  # fmt: skip
     return out
 

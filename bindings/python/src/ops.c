@@ -219,7 +219,10 @@ PARAMS(mla, MEMBER(rfg_mla_params, scale, FLOAT), MEMBER(rfg_mla_params, soft_ca
        MEMBER(rfg_mla_params, q_rope, INPUT), MEMBER(rfg_mla_params, block_table, INPUT),
        MEMBER(rfg_mla_params, kv_indptr, INPUT), MEMBER(rfg_mla_params, kv_indices, INPUT),
        MEMBER(rfg_mla_params, kv_lens, INPUT), MEMBER(rfg_mla_params, sinks, INPUT),
-       MEMBER(rfg_mla_params, lse, OUTPUT), MEMBER(rfg_mla_params, kv_scale, INPUT));
+       MEMBER(rfg_mla_params, lse, OUTPUT), MEMBER(rfg_mla_params, kv_scale, INPUT),
+       MEMBER(rfg_mla_params, q_positions, INPUT), MEMBER(rfg_mla_params, format, INT32),
+       MEMBER(rfg_mla_params, cp_size, INT32), MEMBER(rfg_mla_params, cp_rank, INT32),
+       MEMBER(rfg_mla_params, cp_interleave, INT32));
 CALLER(rfg_op_mla_decode, rfg_mla_params, t[0], t[1], t[2])
 
 static const rfg_merge_states_params merge_states_init = RFG_MERGE_STATES_PARAMS_INIT;

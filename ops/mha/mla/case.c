@@ -151,10 +151,9 @@ static void fill_zeroes(const rfg_tensor *t)
 
 /* Scales from 2^-9 to 2^-4 (V32: no powers of two), rotated elements from -1 to 1. As in fill_spikes() one code stands
  * out. Few codes are NaN, and those of special data alone. */
-static void fill_format(const struct rfg_problem *prob, const rfg_tensor *t, enum rfg_data data, uint64_t seed)
+void mla_fill_format(int format, int64_t page, const rfg_tensor *t, enum rfg_data data, uint64_t seed)
 {
-    int format = (int)prob->v[MLA_FORMAT];
-    int64_t page = page_of(prob), rows = t->shape[0] * (format == MLA_V4 ? page : 1);
+    int64_t rows = t->shape[0] * (format == MLA_V4 ? page : 1);
     for (int64_t r = 0; r < rows; r++) {
         char *block = (char *)t->data + (format == MLA_V4 ? r / page : r) * t->strides[0], *row = block, *scales = block;
         row += format == MLA_V4 ? r % page * MLA_ROW_BYTES(MLA_V4) : 0;
@@ -188,7 +187,7 @@ static void mla_fill(const struct rfg_problem *prob, int tensor, const rfg_tenso
         break;
     case MLA_T_KV:
         if (prob->v[MLA_FORMAT])
-            fill_format(prob, t, data, seed);
+            mla_fill_format((int)prob->v[MLA_FORMAT], page_of(prob), t, data, seed);
         else if (data == RFG_DATA_RANDOM)
             fill_spikes(prob, t, seed);
         break;

@@ -35,4 +35,8 @@ struct mla_views {
 #define MLA_CASE_INTERLEAVE(prob) ((prob)->v[MLA_CP] > 2 ? 4 : 0)
 void mla_views(const struct rfg_problem *prob, const rfg_tensor *t, struct mla_views *views);
 
+/* V32's and V4's bytes of a harness tensor, and a row of them as bf16. */
+void mla_fill_format(int format, int64_t page, const rfg_tensor *t, enum rfg_data data, uint64_t seed);
+void mla_decode_row(int format, const char *row, const char *scales, uint16_t *to);
+
 #endif

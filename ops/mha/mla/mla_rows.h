@@ -2,7 +2,7 @@
  *
  * Reading a row of the cache: eight threads (`lane` 0 to 7) load pieces of 16 bytes, and have chunks of eight elements of
  * DTYPE to give, decoded and scaled. Macros: DTYPE, KV_DTYPE, FORMAT (mla_format.h), D, WIDE (rows are aligned to 16
- * bytes). */
+ * bytes), SCALED (plain rows have a scale). */
 #define KV_BYTES    RFG_DTYPE_BYTES(KV_DTYPE)
 #define ROW_CODES   (FORMAT == MLA_PLAIN ? D : MLA_CODES(FORMAT)) /* elements of KV_DTYPE */
 #define ROW_PIECES  (ROW_CODES * KV_BYTES / 16)
@@ -121,9 +121,10 @@ RFG_DEVICE int given_chunk(int i, int lane)
         return -1;
     return KV_BYTES == 1 ? 2 * (k * 8 + lane) + i % 2 : k * 8 + lane;
 }
-RFG_DEVICE rfg_u32x4 give_chunk(const struct row_pieces *r, int i, int lane)
+/* factor: 1, or what else a code of a plain row is multiplied by. */
+RFG_DEVICE rfg_u32x4 give_chunk(const struct row_pieces *r, int i, int lane, float factor)
 {
-    (void)lane;
+    (void)lane, (void)factor;
 #if FORMAT != MLA_PLAIN
     if (i == GIVEN - 1)
         return r->rotated;
@@ -134,7 +135,7 @@ RFG_DEVICE rfg_u32x4 give_chunk(const struct row_pieces *r, int i, int lane)
 #if FORMAT != MLA_PLAIN
     return decode8_scaled(lo, hi, scale_of_piece(r->scales, i / 2, lane));
 #else
-    return decode8(lo, hi);
+    return SCALED ? decode8_scaled(lo, hi, factor) : decode8(lo, hi);
 #endif
 #else
     return r->v[i];

@@ -23,6 +23,7 @@
  * Macros: DTYPE (q, out), KV_DTYPE, FORMAT, D, DV, ROWS, KEYS, WAVES, STAGES, PARTS_OF_D, Q_ROWS (rows of queries in
  * LDS, or 0), WIDE (q and rows of kv are aligned to 16 bytes), CAP, POSITIONS, SINK_DTYPE (if not f32), ACC, LDS_BYTES. */
 #include "mha/mla/mla_format.h"
+#define SCALED 0 /* scores and sums are scaled instead */
 #include "mha/mla/mla_rows.h"
 
 #define THREADS        (WAVES * RFG_WAVE)
@@ -234,7 +235,7 @@ RFG_DEVICE void write_step(const struct staged *s, rfg_u32x4 *tile)
         for (int n = 0; n < GIVEN; n++) {
             int c = given_chunk(n, lane);
             if (c >= 0)
-                tile[chunk_at(i * (THREADS / 8) + rfg_thread() / 8, c)] = give_chunk(&s->v[i], n, lane);
+                tile[chunk_at(i * (THREADS / 8) + rfg_thread() / 8, c)] = give_chunk(&s->v[i], n, lane, 1.0f);
         }
 }
 #endif

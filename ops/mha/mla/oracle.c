@@ -71,7 +71,7 @@ static bool make_table(struct as_mha *m, const struct mla_call *c)
 }
 
 /* An element of a row of V32 or V4, rounded to bf16. */
-static void decode_row(int format, const char *row, const char *scales, uint16_t *to)
+void mla_decode_row(int format, const char *row, const char *scales, uint16_t *to)
 {
     int codes = MLA_CODES(format), group = MLA_GROUP(format);
     for (int i = 0; i < codes; i++) {
@@ -89,7 +89,7 @@ static bool decode_rows(struct as_mha *m, const struct mla_call *c)
     for (int64_t i = 0; m->rows && i < blocks * page; i++) {
         const char *block = (const char *)c->kv->data + i / page * c->kv->strides[0], *row;
         row = block + i % page * (format == MLA_V4 ? MLA_ROW_BYTES(MLA_V4) : c->kv->strides[1]);
-        decode_row(format, row, format == MLA_V4 ? block + MLA_V4_SCALES_AT(page) + i % page * 8 : row + MLA_V32_SCALES_AT,
+        mla_decode_row(format, row, format == MLA_V4 ? block + MLA_V4_SCALES_AT(page) + i % page * 8 : row + MLA_V32_SCALES_AT,
                    m->rows + i * d);
     }
     m->k = (rfg_tensor){ m->rows, RFG_BF16, 4, { blocks, page, 1, d }, { page * d, d, d, 1 } };
