@@ -33,6 +33,7 @@ struct call {
     rfg_mha_params mha;
     rfg_mla_params mla;
     rfg_mla_append_params mla_append;
+    rfg_mla_gather_params mla_gather;
     rfg_embedding_params embedding;
     rfg_advance_params advance;
     rfg_dequantize_params dequantize;

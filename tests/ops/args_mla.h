@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * For args_ops.c: calls of mla_decode and mla_append. */
+ * For args_ops.c: calls of mla_decode, mla_append and mla_gather. */
 /* out, q, kv, block_table, kv_lens, lse, sinks, kv_scale */
 static rfg_status mla_paged(const struct call *c)
 {
@@ -88,8 +88,47 @@ static const struct wrong mla_append_wrongs[] = { { "eps", mla_append_eps_nan },
                                                   { "reserved", mla_append_reserved },
                                                   { NULL, NULL } };
 
+/* rows, kv, cu_seqlens, block_table, first, kv_scale */
+static rfg_status mla_gather(const struct call *c)
+{
+    rfg_mla_gather_params p = c->mla_gather;
+    p.block_table = c->t[3], p.first = c->t[4], p.kv_scale = c->t[5];
+    return rfg_op_mla_gather(c->ctx, c->t[0], c->t[1], c->t[2], PARAMS(p), c->stream);
+}
+/* rows, kv, cu_seqlens, kv_indptr, kv_indices */
+static rfg_status mla_gather_indices(const struct call *c)
+{
+    rfg_mla_gather_params p = c->mla_gather;
+    p.kv_indptr = c->t[3], p.kv_indices = c->t[4];
+    return rfg_op_mla_gather(c->ctx, c->t[0], c->t[1], c->t[2], PARAMS(p), c->stream);
+}
+static void mla_gather_format(struct call *c)
+{
+    c->mla_gather.format = (rfg_mla_format)7;
+}
+static void mla_gather_reserved(struct call *c)
+{
+    c->mla_gather.reserved = 1;
+}
+static const struct wrong mla_gather_wrongs[] = { { "format", mla_gather_format },
+                                                  { "reserved", mla_gather_reserved },
+                                                  { NULL, NULL } };
+
 /* clang-format off */
 #define MLA_FORMS \
+    { "rfg_op_mla_gather", "mla_gather", "codes", mla_gather, .wrongs = mla_gather_wrongs, .n = 6, \
+      .args = { { "rows", T2(B, 7, 96), ARG_OUT, 1u << RFG_F16, .sizes = 1 }, \
+                { "kv", T3(RFG_E4M3, 2, 4, 96), 0, 1u << RFG_E4M3FNUZ | 1u << RFG_E5M2, .sizes = 1 }, \
+                { "cu_seqlens", T1(RFG_I32, 3), 0, .values = { 0, 3, 7 } }, \
+                { "block_table", T2(RFG_I32, 2, 2), ARG_OPTIONAL, .sizes = 2, .values = { 0, 1, 1, 0 } }, \
+                { "first", T1(RFG_I32, 2), ARG_OPTIONAL, .values = { 1, 0 } }, \
+                { "kv_scale", T1(RFG_F32, 1), ARG_OPTIONAL } } }, \
+    { "rfg_op_mla_gather", "mla_gather", "indices", mla_gather_indices, .wrongs = mla_gather_wrongs, .n = 5, \
+      .args = { { "rows", T2(B, 7, 96), ARG_OUT, .sizes = 1 }, \
+                { "kv", T4(B, 3, 4, 1, 96), 0, 1u << RFG_E4M3 | 1u << RFG_E4M3FNUZ | 1u << RFG_E5M2, .sizes = 1 }, \
+                { "cu_seqlens", T1(RFG_I32, 3), 0, .values = { 0, 3, 7 } }, \
+                { "kv_indptr", T1(RFG_I32, 3), 0, .values = { 0, 1, 3 } }, \
+                { "kv_indices", T1(RFG_I32, 3), 0, .sizes = 1, .values = { 2, 0, 1 } } } }, \
     { "rfg_op_mla_append", "mla_append", "codes", mla_append, .call = { .mla_append = { .eps = 1e-6f } }, \
       .wrongs = mla_append_wrongs, .n = 10, \
       .args = { { "kv", T3(RFG_E4M3, 2, 4, 96), ARG_OUT, 1u << RFG_E4M3FNUZ | 1u << RFG_E5M2, .sizes = 1 }, \

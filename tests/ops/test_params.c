@@ -172,6 +172,11 @@ static rfg_status mla_append(const void *p)
     m.positions = m.positions ? m.positions : &slots;
     return rfg_op_mla_append(ctx, &kv, &latent, &rope, &slots, &m, NULL);
 }
+static rfg_status mla_gather(const void *p)
+{
+    rfg_tensor rows = H2(hy, 5, 96), kv = H3(hk, 2, 8, 96), ends = rfg_tensor_1d(ids, RFG_I32, 3);
+    return rfg_op_mla_gather(ctx, &rows, &kv, &ends, p, NULL);
+}
 /* Causal matters with two queries; scale must be given, which NULL doesn't. */
 static rfg_status mla(const void *p)
 {
@@ -325,6 +330,13 @@ static const struct member {
     M(rfg_mla_append_params, gptj, INT, 1, mla_append),
     M(rfg_mla_append_params, format, HINT, 0, mla_append),
     M(rfg_mla_append_params, reserved, HINT, 0, mla_append),
+    M(rfg_mla_gather_params, block_table, TENSOR, 0, mla_gather),
+    M(rfg_mla_gather_params, kv_indptr, TENSOR, 0, mla_gather),
+    M(rfg_mla_gather_params, kv_indices, TENSOR, 0, mla_gather),
+    M(rfg_mla_gather_params, first, TENSOR, 0, mla_gather),
+    M(rfg_mla_gather_params, kv_scale, TENSOR, 0, mla_gather),
+    M(rfg_mla_gather_params, format, HINT, 0, mla_gather),
+    M(rfg_mla_gather_params, reserved, HINT, 0, mla_gather),
     M(rfg_mla_params, scale, REAL, 2, mla),
     M(rfg_mla_params, soft_cap, REAL, 1, mla),
     M(rfg_mla_params, causal, INT, 1, mla),

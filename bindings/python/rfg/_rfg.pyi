@@ -64,6 +64,7 @@ mha_decode: Op
 lora: Op
 mla_append: Op
 mla_decode: Op
+mla_gather: Op
 merge_states: Op
 moe: Op
 moe_align: Op

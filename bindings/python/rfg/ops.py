@@ -424,6 +424,21 @@ def mla_decode(
     return out
 
 
+def mla_gather(
+    rows: Tensor, kv: Tensor, cu_seqlens: Tensor, block_table: Optional[Tensor] = None, *, kv_indptr: Optional[Tensor] = None,
+    kv_indices: Optional[Tensor] = None, first: Optional[Tensor] = None, kv_scale: Optional[Tensor] = None, format: str = "plain",
+    stream: Any = None, ctx: Ctx = None
+) -> Tensor:
+    """rfg_op_mla_gather: rows [N,D] read back from latent attention's cache, dequantised. rows cu_seqlens[b] to cu_seqlens[b+1] - 1 become
+    sequence b's keys from first[b] on. Returns rows. kv, tables and format as in mla_decode()."""
+    _rfg.mla_gather(
+        rows, kv, cu_seqlens,
+        block_table=block_table, kv_indptr=kv_indptr, kv_indices=kv_indices, first=first, kv_scale=kv_scale,
+        format=_mla_format("mla_gather", format), stream=stream, ctx=ctx,
+    )  # fmt: skip
+    return rows
+
+
 def merge_states(
     o: Tensor, lse: Tensor, *, base2: bool = False, out: Optional[Tensor] = None, lse_out: Optional[Tensor] = None, dtype: Any = None,
     stream: Any = None, ctx: Ctx = None

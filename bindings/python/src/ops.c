@@ -213,6 +213,12 @@ PARAMS(mla_append, MEMBER(rfg_mla_append_params, norm, INPUT), MEMBER(rfg_mla_ap
        MEMBER(rfg_mla_append_params, format, INT32));
 CALLER(rfg_op_mla_append, rfg_mla_append_params, t[0], t[1], t[2], t[3])
 
+static const rfg_mla_gather_params mla_gather_init = RFG_MLA_GATHER_PARAMS_INIT;
+PARAMS(mla_gather, MEMBER(rfg_mla_gather_params, block_table, INPUT), MEMBER(rfg_mla_gather_params, kv_indptr, INPUT),
+       MEMBER(rfg_mla_gather_params, kv_indices, INPUT), MEMBER(rfg_mla_gather_params, first, INPUT),
+       MEMBER(rfg_mla_gather_params, kv_scale, INPUT), MEMBER(rfg_mla_gather_params, format, INT32));
+CALLER(rfg_op_mla_gather, rfg_mla_gather_params, t[0], t[1], t[2])
+
 static const rfg_mla_params mla_init = RFG_MLA_PARAMS_INIT;
 PARAMS(mla, MEMBER(rfg_mla_params, scale, FLOAT), MEMBER(rfg_mla_params, soft_cap, FLOAT),
        MEMBER(rfg_mla_params, causal, INT32), MEMBER(rfg_mla_params, max_seqlen_k, INT32),
@@ -293,6 +299,7 @@ static const struct op ops[] = {
     { "mha", "rfg_op_mha", "out - q k v", &mha_params, call_rfg_op_mha },
     { "mha_decode", "rfg_op_mha_decode", "out - q k v", &mha_params, call_rfg_op_mha_decode },
     { "mla_append", "rfg_op_mla_append", "kv - latent k_rope slots", &mla_append_params, call_rfg_op_mla_append },
+    { "mla_gather", "rfg_op_mla_gather", "rows - kv cu_seqlens", &mla_gather_params, call_rfg_op_mla_gather },
     { "mla_decode", "rfg_op_mla_decode", "out - q kv", &mla_params, call_rfg_op_mla_decode },
     { "merge_states", "rfg_op_merge_states", "out - o lse", &merge_states_params, call_rfg_op_merge_states },
     { "lora", "rfg_op_lora", "y - x a b ids", &lora_params, call_rfg_op_lora },

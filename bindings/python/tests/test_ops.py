@@ -575,6 +575,9 @@ def test_mla_append(rope_inputs):
     close(rows[slots[there], :128], (x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * weight)[there], 4e-3)
     close(rows[slots[there], 128:], rotated(k[:, None], table, positions, True)[there, 0], 2e-3)
     assert (np.abs(rows).sum(-1) > 0).sum() == 4
+    ends, table, got = np.array([0, 2, 5], np.int32), np.array([[0, 1], [1, 0]], np.int32), np.zeros((6, 192), np.float16)
+    rfg.mla_gather(got, kv, ends, table, first=np.array([16, 1], np.int32))
+    assert (got == np.concatenate([kv[1, :2], kv[1, 1:4], got[5:]])).all() and (got[5] == 0).all()
     with pytest.raises(rfg.Error, match="format: 'v3': must be one of plain, v32, v4"):
         rfg.mla_append(kv, latent, k, slots, format="v3")
 

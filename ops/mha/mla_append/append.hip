@@ -58,16 +58,23 @@ RFG_DEVICE void store_unit(char *row, int u, rfg_u32x4 v, int width)
 /* n (4 or 8) floats from element `at` on. A NaN may have any bits in memory; what rounds takes those of arithmetic. */
 RFG_DEVICE void load_floats(float *f, const void *p, int at, int n, int dtype)
 {
-    const int width = dtype == RFG_F32 ? (WIDTH < 4 ? 4 : WIDTH) : n == 4 ? NARROWER(WIDTH, 8) : WIDTH;
-#pragma unroll
-    for (int i = 0; i < n; i += RFG_DTYPE_VEC(dtype)) {
+    const int wide = WIDTH < 4 ? 4 : WIDTH, half = n == 4 ? NARROWER(WIDTH, 8) : WIDTH;
+    if (dtype == RFG_F32) {
+        rfg_unpack(f, rfg_load_chunk(p, (rfg_u32)at * 4u, 4, RFG_F32, wide, false), RFG_F32);
+        if (n == 8)
+            rfg_unpack(f + 4, rfg_load_chunk(p, (rfg_u32)at * 4u + 16u, 4, RFG_F32, wide, false), RFG_F32);
+    } else {
         float v[RFG_MAX_VEC];
-        rfg_u32 byte = (rfg_u32)((at + i) * RFG_DTYPE_BYTES(dtype));
-        rfg_unpack(v, rfg_load_chunk(p, byte, n - i, dtype, width, false), dtype);
+        rfg_unpack(v, rfg_load_chunk(p, (rfg_u32)at * 2u, n, DTYPE, half, false), DTYPE);
 #pragma unroll
-        for (int j = 0; j < RFG_DTYPE_VEC(dtype) && i + j < n; j++)
-            f[i + j] = v[j] == v[j] ? v[j] : NAN_;
+        for (int i = 0; i < 8; i++)
+            if (i < n)
+                f[i] = v[i];
     }
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        if (i < n)
+            f[i] = f[i] == f[i] ? f[i] : NAN_;
 }
 
 RFG_DEVICE long long load_i64(const void *p, int at)

@@ -46,8 +46,8 @@ static const struct rfg_tensor_rule more_rules[] = {
     { "kv", KV, RFG_VIEW, 3, { BLOCKS, PAGE, BYTES }, E4M3, .if_set = PAGED | FORMATTED, .if_clear = HEADED },
     { "kv", KV, RFG_VIEW, 4, { BLOCKS, PAGE, ONE_HEAD, BYTES }, E4M3, .if_set = PAGED | HEADED | FORMATTED },
     { "block_table", TABLE, RFG_VIEW | RFG_OPTIONAL, 2, { B, COLUMNS }, I32 },
-    { "kv_indptr", INDPTR, RFG_OPTIONAL, 1, { B | RFG_PLUS_ONE }, I32, .with = INDICES + 1 },
-    { "kv_indices", INDICES, RFG_OPTIONAL, 1, { ENTRIES }, I32, .with = INDPTR + 1 },
+    { "kv_indptr", INDPTR, RFG_OPTIONAL, 1, { B | RFG_PLUS_ONE }, I32 },
+    { "kv_indices", INDICES, RFG_OPTIONAL, 1, { ENTRIES }, I32 },
     { "first", FIRST, RFG_OPTIONAL, 1, { B }, I32 },
     { "kv_scale", KV_SCALE, RFG_OPTIONAL, 1, { ONE_HEAD }, RFG_DTYPE(F32) },
 };
@@ -109,6 +109,8 @@ rfg_status rfg_op_mla_gather(rfg_context *ctx, const rfg_tensor *rows, const rfg
         return st;
     if (p->reserved)
         return BAD("reserved is %" PRId32 ": must be 0", p->reserved);
+    if (!p->kv_indptr != !p->kv_indices)
+        return BAD("%s is NULL: kv_indptr and kv_indices belong together", p->kv_indptr ? "kv_indices" : "kv_indptr");
     if (p->kv_indices && p->block_table)
         return BAD("kv_indices is given beside block_table: a cache has one table");
     const rfg_tensor *const all[] = { rows,          kv,       cu_seqlens, p->block_table, p->kv_indptr,
