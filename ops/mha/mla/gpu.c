@@ -22,6 +22,8 @@ struct shape {
     int64_t tiles, items; /* tiles: of a sequence */
 };
 
+#define LARGE_LDS (200 << 10) /* Hopper's: for steps of 64 keys; a kv of 8 bits is decoded out of it */
+
 static bool is_nvidia(const struct rfg_device *dev)
 {
     return dev->platform == RFG_PLATFORM_NVIDIA;
@@ -44,9 +46,10 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
         bool mfma = wave == 64;
         s.waves = mfma ? 4 : 8;
         s.parts_of_d = 2;
-        if (p[P_STAGES] && is_nvidia(dev) && dev->lds_bytes >= 200 << 10)
+        if (p[P_STAGES] && is_nvidia(dev) && dev->lds_bytes >= LARGE_LDS)
             s.keys = 64;
-        s.q_rows = mfma || (is_nvidia(dev) && p[P_STAGES] == 3) ? 0 : s.rows; /* else registers spill */
+        /* Else registers spill. */
+        s.q_rows = mfma || (is_nvidia(dev) && p[P_STAGES] == 3 && !prob->v[MLA_KV]) ? 0 : s.rows;
         int elements = is_nvidia(dev)           ? 8
                        : wave == 32 || dv % 128 ? 4
                                                 : 8,
@@ -54,7 +57,9 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
         s.acc = (int)ceil_div(dv / group, s.waves) * group * s.rows / wave;
     }
     s.threads = s.waves * wave;
-    s.lds = 4 * MLA_LDS_FLOATS(p[P_STAGES], s.keys, d, s.q_rows, s.parts_of_d, s.rows, scalar);
+    int raw = prob->v[MLA_KV] ? p[P_STAGES] * s.keys * MLA_RAW_PIECES(prob->v[MLA_FORMAT], d) : 0;
+    int tiles = MLA_TILES(p[P_STAGES], raw);
+    s.lds = 4 * MLA_LDS_FLOATS(tiles, s.keys, d, s.q_rows, s.parts_of_d, s.rows, scalar, raw);
     s.tiles = ceil_div(prob->v[MLA_SQ] * prob->v[MLA_HQ], s.rows);
     s.items = prob->v[MLA_B] * s.tiles;
     return s;
@@ -91,10 +96,10 @@ static bool mma_valid(const struct rfg_device *dev, const struct rfg_problem *pr
                       struct rfg_reason *why)
 {
     struct shape s = shape_of(dev, prob, p, false);
-    bool copies = dev->features & RFG_FEATURE_ASYNC && !prob->v[MLA_KV];
+    bool copies = dev->features & RFG_FEATURE_ASYNC;
     if (!copies && p[P_STAGES])
-        return rfg_refuse(why, "stages=%d: must be 0 for a kv of 8 bits and without asynchronous copies", p[P_STAGES]);
-    if (copies && !p[P_STAGES])
+        return rfg_refuse(why, "stages=%d: must be 0 without asynchronous copies", p[P_STAGES]);
+    if (copies && !p[P_STAGES] && (!prob->v[MLA_KV] || dev->lds_bytes >= LARGE_LDS))
         return rfg_refuse(why, "stages=0: must be 2 or 3 with asynchronous copies");
     return fits(dev, &s, p[P_PARTS], why);
 }

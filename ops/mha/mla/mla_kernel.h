@@ -17,7 +17,9 @@ struct stream {
 RFG_DEVICE void copy_ahead(const struct mla_args *a, const struct work_item *it, struct stream *s, int tile)
 {
     if (s->ahead.step < it->steps) {
-#if STAGES
+#if RAW
+        copy_step(a, it, rfg_lds + RAW_AT / 4 + tile * KEYS * RAW_ROW, s->ahead.step, s->block);
+#elif STAGES
         copy_step(a, it, rfg_lds + tile * KEYS * ROW_CHUNKS, s->ahead.step, s->block);
 #else
         load_step(a, it, &s->next, s->ahead.step, s->block);
@@ -52,12 +54,18 @@ RFG_DEVICE void begin_stream(const struct mla_args *a, const struct work_item *i
 RFG_DEVICE const rfg_u32x4 *next_tile(const struct mla_args *a, const struct work_item *it, struct stream *s)
 {
 #if STAGES
-    const rfg_u32x4 *tile = rfg_lds + s->tile * KEYS * ROW_CHUNKS;
+    const rfg_u32x4 *tile = rfg_lds + (RAW ? RAW_AT / 4 + s->tile * KEYS * RAW_ROW : s->tile * KEYS * ROW_CHUNKS);
     rfg_async_wait(STAGES - 2);
     rfg_barrier(); /* all copies are there, and the tile before this one isn't read any more */
     copy_ahead(a, it, s, s->tile == 0 ? STAGES - 1 : s->tile - 1);
     s->tile = s->tile == STAGES - 1 ? 0 : s->tile + 1;
+#if RAW
+    decode_step(tile, rfg_lds);
+    rfg_barrier_lds();
+    return rfg_lds;
+#else
     return tile;
+#endif
 #else
     rfg_barrier_lds();
     write_step(&s->next, rfg_lds);

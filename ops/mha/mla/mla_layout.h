@@ -17,19 +17,21 @@
 #define MLA_EACH(n, keys) ((n) <= MLA_LEAST(keys) * MLA_SEGMENTS ? MLA_LEAST(keys) : ((n)-1) / MLA_SEGMENTS + 1)
 
 /* LDS, in this order: tiles of keys; queries, where they are not in registers; scores, of each part of D; weights of 16
- * bits (unless `scalar`: there they take the place of scores); a factor and more for each row. Rows of keys and of
- * queries are MLA_ROW_CHUNKS() chunks of 16 bytes. */
-#define MLA_ROW_CHUNKS(d)                      (((d) / 8 + 7) / 8 * 8)
-#define MLA_SCORE_ROW(keys)                    ((keys) + 4)
-#define MLA_WEIGHT_ROW(keys)                   ((keys) / 2 + 4)
-#define MLA_QUERIES_AT(stages, keys, d)        (((stages) ? (stages) : 1) * (keys)*MLA_ROW_CHUNKS(d) * 4)
-#define MLA_SCORES_AT(stages, keys, d, q_rows) (MLA_QUERIES_AT(stages, keys, d) + (q_rows)*MLA_ROW_CHUNKS(d) * 4)
-#define MLA_WEIGHTS_AT(stages, keys, d, q_rows, parts, rows)                                                           \
-    (MLA_SCORES_AT(stages, keys, d, q_rows) + (parts) * (rows)*MLA_SCORE_ROW(keys))
-#define MLA_FACTORS_AT(stages, keys, d, q_rows, parts, rows, scalar)                                                   \
-    (MLA_WEIGHTS_AT(stages, keys, d, q_rows, parts, rows) + ((scalar) ? 0 : (rows)*MLA_WEIGHT_ROW(keys)))
-#define MLA_LDS_FLOATS(stages, keys, d, q_rows, parts, rows, scalar)                                                   \
-    (MLA_FACTORS_AT(stages, keys, d, q_rows, parts, rows, scalar) + (rows)*4)
+ * bits (unless `scalar`: there they take the place of scores); a factor and more for each row; rows as they lie in the
+ * cache, where they are decoded from there (`raw`: pieces of 16 bytes of all of them). Rows of keys and of queries are
+ * MLA_ROW_CHUNKS() chunks of 16 bytes. */
+#define MLA_TILES(stages, raw)                (!(stages) || (raw) ? 1 : (stages))
+#define MLA_ROW_CHUNKS(d)                     (((d) / 8 + 7) / 8 * 8)
+#define MLA_SCORE_ROW(keys)                   ((keys) + 4)
+#define MLA_WEIGHT_ROW(keys)                  ((keys) / 2 + 4)
+#define MLA_QUERIES_AT(tiles, keys, d)        ((tiles) * (keys)*MLA_ROW_CHUNKS(d) * 4)
+#define MLA_SCORES_AT(tiles, keys, d, q_rows) (MLA_QUERIES_AT(tiles, keys, d) + (q_rows)*MLA_ROW_CHUNKS(d) * 4)
+#define MLA_WEIGHTS_AT(tiles, keys, d, q_rows, parts, rows)                                                            \
+    (MLA_SCORES_AT(tiles, keys, d, q_rows) + (parts) * (rows)*MLA_SCORE_ROW(keys))
+#define MLA_FACTORS_AT(tiles, keys, d, q_rows, parts, rows, scalar)                                                    \
+    (MLA_WEIGHTS_AT(tiles, keys, d, q_rows, parts, rows) + ((scalar) ? 0 : (rows)*MLA_WEIGHT_ROW(keys)))
+#define MLA_LDS_FLOATS(tiles, keys, d, q_rows, parts, rows, scalar, raw)                                               \
+    (MLA_FACTORS_AT(tiles, keys, d, q_rows, parts, rows, scalar) + (rows)*4 + (raw)*4)
 
 /* Workspace, in floats: of each segment its threads' sums, then of each row the maximum and the sum of weights. */
 #define MLA_SLOT_FLOATS(threads, acc, rows) ((threads) * (acc) + 2 * (rows))

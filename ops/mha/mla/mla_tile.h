@@ -19,6 +19,7 @@
  * Bytes bind up to about 16 rows on Hopper (32 B a ns and CU; a step of 64 keys is 74 KB and 2.3 us of memory's time, 0.5
  * us of mma.sync's) and 64 on MI300X (17 B a ns; 32 keys are 2.1 us, MFMA 0.26 us for 16 rows). So loads of the next
  * steps are always under way: STAGES tiles by asynchronous copies, or (STAGES 0) one tile, and the next one in registers.
+ * Rows of codes (RAW) are copied as they are, and decoded from there to the one tile.
  *
  * Macros: DTYPE (q, out), KV_DTYPE, FORMAT, D, DV, ROWS, KEYS, WAVES, STAGES, PARTS_OF_D, Q_ROWS (rows of queries in
  * LDS, or 0), WIDE (q and rows of kv are aligned to 16 bytes), CAP, POSITIONS, SINK_DTYPE (if not f32), ACC, LDS_BYTES. */
@@ -38,11 +39,17 @@
 #define PASSES         (ROWS / AT_ONCE)
 #define SCORE_ROW      MLA_SCORE_ROW(KEYS)
 #define WEIGHT_ROW     MLA_WEIGHT_ROW(KEYS)
-#define SCORES_AT      MLA_SCORES_AT(STAGES, KEYS, D, Q_ROWS)
-#define WEIGHTS_AT     MLA_WEIGHTS_AT(STAGES, KEYS, D, Q_ROWS, PARTS_OF_D, ROWS)
-#define FACTORS_AT     MLA_FACTORS_AT(STAGES, KEYS, D, Q_ROWS, PARTS_OF_D, ROWS, SCALAR)
+#define RAW            (STAGES && RFG_DTYPE_BYTES(KV_DTYPE) == 1) /* rows are decoded out of LDS */
+#define RAW_ROW        MLA_RAW_PIECES(FORMAT, D)
+#define TILES          MLA_TILES(STAGES, RAW)
+#define SCORES_AT      MLA_SCORES_AT(TILES, KEYS, D, Q_ROWS)
+#define WEIGHTS_AT     MLA_WEIGHTS_AT(TILES, KEYS, D, Q_ROWS, PARTS_OF_D, ROWS)
+#define FACTORS_AT     MLA_FACTORS_AT(TILES, KEYS, D, Q_ROWS, PARTS_OF_D, ROWS, SCALAR)
+#define RAW_AT         (FACTORS_AT + ROWS * 4)
 #define COPY_ROWS      (KEYS * 8 / THREADS) /* rows of a step that a thread copies an eighth of */
-static_assert(LDS_BYTES == 4 * MLA_LDS_FLOATS(STAGES, KEYS, D, Q_ROWS, PARTS_OF_D, ROWS, SCALAR), "mla_layout.h");
+static_assert(LDS_BYTES == 4 * MLA_LDS_FLOATS(TILES, KEYS, D, Q_ROWS, PARTS_OF_D, ROWS, SCALAR,
+                                              RAW ? STAGES * KEYS * RAW_ROW : 0),
+              "mla_layout.h");
 static_assert(PASSES * AT_ONCE == ROWS && LANES <= RFG_WAVE, "softmax has a thread for each pair of keys");
 static_assert(COPY_ROWS * THREADS == KEYS * 8, "eight threads copy a row");
 static_assert(PARTS_OF_D * ROWS * SCORE_ROW >= MLA_SEGMENTS * ROWS * 2, "scores leave room for all segments' factors");
@@ -197,7 +204,56 @@ RFG_DEVICE const char *scales_of_row(const struct mla_args *a, const struct work
                             : row + MLA_V32_SCALES_AT;
 }
 
-#if STAGES
+#if RAW
+/* Asynchronous copies of rows as they are. A row's scales are copied by one thread. */
+RFG_DEVICE void copy_step(const struct mla_args *a, const struct work_item *it, rfg_u32x4 *raw, int step,
+                          const int *block)
+{
+    int lane = rfg_thread() % 8;
+#pragma unroll
+    for (int i = 0; i < COPY_ROWS; i++) {
+        const char *row = copied_row(a, it, step, i, block[i]);
+        rfg_u32x4 *to = raw + (i * (THREADS / 8) + rfg_thread() / 8) * RAW_ROW;
+#pragma unroll
+        for (int k = 0; k < COPY_CHUNKS; k++)
+            if (has_piece(k, lane))
+                rfg_async_copy16(to + k * 8 + lane, row + (k * 8 + lane) * 16, true);
+#if FORMAT != MLA_PLAIN
+        const char *scales = scales_of_row(a, it, step, i, block[i], row);
+        rfg_async_copy16(to + ROW_PIECES + lane, row + MLA_ROTATED_AT(FORMAT) + lane * 16, true);
+        rfg_u32x4 *scales_to = to + ROW_PIECES + MLA_ROTATED / 8;
+        if (FORMAT == MLA_V32 && lane == 0)
+            rfg_async_copy16(scales_to, scales, true);
+        if (FORMAT == MLA_V4 && lane < 2)
+            rfg_async_copy4_at(rfg_lds_address((rfg_u32 *)scales_to + lane), scales + lane * 4, true);
+#endif
+    }
+}
+RFG_DEVICE void decode_step(const rfg_u32x4 *raw, rfg_u32x4 *tile)
+{
+    int lane = rfg_thread() % 8;
+#pragma unroll
+    for (int i = 0; i < COPY_ROWS; i++) {
+        int row = i * (THREADS / 8) + rfg_thread() / 8;
+        const rfg_u32x4 *from = raw + row * RAW_ROW;
+        struct row_pieces pieces;
+#pragma unroll
+        for (int k = 0; k < COPY_CHUNKS; k++)
+            if (has_piece(k, lane))
+                pieces.v[k] = from[k * 8 + lane];
+#if FORMAT != MLA_PLAIN
+        pieces.rotated = from[ROW_PIECES + lane];
+        pieces.scales = from[ROW_PIECES + MLA_ROTATED / 8];
+#endif
+#pragma unroll
+        for (int n = 0; n < GIVEN; n++) {
+            int c = given_chunk(n, lane);
+            if (c >= 0)
+                tile[chunk_at(row, c)] = give_chunk(&pieces, n, lane, 1.0f);
+        }
+    }
+}
+#elif STAGES
 /* Asynchronous copies to tile `at`. */
 RFG_DEVICE void copy_step(const struct mla_args *a, const struct work_item *it, rfg_u32x4 *tile, int step,
                           const int *block)

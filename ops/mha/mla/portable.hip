@@ -24,7 +24,7 @@ struct queries {
 
 RFG_DEVICE void load_queries(const struct mla_args *a, const struct work_item *it, float *lds, struct queries *q)
 {
-    rfg_u32x4 *to = (rfg_u32x4 *)lds + MLA_QUERIES_AT(STAGES, KEYS, D) / 4;
+    rfg_u32x4 *to = (rfg_u32x4 *)lds + MLA_QUERIES_AT(TILES, KEYS, D) / 4;
     q->none = 0;
 #pragma unroll 1
     for (int i = rfg_thread(); i < ROWS * ROW_CHUNKS; i += THREADS)
@@ -34,7 +34,7 @@ RFG_DEVICE void load_queries(const struct mla_args *a, const struct work_item *i
 
 RFG_DEVICE void multiply_keys(const struct work_item *it, const struct queries *q, const rfg_u32x4 *tile, float *lds)
 {
-    const rfg_u32x4 *queries = (const rfg_u32x4 *)lds + MLA_QUERIES_AT(STAGES, KEYS, D) / 4;
+    const rfg_u32x4 *queries = (const rfg_u32x4 *)lds + MLA_QUERIES_AT(TILES, KEYS, D) / 4;
     int key = rfg_thread() % KEYS;
     (void)q;
 #pragma unroll 1

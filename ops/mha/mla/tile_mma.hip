@@ -50,7 +50,7 @@ RFG_DEVICE int my_part(void)
 RFG_DEVICE void load_queries(const struct mla_args *a, const struct work_item *it, float *lds, struct queries *q)
 {
 #if Q_ROWS
-    rfg_u32x4 *to = (rfg_u32x4 *)lds + MLA_QUERIES_AT(STAGES, KEYS, D) / 4;
+    rfg_u32x4 *to = (rfg_u32x4 *)lds + MLA_QUERIES_AT(TILES, KEYS, D) / 4;
     q->none = 0;
 #pragma unroll 1
     for (int i = rfg_thread(); i < ROWS * ROW_CHUNKS; i += THREADS) {
@@ -86,7 +86,7 @@ RFG_DEVICE void multiply_keys(const struct work_item *it, const struct queries *
             for (int i = 0; i < RFG_FRAG_WX; i++)
                 s[n][col].v[i] = 0.0f;
 #if Q_ROWS
-    const rfg_u32x4 *queries = (const rfg_u32x4 *)lds + MLA_QUERIES_AT(STAGES, KEYS, D) / 4;
+    const rfg_u32x4 *queries = (const rfg_u32x4 *)lds + MLA_QUERIES_AT(TILES, KEYS, D) / 4;
     (void)q;
 #endif
 #pragma unroll
