@@ -37,12 +37,13 @@ typedef struct rfg_mla_append_params {
     /* Weight of the RMSNorm: [C] of the latent, or [D] of the latent with k_rope (DeepSeek V4). latent's dtype or f32;
      * NULL: no norm. */
     const rfg_tensor *norm;
-    const rfg_tensor *cos_sin;   /* [maxpos,R] f32 or latent's dtype: rfg_rope_table(); NULL: k_rope is rotated already */
+    const rfg_tensor *cos_sin; /* [maxpos,R] f32 or latent's dtype: rfg_rope_table(); NULL: k_rope is rotated already */
     const rfg_tensor *positions; /* [T] int32 or int64, with cos_sin */
     const rfg_tensor *q, *q_out; /* [T,Hq,R], with cos_sin, both or neither: q_out = q rotated. q_out may be q */
-    const rfg_tensor *kv_scale;  /* [1] f32, with a plain kv of 8 bits: what a code times the scale stands for; NULL: 1 */
-    float eps;                   /* of the norm: at least 2^-126, finite; 0: 1e-6 */
-    int32_t gptj;                /* pairs of rotated elements: 0: (i, i + R/2); not 0: (2i, 2i + 1), DeepSeek's */
+    const rfg_tensor
+        *kv_scale; /* [1] f32, with a plain kv of 8 bits: what a code times the scale stands for; NULL: 1 */
+    float eps;     /* of the norm: at least 2^-126, finite; 0: 1e-6 */
+    int32_t gptj;  /* pairs of rotated elements: 0: (i, i + R/2); not 0: (2i, 2i + 1), DeepSeek's */
     rfg_mla_format format;
     int32_t reserved; /* 0 */
 } rfg_mla_append_params;
@@ -101,8 +102,9 @@ typedef struct rfg_mla_gather_params {
     const rfg_tensor *block_table; /* [B,n] int32, unit column stride; or NULL */
     /* The other form of a table: int32 [B+1] and [n]. Both or neither; not with block_table. */
     const rfg_tensor *kv_indptr, *kv_indices;
-    const rfg_tensor *first;    /* [B] int32: the key of each sequence's first row; NULL: 0 */
-    const rfg_tensor *kv_scale; /* [1] f32, with a plain kv of 8 bits: what a code times the scale stands for; NULL: 1 */
+    const rfg_tensor *first; /* [B] int32: the key of each sequence's first row; NULL: 0 */
+    const rfg_tensor
+        *kv_scale; /* [1] f32, with a plain kv of 8 bits: what a code times the scale stands for; NULL: 1 */
     rfg_mla_format format;
     int32_t reserved; /* 0 */
 } rfg_mla_gather_params;
@@ -159,10 +161,11 @@ typedef struct rfg_mla_params {
     const rfg_tensor *block_table; /* [B,n] int32, unit column stride; or NULL */
     /* The other form of a table: int32 [B+1] and [n]. Both or neither; not with block_table. */
     const rfg_tensor *kv_indptr, *kv_indices;
-    const rfg_tensor *kv_lens;  /* [B] int32, or NULL */
-    const rfg_tensor *sinks;    /* [Hq] f32 or q's dtype, or NULL */
-    const rfg_tensor *lse;      /* output, f32, natural logarithm; or NULL */
-    const rfg_tensor *kv_scale; /* [1] f32, with a plain kv of 8 bits: what a code times the scale stands for; NULL: 1 */
+    const rfg_tensor *kv_lens; /* [B] int32, or NULL */
+    const rfg_tensor *sinks;   /* [Hq] f32 or q's dtype, or NULL */
+    const rfg_tensor *lse;     /* output, f32, natural logarithm; or NULL */
+    const rfg_tensor
+        *kv_scale; /* [1] f32, with a plain kv of 8 bits: what a code times the scale stands for; NULL: 1 */
     /* [B] int32, with causal: the position of each sequence's first query; NULL: its queries are its last keys. */
     const rfg_tensor *q_positions;
     rfg_mla_format format;

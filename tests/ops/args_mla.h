@@ -48,15 +48,11 @@ static void mla_ranks_many(struct call *c)
 {
     c->mla.cp_size = 1 << 16, c->mla.cp_interleave = 1 << 15;
 }
-static const struct wrong mla_wrongs[] = { { "scale", mla_scale_none },
-                                           { "scale", mla_scale_nan },
-                                           { "soft_cap", mla_cap_negative },
-                                           { "max_seqlen_k", mla_most_negative },
-                                           { "format", mla_format },
-                                           { "cp_size", mla_size_negative },
-                                           { "cp_rank", mla_rank_beyond },
-                                           { "cp_size", mla_ranks_many },
-                                           { NULL, NULL } };
+static const struct wrong mla_wrongs[] = {
+    { "scale", mla_scale_none },           { "scale", mla_scale_nan },    { "soft_cap", mla_cap_negative },
+    { "max_seqlen_k", mla_most_negative }, { "format", mla_format },      { "cp_size", mla_size_negative },
+    { "cp_rank", mla_rank_beyond },        { "cp_size", mla_ranks_many }, { NULL, NULL }
+};
 
 /* kv, latent, k_rope, slots, norm, cos_sin, positions, q_out, q, kv_scale */
 static rfg_status mla_append(const struct call *c)

@@ -53,7 +53,8 @@ static const struct op_case options[] = {
 /* Bytes of V3.2 and V4; queries at positions of their own, keys of one rank of several. */
 static const struct op_case formats[] = {
     { "mla_decode bf16->bf16 B=2 Hq=16 D=576 S=100 Dv=512 lse=1 page=64 kv=e4m3 format=v32" },
-    { "mla_decode bf16->bf16 B=2 Hq=5 D=576 S=40 Sq=2 Dv=512 causal=1 lse=1 page=1 kv=e4m3 format=v32 table=indices lens=any" },
+    { "mla_decode bf16->bf16 B=2 Hq=5 D=576 S=40 Sq=2 Dv=512 causal=1 lse=1 page=1 kv=e4m3 format=v32 table=indices "
+      "lens=any" },
     { "mla_decode bf16->bf16 B=2 Hq=3 D=576 S=48 Dv=512 kv=e4m3 format=v32 q=apart form=gaps" },
     { "mla_decode bf16->bf16 B=2 Hq=16 D=512 S=100 lse=1 page=64 kv=e4m3 format=v4" },
     { "mla_decode bf16->bf16 B=2 Hq=5 D=512 S=40 Sq=2 Dv=448 causal=1 lse=1 page=1 kv=e4m3 format=v4 lens=any" },
@@ -61,7 +62,8 @@ static const struct op_case formats[] = {
     { "mla_decode bf16->bf16 B=1 Hq=3 D=576 S=900 Dv=512 lse=1 page=64 kv=e4m3 format=v32", R, false, SHARED(4) },
     { "mla_decode bf16->bf16 B=3 Hq=5 D=96 S=70 Sq=3 Dv=64 causal=1 lse=1 page=16 lens=any positions=1" },
     { "mla_decode bf16->bf16 B=5 Hq=5 D=96 S=70 Dv=64 causal=1 lse=1 page=16 positions=1" },
-    { "mla_decode f16->f16 B=3 Hq=5 D=96 S=70 Sq=8 Dv=64 causal=1 lse=1 page=16 table=indices positions=1 lens=any cp=2" },
+    { "mla_decode f16->f16 B=3 Hq=5 D=96 S=70 Sq=8 Dv=64 causal=1 lse=1 page=16 table=indices positions=1 lens=any "
+      "cp=2" },
     { "mla_decode bf16->bf16 B=4 Hq=5 D=96 S=70 Sq=3 Dv=64 causal=1 lse=1 positions=1 cp=3", R, true },
     { "mla_decode bf16->bf16 B=8 Hq=5 D=96 S=330 Sq=2 Dv=64 causal=1 lse=1 page=8 lens=any positions=1 cp=8" },
     { "mla_decode bf16->bf16 B=3 Hq=5 D=512 S=70 Sq=3 causal=1 lse=1 page=16 kv=e4m3 format=v4 positions=1 cp=4" },
@@ -100,6 +102,7 @@ OP_CASES(right_special, special, "MLA decode of NaN, inf, denormals")
 
 int main(void)
 {
-    return op_main("mla", OP_TESTS(right_heads, right_options, right_formats, right_segments, right_exact, right_special),
+    return op_main("mla",
+                   OP_TESTS(right_heads, right_options, right_formats, right_segments, right_exact, right_special),
                    OP_TESTS(NULL));
 }

@@ -5,11 +5,13 @@
  *
  *   RFG_TEST_ALL=1 RFG_TEST_CONFIGS=1 RFG_TEST_DEVICES=cpu,emu:gfx942:4 build/tests/test-mla_all */
 #include <stdlib.h>
+#include <string.h>
 
 #include "tests/op_cases.h"
 
 static const int heads[] = { 1, 3, 8, 12, 16, 32, 64, 96, 128 }, pages[] = { 1, 16, 64 };
-static const char *const caches[] = { "", " kv=e4m3 scale=1", " kv=e4m3fnuz", " kv=e5m2" };
+static const char *const caches[] = { "",         " kv=e4m3 scale=1",    " kv=e4m3fnuz",
+                                      " kv=e5m2", " kv=e4m3 format=v32", " kv=e4m3 format=v4" };
 #define N(a)       (int)(sizeof(a) / sizeof((a)[0]))
 #define ALL        (N(heads) * N(pages) * 8 * N(caches))
 #define SAMPLE_GAP 67 /* shares no factor with ALL: every value of each comes up */
@@ -22,12 +24,13 @@ static void run(const char *device, int first, int by)
     for (int i = first; i < ALL; i += by) {
         int head = heads[i % N(heads)], page = pages[i / N(heads) % N(pages)], sq = 1 + i / (N(heads) * N(pages)) % 8;
         const char *cache = caches[i / (N(heads) * N(pages) * 8)];
-        const char *dtype = i % 2 ? "f16->f16" : "bf16->bf16";
+        bool v32 = strstr(cache, "v32") != NULL, v4 = strstr(cache, "v4") != NULL;
+        const char *dtype = i % 2 && !v32 && !v4 ? "f16->f16" : "bf16->bf16";
         *text[n] = 0;
-        op_say(text[n], "mla_decode %s B=2 Hq=%d D=576 S=%d", dtype, head, 40 + i % 7);
+        op_say(text[n], "mla_decode %s B=2 Hq=%d D=%d S=%d", dtype, head, v4 ? 512 : 576, 40 + i % 7);
         if (sq > 1)
             op_say(text[n], " Sq=%d", sq);
-        op_say(text[n], " Dv=512%s lse=1 page=%d%s", sq > 1 ? " causal=1" : "", page, cache);
+        op_say(text[n], "%s%s lse=1 page=%d%s", v4 ? "" : " Dv=512", sq > 1 ? " causal=1" : "", page, cache);
         if (i % 3 == 0)
             op_say(text[n], " table=indices");
         op_say(text[n], " lens=any");

@@ -97,7 +97,8 @@ START_TEST(refusals)
     op_refused(rfg_op_mla_append(ctx, &tk, &tl, &tr, &ts, &p, NULL), "must be a multiple of 16");
     tk.data = kv;
     p.format = RFG_MLA_V4;
-    op_refused(rfg_op_mla_append(ctx, &tk, &tl, &tr, &ts, &p, NULL), "kv has 656 in dimension 2: must be bytes of a row, 584");
+    op_refused(rfg_op_mla_append(ctx, &tk, &tl, &tr, &ts, &p, NULL),
+               "kv has 656 in dimension 2: must be bytes of a row, 584");
     tl.shape[1] = 448;
     tk.shape[2] = 584;
     op_refused(rfg_op_mla_append(ctx, &tk, &tl, &tr, &ts, &p, NULL), "row stride of 656: must be 584");

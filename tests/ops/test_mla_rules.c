@@ -198,6 +198,111 @@ START_TEST(past_the_tensors)
 }
 END_TEST
 
+/* ---- formats ----------------------------------------------------------------------------------------------------- */
+
+enum { FORMAT_B = 2, FORMAT_HQ = 5, FORMAT_PAGE = 16, FORMAT_COLUMNS = 24, FORMAT_BLOCKS = FORMAT_B * FORMAT_COLUMNS };
+enum { FORMAT_KEYS = FORMAT_PAGE * FORMAT_COLUMNS, FORMAT_OUT = FORMAT_B * FORMAT_HQ * 512 };
+static const int32_t format_lens[FORMAT_B] = { 370, 37 },
+                     format_ends[FORMAT_B + 1] = { 0, FORMAT_KEYS, 2 * FORMAT_KEYS };
+
+struct format_memory {
+    struct buffers m;
+    rfg_tensor q, kv, rows, out, table, lens, ends;
+};
+
+static void format_decode(rfg_context *ctx, const struct format_memory *u, const rfg_tensor *kv, rfg_mla_format format,
+                          uint16_t *out)
+{
+    struct buffers m = u->m;
+    rfg_mla_params p = { .size = sizeof(p), .scale = 0.05f, .kv_lens = &u->lens, .format = format };
+    p.block_table = format == RFG_MLA_PLAIN ? NULL : &u->table;
+    ck_assert_msg(rfg_op_mla_decode(ctx, &u->out, &u->q, kv, &p, NULL) == RFG_OK, "%s", rfg_last_error());
+    get(&m, out, u->out.data, FORMAT_OUT * 2);
+}
+
+/* Where a row's bytes, and its scales', begin. */
+static uint8_t *format_row(uint8_t *cache, rfg_mla_format format, int row)
+{
+    return cache + row / FORMAT_PAGE * FORMAT_PAGE * 592 * (format == RFG_MLA_V4) +
+           (format == RFG_MLA_V4 ? row % FORMAT_PAGE * 576 : row * 656);
+}
+static uint8_t *format_scales(uint8_t *cache, rfg_mla_format format, int row)
+{
+    return format == RFG_MLA_V4
+               ? cache + row / FORMAT_PAGE * FORMAT_PAGE * 592 + FORMAT_PAGE * 576 + row % FORMAT_PAGE * 8
+               : format_row(cache, format, row) + 512;
+}
+
+/* Rows of either format as decode reads them, and as bf16 that gather made of them: the same bits. Rows past a length
+ * are of NaN in the end. */
+static void format_same_bits(rfg_context *ctx, rfg_mla_format format, const char *device)
+{
+    static _Alignas(16) uint8_t cache[FORMAT_BLOCKS * FORMAT_PAGE * 656];
+    static uint16_t q[FORMAT_B * FORMAT_HQ * 576], plain[FORMAT_OUT], bytes[FORMAT_OUT], past[FORMAT_OUT];
+    int32_t table[FORMAT_BLOCKS];
+    bool v4 = format == RFG_MLA_V4;
+    int d = v4 ? 512 : 576, groups = v4 ? 7 : 4, codes = d - 64;
+    uint64_t seed = op_seed();
+    for (int i = 0; i < FORMAT_B * FORMAT_HQ * d; i++)
+        rfg_store(q, RFG_BF16, i, (double)(int64_t)rfg_random(&seed) * 0x1p-62);
+    for (int r = 0; r < FORMAT_BLOCKS * FORMAT_PAGE; r++) {
+        uint8_t *row = format_row(cache, format, r), *scales = format_scales(cache, format, r);
+        for (int i = 0; i < codes; i++)
+            row[i] = (uint8_t)(rfg_random(&seed) % 0x60 + rfg_random(&seed) % 2 * 0x80);
+        for (int g = 0; g < groups; g++)
+            rfg_store(scales, v4 ? RFG_E8M0 : RFG_F32, g, 0x1p-5 * (double)(1 << rfg_random(&seed) % 3));
+        for (int i = 0; i < 64; i++)
+            rfg_store(row + (v4 ? 448 : 528), RFG_BF16, i, (double)(int64_t)rfg_random(&seed) * 0x1p-63);
+    }
+    for (int i = 0; i < FORMAT_BLOCKS; i++)
+        table[i] = FORMAT_BLOCKS - 1 - i;
+    struct format_memory u = { .m = { .hip = rfg_context_hip(ctx) } };
+    int64_t kv_shape[] = { FORMAT_BLOCKS, FORMAT_PAGE, v4 ? 584 : 656 };
+    static uint16_t rows[2 * FORMAT_KEYS * 576];
+    u.kv = rfg_tensor_nd(put(&u.m, cache, sizeof(cache)), RFG_E4M3, 3, kv_shape);
+    u.kv.strides[0] = FORMAT_PAGE * (v4 ? 592 : 656);
+    u.q = rfg_tensor_nd(put(&u.m, q, sizeof(q)), RFG_BF16, 3, (const int64_t[]){ FORMAT_B, FORMAT_HQ, d });
+    u.rows = rfg_tensor_2d(put(&u.m, rows, sizeof(rows)), RFG_BF16, 2 * FORMAT_KEYS, d, d);
+    u.out = rfg_tensor_nd(put(&u.m, plain, sizeof(plain)), RFG_BF16, 3, (const int64_t[]){ FORMAT_B, FORMAT_HQ, 512 });
+    u.table = rfg_tensor_2d(put(&u.m, table, sizeof(table)), RFG_I32, FORMAT_B, FORMAT_COLUMNS, FORMAT_COLUMNS);
+    u.lens = rfg_tensor_1d(put(&u.m, format_lens, sizeof(format_lens)), RFG_I32, FORMAT_B);
+    u.ends = rfg_tensor_1d(put(&u.m, format_ends, sizeof(format_ends)), RFG_I32, FORMAT_B + 1);
+    rfg_mla_gather_params p = { .size = sizeof(p), .block_table = &u.table, .format = format };
+    ck_assert_msg(rfg_op_mla_gather(ctx, &u.rows, &u.kv, &u.ends, &p, NULL) == RFG_OK, "%s", rfg_last_error());
+    rfg_tensor as_cache = rfg_tensor_nd(u.rows.data, RFG_BF16, 3, (const int64_t[]){ FORMAT_B, FORMAT_KEYS, d });
+    format_decode(ctx, &u, &as_cache, RFG_MLA_PLAIN, plain);
+    format_decode(ctx, &u, &u.kv, format, bytes);
+    ck_assert_msg(!memcmp(plain, bytes, sizeof(plain)), "%s: format %d: other bits than of its rows", device, format);
+    free_buffers(&u.m);
+    u.m.n = 0;
+    for (int b = 0; b < FORMAT_B; b++)
+        for (int key = format_lens[b]; key < FORMAT_KEYS; key++) {
+            int r = table[b * FORMAT_COLUMNS + key / FORMAT_PAGE] * FORMAT_PAGE + key % FORMAT_PAGE;
+            memset(format_row(cache, format, r), 0xff, v4 ? 576 : 656);
+            memset(format_scales(cache, format, r), 0xff, v4 ? 8 : 16);
+        }
+    u.kv.data = put(&u.m, cache, sizeof(cache));
+    u.q.data = put(&u.m, q, sizeof(q));
+    u.out.data = put(&u.m, past, sizeof(past));
+    u.table.data = put(&u.m, table, sizeof(table));
+    u.lens.data = put(&u.m, format_lens, sizeof(format_lens));
+    format_decode(ctx, &u, &u.kv, format, past);
+    ck_assert_msg(!memcmp(past, bytes, sizeof(past)), "%s: format %d: NaN past the end is seen", device, format);
+    free_buffers(&u.m);
+}
+
+START_TEST(formats)
+{
+    const char *device = op_device(_i);
+    for (int way = 0; way < 2; way++) {
+        rfg_context *ctx = mla_context(device, way);
+        format_same_bits(ctx, RFG_MLA_V32, device);
+        format_same_bits(ctx, RFG_MLA_V4, device);
+        rfg_context_destroy(&ctx);
+    }
+}
+END_TEST
+
 /* A captured call reads lengths and tables when it is replayed. */
 START_TEST(captured)
 {
@@ -292,5 +397,5 @@ END_TEST
 
 int main(void)
 {
-    return op_main("mla_rules", OP_TESTS(same_bits, past_the_tensors, captured), OP_TESTS(refusals));
+    return op_main("mla_rules", OP_TESTS(same_bits, past_the_tensors, formats, captured), OP_TESTS(refusals));
 }

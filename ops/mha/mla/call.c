@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "dispatch/dispatch.h"
-#include "mla.h"
+#include "mla_call.h"
 #include "ops/mha/mha_call.h"
 #include "ops/params.h"
 #include "ops/tensors.h"
@@ -37,7 +37,6 @@ static const struct rfg_axis axes[] = {
 
 /* ONE: q has no dimension for queries. HEADED: kv has one for its head. FORMATTED: a row of kv is bytes. */
 enum { ONE = 1, HEADED = 2, PAGED = 4, APART = 8, FORMATTED = 16 };
-#define E4M3   RFG_DTYPE(E4M3)
 #define HALVES RFG_HALF_FORMATS
 #define F32    RFG_DTYPE(F32)
 #define I32    RFG_DTYPE(I32)
@@ -56,17 +55,7 @@ static const struct rfg_tensor_rule rules[] = {
     { "q_rope", Q_ROPE, RFG_VIEW | RFG_OPTIONAL, 3, { B, HQ, ROPE }, 0, Q + 1, .if_set = ONE },
 };
 static const struct rfg_tensor_rule more_rules[] = {
-    { "kv", KV, RFG_VIEW, 3, { B, PAGE, D }, RFG_8_BIT_FLOATS, Q + 1, .if_clear = PAGED | HEADED | FORMATTED },
-    { "kv", KV, RFG_VIEW, 4, { B, PAGE, ONE_HEAD, D }, RFG_8_BIT_FLOATS, Q + 1, .if_set = HEADED,
-      .if_clear = PAGED | FORMATTED },
-    { "kv", KV, RFG_VIEW, 3, { BLOCKS, PAGE, D }, RFG_8_BIT_FLOATS, Q + 1, .if_set = PAGED,
-      .if_clear = HEADED | FORMATTED },
-    { "kv", KV, RFG_VIEW, 4, { BLOCKS, PAGE, ONE_HEAD, D }, RFG_8_BIT_FLOATS, Q + 1, .if_set = PAGED | HEADED,
-      .if_clear = FORMATTED },
-    { "kv", KV, RFG_VIEW, 3, { B, PAGE, BYTES }, E4M3, .if_set = FORMATTED, .if_clear = PAGED | HEADED },
-    { "kv", KV, RFG_VIEW, 4, { B, PAGE, ONE_HEAD, BYTES }, E4M3, .if_set = HEADED | FORMATTED, .if_clear = PAGED },
-    { "kv", KV, RFG_VIEW, 3, { BLOCKS, PAGE, BYTES }, E4M3, .if_set = PAGED | FORMATTED, .if_clear = HEADED },
-    { "kv", KV, RFG_VIEW, 4, { BLOCKS, PAGE, ONE_HEAD, BYTES }, E4M3, .if_set = PAGED | HEADED | FORMATTED },
+    MLA_CACHE_RULES(Q + 1),
     { "block_table", TABLE, RFG_VIEW | RFG_OPTIONAL, 2, { B, COLUMNS }, I32 },
     { "kv_indptr", INDPTR, RFG_OPTIONAL, 1, { B | RFG_PLUS_ONE }, I32 },
     { "kv_indices", INDICES, RFG_OPTIONAL, 1, { ENTRIES }, I32 },
@@ -84,8 +73,7 @@ static rfg_status check_tensors(const struct mla_call *c, struct rfg_tensors *t)
     const rfg_mla_params *p = &c->p;
     rfg_status st;
     t->facts = (c->q && c->q->ndim == 3 ? ONE : 0) | (c->kv && c->kv->ndim == 4 ? HEADED : 0) |
-               (p->block_table || p->kv_indices ? PAGED : 0) | (p->q_rope ? APART : 0) |
-               (p->format ? FORMATTED : 0);
+               (p->block_table || p->kv_indices ? PAGED : 0) | (p->q_rope ? APART : 0) | (p->format ? FORMATTED : 0);
     if ((st = rfg_check_tensors(t, rules, RFG_RULES(rules))))
         return st;
     if (t->facts & APART)
@@ -95,16 +83,8 @@ static rfg_status check_tensors(const struct mla_call *c, struct rfg_tensors *t)
                    rfg_size(t, D));
     if (p->format)
         rfg_set_axis(t, BYTES, MLA_KEY_BYTES(p->format));
-    if ((st = rfg_check_tensors(t, more_rules, RFG_RULES(more_rules))) || (st = mla_check_rows(FN, c->kv, p->format)))
-        return st;
-    int64_t entries = p->block_table ? rfg_size(t, COLUMNS) : p->kv_indices ? rfg_size(t, ENTRIES) : 1;
-    int64_t page = rfg_size(t, PAGE);
-    if (entries && page > RFG_MAX_SIZE / entries)
-        return BAD("%s has %" PRId64 " entries: times kv's page of %" PRId64 " must be at most %d",
-                   p->block_table ? "a row of block_table" : "kv_indices", entries, page, RFG_MAX_SIZE);
-    if ((t->facts & PAGED) && page == 0)
-        return BAD("kv has 0 rows of a block: must be a power of two");
-    return rfg_check_overlaps(t);
+    st = rfg_check_tensors(t, more_rules, RFG_RULES(more_rules));
+    return st ? st : mla_check_cache(t, c->kv, p->format, p->block_table, p->kv_indices);
 }
 
 /* Keys of a rank of several stand at positions that only they and q_positions say. */
@@ -189,8 +169,8 @@ rfg_status rfg_op_mla_decode(rfg_context *ctx, const rfg_tensor *out, const rfg_
     if ((st = RFG_TAKE_PARAMS(FN, rfg_mla_params, &c.p, params)) || (st = check_params(&c)))
         return st;
     const rfg_tensor *const all[] = {
-        q,        p->q_rope,      out,          kv,            p->lse,     p->sinks,
-        p->kv_scale, p->block_table, p->kv_indptr, p->kv_indices, p->kv_lens, p->q_positions
+        q,          p->q_rope,     out, kv, p->lse, p->sinks, p->kv_scale, p->block_table, p->kv_indptr, p->kv_indices,
+        p->kv_lens, p->q_positions
     };
     rfg_tensors_begin(&t, FN, axes, all, TENSORS);
     if ((st = check_tensors(&c, &t)))

@@ -155,7 +155,8 @@ void mla_fill_format(int format, int64_t page, const rfg_tensor *t, enum rfg_dat
 {
     int64_t rows = t->shape[0] * (format == MLA_V4 ? page : 1);
     for (int64_t r = 0; r < rows; r++) {
-        char *block = (char *)t->data + (format == MLA_V4 ? r / page : r) * t->strides[0], *row = block, *scales = block;
+        char *block = (char *)t->data + (format == MLA_V4 ? r / page : r) * t->strides[0], *row = block,
+             *scales = block;
         row += format == MLA_V4 ? r % page * MLA_ROW_BYTES(MLA_V4) : 0;
         scales += format == MLA_V4 ? MLA_V4_SCALES_AT(page) + r % page * MLA_V4_SCALE_BYTES : MLA_V32_SCALES_AT;
         for (int i = 0; i < MLA_CODES(format); i++)
@@ -246,7 +247,8 @@ void mla_views(const struct rfg_problem *prob, const rfg_tensor *t, struct mla_v
     w[MLA_T_Q] = rows_view(prob, &t[MLA_T_Q], apart ? dv : d);
     w[MLA_T_Q_ROPE] = rows_view(prob, &t[MLA_T_Q_ROPE], d - dv);
     w[MLA_T_OUT] = rows_view(prob, &t[MLA_T_OUT], dv);
-    int64_t row = v[MLA_FORMAT] == MLA_V4 ? MLA_KEY_BYTES(MLA_V4) : ld, width = v[MLA_FORMAT] == MLA_PLAIN ? d : MLA_KEY_BYTES(v[MLA_FORMAT]);
+    int64_t row = v[MLA_FORMAT] == MLA_V4 ? MLA_KEY_BYTES(MLA_V4) : ld,
+            width = v[MLA_FORMAT] == MLA_PLAIN ? d : MLA_KEY_BYTES(v[MLA_FORMAT]);
     int64_t block = v[MLA_FORMAT] == MLA_V4 ? ld : page * ld;
     w[MLA_T_KV] = (rfg_tensor){ t[MLA_T_KV].data, t[MLA_T_KV].dtype, 3, { blocks, page, width }, { block, row, 1 } };
     if (v[MLA_FORM] == MLA_FORM_GAPS)

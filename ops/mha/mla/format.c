@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The formats of a row of the cache: rules that mla_append, mla_decode and mla_gather share. */
+ * The formats of a row of the cache: rules that mla_append, mla_decode and mla_gather share; those of tables. */
 #include <inttypes.h>
 
-#include "mla.h"
-#include "ops/tensors.h"
+#include "mla_call.h"
 
 const char *const mla_format_names[] = { "plain", "v32", "v4" };
 
@@ -48,7 +47,29 @@ rfg_status mla_check_rows(const char *fn, const rfg_tensor *kv, rfg_mla_format f
                         "%s: kv has a row stride of %" PRId64 ": must be %d, scales follow a block's rows", fn,
                         kv->strides[1], MLA_KEY_BYTES(MLA_V4));
     if (rows && format == RFG_MLA_V32 && kv->strides[1] % 16)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
-                        "%s: kv has a row stride of %" PRId64 ": must be a multiple of 16", fn, kv->strides[1]);
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: kv has a row stride of %" PRId64 ": must be a multiple of 16",
+                        fn, kv->strides[1]);
     return RFG_OK;
+}
+
+static rfg_status check_table(const char *fn, const rfg_tensor *kv, const rfg_tensor *block_table,
+                              const rfg_tensor *kv_indices)
+{
+    int64_t entries = block_table ? block_table->shape[1] : kv_indices ? kv_indices->shape[0] : 1, page = kv->shape[1];
+    if (entries && page > RFG_MAX_SIZE / entries)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
+                        "%s: %s has %" PRId64 " entries: times kv's page of %" PRId64 " must be at most %d", fn,
+                        block_table ? "a row of block_table" : "kv_indices", entries, page, RFG_MAX_SIZE);
+    if ((block_table || kv_indices) && page == 0)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: kv has 0 rows of a block: must be a power of two", fn);
+    return RFG_OK;
+}
+
+rfg_status mla_check_cache(const struct rfg_tensors *t, const rfg_tensor *kv, rfg_mla_format format,
+                           const rfg_tensor *block_table, const rfg_tensor *kv_indices)
+{
+    rfg_status st = mla_check_rows(t->fn, kv, format);
+    if (!st)
+        st = check_table(t->fn, kv, block_table, kv_indices);
+    return st ? st : rfg_check_overlaps(t);
 }

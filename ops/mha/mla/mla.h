@@ -20,16 +20,16 @@ enum {
     MLA_SINK,
     MLA_STYPE, /* rfg_dtype of the sinks; 0: f32 */
     MLA_LSE,
-    MLA_PAGE,  /* rows of a block; 0: no table */
-    MLA_KV,    /* rfg_dtype of kv; 0: q's */
-    MLA_SCALE, /* kv_scale */
-    MLA_FORMAT, /* rfg_mla_format */
+    MLA_PAGE,      /* rows of a block; 0: no table */
+    MLA_KV,        /* rfg_dtype of kv; 0: q's */
+    MLA_SCALE,     /* kv_scale */
+    MLA_FORMAT,    /* rfg_mla_format */
     MLA_POSITIONS, /* q_positions */
-    MLA_TABLE, /* enum mla_table */
-    MLA_Q,     /* enum mla_q */
-    MLA_FORM,  /* enum mla_form: tests' */
-    MLA_LENS,  /* enum mha_lens: tests' */
-    MLA_CP,    /* ranks of context parallelism: tests' */
+    MLA_TABLE,     /* enum mla_table */
+    MLA_Q,         /* enum mla_q */
+    MLA_FORM,      /* enum mla_form: tests' */
+    MLA_LENS,      /* enum mha_lens: tests' */
+    MLA_CP,        /* ranks of context parallelism: tests' */
     MLA_ALIGN,
     MLA_INVARIANT,
     MLA_OVERLAP,

@@ -17,14 +17,13 @@
 #define MLA_KEY_BYTES(format) ((format) == MLA_V32 ? 656 : 584) /* the last dimension of kv */
 #define MLA_ROW_BYTES(format) ((format) == MLA_V32 ? 656 : 576) /* from a packed row to the next */
 /* Of a row: where its elements of 16 bits begin. Its scales: f32 in the row, or 8 bytes of a block of `page` rows. */
-#define MLA_ROTATED_AT(format)  ((format) == MLA_V32 ? 528 : 448)
-#define MLA_V32_SCALES_AT       512
-#define MLA_V4_SCALES_AT(page)  ((page)*576)
-#define MLA_V4_SCALE_BYTES      8
+#define MLA_ROTATED_AT(format) ((format) == MLA_V32 ? 528 : 448)
+#define MLA_V32_SCALES_AT      512
+#define MLA_V4_SCALES_AT(page) ((page)*576)
+#define MLA_V4_SCALE_BYTES     8
 /* 16 bytes each, of a row with its scales in one place: codes, elements of 16 bits, scales. */
-#define MLA_RAW_PIECES(format, d)                                                                                      \
-    ((format) == MLA_PLAIN ? (d) / 16 : MLA_CODES(format) / 16 + MLA_ROTATED / 8 + 1)
-#define MLA_LEAST_LARGEST       1e-4f /* elements count as at least this in a group's scale */
+#define MLA_RAW_PIECES(format, d) ((format) == MLA_PLAIN ? (d) / 16 : MLA_CODES(format) / 16 + MLA_ROTATED / 8 + 1)
+#define MLA_LEAST_LARGEST         1e-4f /* elements count as at least this in a group's scale */
 
 /* The scale of a group for e4m3, as an e8m0: the least power of two by which the largest (its bits) is at most 448. */
 #define MLA_SCALE_CODE(bits) ((((bits) + 0x1fffffu) >> 23) - 8u)

@@ -48,7 +48,8 @@ RFG_DEVICE void load_row(struct row_pieces *r, const char *row, const char *scal
 #pragma unroll
     for (int k = 0; k < COPY_CHUNKS; k++)
         if (has_piece(k, lane))
-            r->v[k] = FORMAT == MLA_PLAIN ? load_piece(row + (k * 8 + lane) * 16) : rfg_load16(row + (k * 8 + lane) * 16);
+            r->v[k] =
+                FORMAT == MLA_PLAIN ? load_piece(row + (k * 8 + lane) * 16) : rfg_load16(row + (k * 8 + lane) * 16);
 #if FORMAT != MLA_PLAIN
     r->rotated = rfg_load16(row + MLA_ROTATED_AT(FORMAT) + lane * 16);
     if (FORMAT == MLA_V32) {
@@ -87,9 +88,9 @@ RFG_DEVICE rfg_u32x4 decode8(rfg_u32 lo, rfg_u32 hi)
 RFG_DEVICE rfg_u32x4 decode8_scaled(rfg_u32 lo, rfg_u32 hi, float scale)
 {
     rfg_u32x2 a = rfg_f8_to_f16x4(lo, KV_DTYPE, true), b = rfg_f8_to_f16x4(hi, KV_DTYPE, true);
-    float f[RFG_MAX_VEC] = { rfg_low(a.x, RFG_F16), rfg_high(a.x, RFG_F16), rfg_low(a.y, RFG_F16),
-                             rfg_high(a.y, RFG_F16), rfg_low(b.x, RFG_F16), rfg_high(b.x, RFG_F16),
-                             rfg_low(b.y, RFG_F16), rfg_high(b.y, RFG_F16) };
+    float f[RFG_MAX_VEC] = { rfg_low(a.x, RFG_F16),  rfg_high(a.x, RFG_F16), rfg_low(a.y, RFG_F16),
+                             rfg_high(a.y, RFG_F16), rfg_low(b.x, RFG_F16),  rfg_high(b.x, RFG_F16),
+                             rfg_low(b.y, RFG_F16),  rfg_high(b.y, RFG_F16) };
 #pragma unroll
     for (int i = 0; i < 8; i++)
         f[i] *= scale;

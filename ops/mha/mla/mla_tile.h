@@ -47,8 +47,8 @@
 #define FACTORS_AT     MLA_FACTORS_AT(TILES, KEYS, D, Q_ROWS, PARTS_OF_D, ROWS, SCALAR)
 #define RAW_AT         (FACTORS_AT + ROWS * 4)
 #define COPY_ROWS      (KEYS * 8 / THREADS) /* rows of a step that a thread copies an eighth of */
-static_assert(LDS_BYTES == 4 * MLA_LDS_FLOATS(TILES, KEYS, D, Q_ROWS, PARTS_OF_D, ROWS, SCALAR,
-                                              RAW ? STAGES * KEYS * RAW_ROW : 0),
+static_assert(LDS_BYTES ==
+                  4 * MLA_LDS_FLOATS(TILES, KEYS, D, Q_ROWS, PARTS_OF_D, ROWS, SCALAR, RAW ? STAGES *KEYS *RAW_ROW : 0),
               "mla_layout.h");
 static_assert(PASSES * AT_ONCE == ROWS && LANES <= RFG_WAVE, "softmax has a thread for each pair of keys");
 static_assert(COPY_ROWS * THREADS == KEYS * 8, "eight threads copy a row");
@@ -112,7 +112,8 @@ RFG_DEVICE void open_item(const struct mla_args *a, struct work_item *it, int it
         it->steps = 0;
     it->each = MLA_EACH(it->steps, KEYS);
     it->segments = it->steps ? (it->steps - 1) / it->each + 1 : 1; /* none: a row of zeroes is still stored */
-    it->position = POSITIONS ? within_i32((int)rfg_load4_uniform(a->positions + it->b), -1 - a->sq, MLA_MAX_POSITION) : 0;
+    it->position =
+        POSITIONS ? within_i32((int)rfg_load4_uniform(a->positions + it->b), -1 - a->sq, MLA_MAX_POSITION) : 0;
     float scale = a->scale;
     if (a->kv_scale)
         scale *= rfg_as_float(rfg_load4_uniform((const int *)a->kv_scale));

@@ -89,8 +89,9 @@ static bool decode_rows(struct as_mha *m, const struct mla_call *c)
     for (int64_t i = 0; m->rows && i < blocks * page; i++) {
         const char *block = (const char *)c->kv->data + i / page * c->kv->strides[0], *row;
         row = block + i % page * (format == MLA_V4 ? MLA_ROW_BYTES(MLA_V4) : c->kv->strides[1]);
-        mla_decode_row(format, row, format == MLA_V4 ? block + MLA_V4_SCALES_AT(page) + i % page * 8 : row + MLA_V32_SCALES_AT,
-                   m->rows + i * d);
+        mla_decode_row(format, row,
+                       format == MLA_V4 ? block + MLA_V4_SCALES_AT(page) + i % page * 8 : row + MLA_V32_SCALES_AT,
+                       m->rows + i * d);
     }
     m->k = (rfg_tensor){ m->rows, RFG_BF16, 4, { blocks, page, 1, d }, { page * d, d, d, 1 } };
     m->prob.v[MHA_KV] = 0;
@@ -118,9 +119,11 @@ static bool queries_apart(const struct rfg_problem *prob, struct as_mha *m, cons
     if (!m->seen || !m->table_of_queries)
         return false;
     for (int64_t i = 0; i < n; i++) {
-        int64_t held = p->kv_indptr ? (((const int32_t *)p->kv_indptr->data)[i / sq + 1] -
-                                       ((const int32_t *)p->kv_indptr->data)[i / sq]) * page
-                                    : columns * page;
+        int64_t held =
+            p->kv_indptr
+                ? (((const int32_t *)p->kv_indptr->data)[i / sq + 1] - ((const int32_t *)p->kv_indptr->data)[i / sq]) *
+                      page
+                : columns * page;
         int64_t len = p->kv_lens ? ((const int32_t *)p->kv_lens->data)[i / sq] : held;
         int64_t position = (int64_t)((const int32_t *)p->q_positions->data)[i / sq] + i % sq;
         m->seen[i] = count_seen(position, len, p->cp_size > 1 ? p->cp_size : 1, p->cp_rank,

@@ -38,8 +38,7 @@ void mla_read_row(const struct mla_reader *r, const char *block, int64_t t, floa
         return;
     }
     const char *row = block + t * r->row;
-    const char *scales =
-        r->format == MLA_V4 ? block + r->scales_at + t * MLA_V4_SCALE_BYTES : row + MLA_V32_SCALES_AT;
+    const char *scales = r->format == MLA_V4 ? block + r->scales_at + t * MLA_V4_SCALE_BYTES : row + MLA_V32_SCALES_AT;
     int codes = MLA_CODES(r->format), group = MLA_GROUP(r->format);
     for (int g = 0; g < MLA_SCALES(r->format); g++) {
         float scale = scale_of(r, scales, g);

@@ -26,14 +26,15 @@ static const struct rfg_key append_keys[APPEND_NKEYS] = {
                        "dtype of the norm's weight; same: latent's", 1u << RFG_F32 },
     [APPEND_ROPE] = { "rope", RFG_KEY_ATTR, 0, 0, APPEND_ROPE_GPTJ, rope_names,
                       "neox: pairs (i, i + R/2); gptj: (2i, 2i + 1)" },
-    [APPEND_TABLE] = { "table", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, as_latent,
-                       "dtype of cos_sin; same: latent's", 1u << RFG_F32 },
+    [APPEND_TABLE] = { "table", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, as_latent, "dtype of cos_sin; same: latent's",
+                       1u << RFG_F32 },
     [APPEND_POS] = { "pos", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, as_i64, "dtype of positions", 1u << RFG_I32 },
     [APPEND_SCALE] = { "scale", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: kv_scale" },
     [APPEND_INPLACE] = { "inplace", RFG_KEY_LAYOUT, 0, 0, 1, NULL, "1: q_out is q" },
     [APPEND_FORM] = { "form", RFG_KEY_LAYOUT, 0, 0, MLA_FORM_GAPS, form_names, "how tests lay the tensors out" },
     [APPEND_ALIGN] = { "align", RFG_KEY_LAYOUT, 16, 1, 16, NULL,
-                       "bytes, up to 16, of which pointers and strides are multiples (of 8-bit caches half as many do)" },
+                       "bytes, up to 16, of which pointers and strides are multiples (of 8-bit caches half as many "
+                       "do)" },
     [APPEND_OVERLAP] = RFG_KEY_OVERLAP,
 };
 
@@ -105,8 +106,8 @@ static void append_cost(const struct rfg_problem *prob, double *bytes, double *f
 {
     const int64_t *v = prob->v;
     double t = (double)v[APPEND_T];
-    double row = v[APPEND_FORMAT] ? MLA_KEY_BYTES(v[APPEND_FORMAT])
-                                  : (double)rfg_format_bytes(prob->dtype[1], v[APPEND_D]);
+    double row =
+        v[APPEND_FORMAT] ? MLA_KEY_BYTES(v[APPEND_FORMAT]) : (double)rfg_format_bytes(prob->dtype[1], v[APPEND_D]);
     double a_token = (double)rfg_format_bytes(prob->dtype[0], v[APPEND_D]) + 8 + row;
     if (v[APPEND_ROPE])
         a_token += (double)rfg_format_bytes(append_position_dtype(prob), 1) +

@@ -13,14 +13,14 @@
 #include "mha/mla/mla_format.h"
 #include "mha/mla_append/append_args.h"
 
-#define THREADS  64
-#define CHUNKS   (LATENT / 8)  /* of the latent: one a thread */
-#define UNITS    (ROTATED / 8) /* of k_rope, or of a head of q: 4 pairs each */
-#define CODES    (KV_DTYPE != DTYPE)
-#define KV_BYTES (CODES ? 1 : 2)
-#define KV_WIDTH (FORMAT != MLA_PLAIN ? 16 : WIDTH)
+#define THREADS               64
+#define CHUNKS                (LATENT / 8)  /* of the latent: one a thread */
+#define UNITS                 (ROTATED / 8) /* of k_rope, or of a head of q: 4 pairs each */
+#define CODES                 (KV_DTYPE != DTYPE)
+#define KV_BYTES              (CODES ? 1 : 2)
+#define KV_WIDTH              (FORMAT != MLA_PLAIN ? 16 : WIDTH)
 #define NARROWER(width, most) ((width) < (most) ? (width) : (most))
-#define NAN_     rfg_as_float(0x7fc00000u)
+#define NAN_                  rfg_as_float(0x7fc00000u)
 static_assert(CHUNKS <= THREADS && UNITS <= THREADS, "a thread has one of each at most");
 
 /* Where a unit's first and last four elements are. */
@@ -196,7 +196,8 @@ RFG_DEVICE void store_rotated(char *row, int u, rfg_u32x4 raw, const float *f, f
             return;
         }
         const float second[RFG_MAX_VEC] = { f[4], f[5], f[6], f[7] };
-        rfg_store_codes(row, (rfg_u32)(LATENT + first_at(u)), 4, f, inverse, KV_DTYPE, DTYPE, NARROWER(WIDTH, 8), false);
+        rfg_store_codes(row, (rfg_u32)(LATENT + first_at(u)), 4, f, inverse, KV_DTYPE, DTYPE, NARROWER(WIDTH, 8),
+                        false);
         rfg_store_codes(row, (rfg_u32)(LATENT + second_at(u)), 4, second, inverse, KV_DTYPE, DTYPE, NARROWER(WIDTH, 8),
                         false);
         return;

@@ -19,11 +19,16 @@ enum { LATENT, K_ROPE, KV, SLOTS, NORM, COS_SIN, POSITIONS, Q, Q_OUT, KV_SCALE, 
 
 enum { T = 1, C, R, D, HQ, BLOCKS, PAGE, ONE_HEAD, BYTES, MAXPOS };
 static const struct rfg_axis axes[] = {
-    [T] = { "tokens", 0, 0 },          [C] = { "elements of the latent", 1, 0 },
-    [R] = { "rotated elements", 1, 0 }, [D] = { "elements of latent and k_rope", 1, 0 },
-    [HQ] = { "heads", 0, 0 },          [BLOCKS] = { "blocks", 0, 0 },
-    [PAGE] = { "rows of a block", 1, 0 }, [ONE_HEAD] = { "heads", 1, 1 },
-    [BYTES] = { "bytes of a row", 1, 0 }, [MAXPOS] = { "positions", 0, 0 },
+    [T] = { "tokens", 0, 0 },
+    [C] = { "elements of the latent", 1, 0 },
+    [R] = { "rotated elements", 1, 0 },
+    [D] = { "elements of latent and k_rope", 1, 0 },
+    [HQ] = { "heads", 0, 0 },
+    [BLOCKS] = { "blocks", 0, 0 },
+    [PAGE] = { "rows of a block", 1, 0 },
+    [ONE_HEAD] = { "heads", 1, 1 },
+    [BYTES] = { "bytes of a row", 1, 0 },
+    [MAXPOS] = { "positions", 0, 0 },
 };
 
 /* HEADED: kv has a dimension for its head. BOTH: the norm is of latent and k_rope. */
@@ -130,8 +135,8 @@ rfg_status rfg_op_mla_append(rfg_context *ctx, const rfg_tensor *kv, const rfg_t
         return BAD("ctx is NULL: must be a context");
     if ((st = RFG_TAKE_PARAMS(FN, rfg_mla_append_params, &c.p, params)) || (st = check_params(&c)))
         return st;
-    const rfg_tensor *const all[] = { latent,       k_rope, kv,       slots,      p->norm, p->cos_sin,
-                                      p->positions, p->q,   p->q_out, p->kv_scale };
+    const rfg_tensor *const all[] = { latent,     k_rope,       kv,   slots,    p->norm,
+                                      p->cos_sin, p->positions, p->q, p->q_out, p->kv_scale };
     rfg_tensors_begin(&t, FN, axes, all, TENSORS);
     if ((st = check_tensors(&c, &t)))
         return st;

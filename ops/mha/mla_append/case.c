@@ -77,8 +77,8 @@ static int append_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec
     spec[APPEND_T_Q_OUT].same_as = v[APPEND_INPLACE] ? 1 + APPEND_T_Q : 0;
     spec[APPEND_T_SLOTS] = vector_spec("slots", RFG_I64, t, true);
     spec[APPEND_T_POSITIONS] = vector_spec("positions", append_position_dtype(prob), t, rope);
-    spec[APPEND_T_TABLE] = rfg_rows_spec("cos_sin", (rfg_dtype)append_table_dtype(prob), table_rows(prob), r ? r : 1, 1,
-                                         0, APPEND_ALIGN);
+    spec[APPEND_T_TABLE] =
+        rfg_rows_spec("cos_sin", (rfg_dtype)append_table_dtype(prob), table_rows(prob), r ? r : 1, 1, 0, APPEND_ALIGN);
     spec[APPEND_T_TABLE].absent = !rope;
     spec[APPEND_T_TABLE].few_special = true; /* a row is seen by all heads of its tokens */
     spec[APPEND_T_NORM] = vector_spec("norm", append_weight_dtype(prob), append_normed(prob), v[APPEND_NORM] != 0);
@@ -119,7 +119,9 @@ static void append_fill(const struct rfg_problem *prob, int tensor, const rfg_te
         }
         break;
     case APPEND_T_SCALE: /* exact data stay exact; else some values saturate */
-        *(float *)t->data = data == RFG_DATA_INTS ? 0.5f : first % 3 ? 0.011f + (float)(first >> 8 & 255) / 100 : 0.001f;
+        *(float *)t->data = data == RFG_DATA_INTS ? 0.5f
+                            : first % 3           ? 0.011f + (float)(first >> 8 & 255) / 100
+                                                  : 0.001f;
         break;
     case APPEND_T_LATENT: /* tokens, and groups of 64, of all sizes: scales differ, some are the least */
         for (int64_t i = 0; data == RFG_DATA_RANDOM && i < t->shape[0]; i++)
@@ -135,7 +137,8 @@ static void append_fill(const struct rfg_problem *prob, int tensor, const rfg_te
 static rfg_tensor kv_view(const struct rfg_problem *prob, const rfg_tensor *t)
 {
     const int64_t *v = prob->v;
-    int64_t blocks = blocks_of(prob), page = v[APPEND_PAGE], ld = t->strides[0], bytes = MLA_KEY_BYTES(v[APPEND_FORMAT]);
+    int64_t blocks = blocks_of(prob), page = v[APPEND_PAGE], ld = t->strides[0],
+            bytes = MLA_KEY_BYTES(v[APPEND_FORMAT]);
     rfg_tensor kv = { t->data, t->dtype, 3, { blocks, page, v[APPEND_D] }, { page * ld, ld, 1 } };
     if (v[APPEND_FORMAT])
         kv.shape[2] = bytes;

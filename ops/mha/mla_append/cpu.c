@@ -108,10 +108,9 @@ static void write_row(const struct job *j, int64_t slot, const float *x, const c
     char *block = (char *)a->kv + slot / page * a->kv_block * size, *row = block + at * a->kv_row * size;
     bool kept = v[APPEND_NORM] == APPEND_NORM_NONE, rope_kept = !v[APPEND_ROPE] && v[APPEND_NORM] != APPEND_NORM_ALL;
     if (format != MLA_PLAIN) {
-        write_groups(format, row,
-                     format == MLA_V4 ? block + MLA_V4_SCALES_AT(page) + at * MLA_V4_SCALE_BYTES
-                                      : row + MLA_V32_SCALES_AT,
-                     x);
+        write_groups(
+            format, row,
+            format == MLA_V4 ? block + MLA_V4_SCALES_AT(page) + at * MLA_V4_SCALE_BYTES : row + MLA_V32_SCALES_AT, x);
         write_halves(j, row + MLA_ROTATED_AT(format), 0, x + j->c, j->r, k_rope, rope_kept);
     } else if (size == 1) {
         float inverse = a->kv_scale ? 1 / *a->kv_scale : 1;

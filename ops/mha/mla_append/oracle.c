@@ -171,8 +171,7 @@ static bool accept_group(const struct value *want, const uint8_t *codes, double 
         double code = rfg_load(codes, RFG_E4M3, i);
         bool right = close(code * scale, want[i], rfg_ulp(RFG_E4M3, fmin(fabs(want[i].v / scale), 448)) * scale);
         if (infinite)
-            right = isinf(want[i].v) ? code == copysign(448, want[i].v)
-                                     : isnan(want[i].v) ? isnan(code) : code == 0;
+            right = isinf(want[i].v) ? code == copysign(448, want[i].v) : isnan(want[i].v) ? isnan(code) : code == 0;
         if (!right)
             return rfg_refuse(why, "code %d of a group is %g, times %g: expected %.9g", i, code, scale, want[i].v);
     }

@@ -5,6 +5,7 @@
 
 #include "dispatch/dispatch.h"
 #include "gather.h"
+#include "ops/mha/mla/mla_call.h"
 #include "ops/params.h"
 #include "ops/tensors.h"
 
@@ -17,16 +18,15 @@ enum { ROWS, KV, CU_SEQLENS, TABLE, INDPTR, INDICES, FIRST, KV_SCALE, TENSORS };
 
 enum { N = 1, D, ENDS, B, BLOCKS, PAGE, ONE_HEAD, BYTES, COLUMNS, ENTRIES };
 static const struct rfg_axis axes[] = {
-    [N] = { "rows", 0, 0 },          [D] = { "elements of a row", 1, 0 },   [ENDS] = { "ends", 1, 0 },
-    [B] = { "sequences", 0, 0 },     [BLOCKS] = { "blocks", 0, 0 },         [PAGE] = { "rows of a block", 0, 0 },
-    [ONE_HEAD] = { "heads", 1, 1 },  [BYTES] = { "bytes of a row", 0, 0 },  [COLUMNS] = { "columns", 0, 0 },
+    [N] = { "rows", 0, 0 },          [D] = { "elements of a row", 1, 0 },  [ENDS] = { "ends", 1, 0 },
+    [B] = { "sequences", 0, 0 },     [BLOCKS] = { "blocks", 0, 0 },        [PAGE] = { "rows of a block", 0, 0 },
+    [ONE_HEAD] = { "heads", 1, 1 },  [BYTES] = { "bytes of a row", 0, 0 }, [COLUMNS] = { "columns", 0, 0 },
     [ENTRIES] = { "entries", 0, 0 },
 };
 
 /* HEADED: kv has a dimension for its head. FORMATTED: a row of kv is bytes. */
 enum { PAGED = 1, HEADED = 2, FORMATTED = 4 };
-#define I32  RFG_DTYPE(I32)
-#define E4M3 RFG_DTYPE(E4M3)
+#define I32 RFG_DTYPE(I32)
 
 /* clang-format off */
 static const struct rfg_tensor_rule rules[] = {
@@ -34,17 +34,7 @@ static const struct rfg_tensor_rule rules[] = {
     { "cu_seqlens", CU_SEQLENS, 0, 1, { ENDS }, I32 },
 };
 static const struct rfg_tensor_rule more_rules[] = {
-    { "kv", KV, RFG_VIEW, 3, { B, PAGE, D }, RFG_8_BIT_FLOATS, ROWS + 1, .if_clear = PAGED | HEADED | FORMATTED },
-    { "kv", KV, RFG_VIEW, 4, { B, PAGE, ONE_HEAD, D }, RFG_8_BIT_FLOATS, ROWS + 1, .if_set = HEADED,
-      .if_clear = PAGED | FORMATTED },
-    { "kv", KV, RFG_VIEW, 3, { BLOCKS, PAGE, D }, RFG_8_BIT_FLOATS, ROWS + 1, .if_set = PAGED,
-      .if_clear = HEADED | FORMATTED },
-    { "kv", KV, RFG_VIEW, 4, { BLOCKS, PAGE, ONE_HEAD, D }, RFG_8_BIT_FLOATS, ROWS + 1, .if_set = PAGED | HEADED,
-      .if_clear = FORMATTED },
-    { "kv", KV, RFG_VIEW, 3, { B, PAGE, BYTES }, E4M3, .if_set = FORMATTED, .if_clear = PAGED | HEADED },
-    { "kv", KV, RFG_VIEW, 4, { B, PAGE, ONE_HEAD, BYTES }, E4M3, .if_set = HEADED | FORMATTED, .if_clear = PAGED },
-    { "kv", KV, RFG_VIEW, 3, { BLOCKS, PAGE, BYTES }, E4M3, .if_set = PAGED | FORMATTED, .if_clear = HEADED },
-    { "kv", KV, RFG_VIEW, 4, { BLOCKS, PAGE, ONE_HEAD, BYTES }, E4M3, .if_set = PAGED | HEADED | FORMATTED },
+    MLA_CACHE_RULES(ROWS + 1),
     { "block_table", TABLE, RFG_VIEW | RFG_OPTIONAL, 2, { B, COLUMNS }, I32 },
     { "kv_indptr", INDPTR, RFG_OPTIONAL, 1, { B | RFG_PLUS_ONE }, I32 },
     { "kv_indices", INDICES, RFG_OPTIONAL, 1, { ENTRIES }, I32 },
@@ -64,16 +54,8 @@ static rfg_status check_tensors(const struct gather_call *c, struct rfg_tensors 
     rfg_set_axis_of(t, B, "cu_seqlens", rfg_size(t, ENDS) - 1);
     if (p->format)
         rfg_set_axis(t, BYTES, MLA_KEY_BYTES(p->format));
-    if ((st = rfg_check_tensors(t, more_rules, RFG_RULES(more_rules))) || (st = mla_check_rows(FN, c->kv, p->format)))
-        return st;
-    int64_t entries = p->block_table ? rfg_size(t, COLUMNS) : p->kv_indices ? rfg_size(t, ENTRIES) : 1;
-    int64_t page = rfg_size(t, PAGE);
-    if (entries && page > RFG_MAX_SIZE / entries)
-        return BAD("%s has %" PRId64 " entries: times kv's page of %" PRId64 " must be at most %d",
-                   p->block_table ? "a row of block_table" : "kv_indices", entries, page, RFG_MAX_SIZE);
-    if ((t->facts & PAGED) && page == 0)
-        return BAD("kv has 0 rows of a block: must be a power of two");
-    return rfg_check_overlaps(t);
+    st = rfg_check_tensors(t, more_rules, RFG_RULES(more_rules));
+    return st ? st : mla_check_cache(t, c->kv, p->format, p->block_table, p->kv_indices);
 }
 
 static void problem_of(const struct gather_call *c, const struct rfg_tensors *t, struct rfg_problem *prob)

@@ -22,8 +22,9 @@ static int64_t gap_of(const struct rfg_problem *prob)
 static int64_t end_of(const struct rfg_problem *prob, int64_t b) /* rows of sequences 0 to b - 1 */
 {
     int64_t batch = prob->v[GATHER_B], n = prob->v[GATHER_N] - prob->v[GATHER_N] / 8;
-    return b == batch ? n : n * (b - b % 3) / (batch ? batch : 1) + (b % 3 == 1 ? n / (2 * batch) : 0) +
-                                (b % 3 == 2 ? n / (2 * batch) : 0);
+    return b == batch ? n
+                      : n * (b - b % 3) / (batch ? batch : 1) + (b % 3 == 1 ? n / (2 * batch) : 0) +
+                            (b % 3 == 2 ? n / (2 * batch) : 0);
 }
 static int64_t first_of(const struct rfg_problem *prob, int64_t b)
 {
@@ -77,8 +78,8 @@ static int gather_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec
     if (v[GATHER_FORMAT] == MLA_V32)
         spec[T_KV] = rfg_rows_spec("kv", RFG_E4M3, blocks * page, bytes, 1, bytes + gap, GATHER_ALIGN);
     if (v[GATHER_FORMAT] == MLA_V4)
-        spec[T_KV] = rfg_rows_spec("kv", RFG_E4M3, blocks, page * bytes, 1, ceil_div(page * bytes, row) * row,
-                                   GATHER_ALIGN);
+        spec[T_KV] =
+            rfg_rows_spec("kv", RFG_E4M3, blocks, page * bytes, 1, ceil_div(page * bytes, row) * row, GATHER_ALIGN);
     spec[T_KV].few_special = true;
     spec[T_CU] = vector_spec("cu_seqlens", RFG_I32, v[GATHER_B] + 1, true);
     spec[T_FIRST] = vector_spec("first", RFG_I32, v[GATHER_B], v[GATHER_FIRST]);
@@ -200,8 +201,8 @@ static void expect_row(const struct rfg_problem *prob, const rfg_tensor *host, i
     if (there && format) {
         const char *at = (const char *)kv->data + (format == MLA_V4 ? block : block * page + t) * kv->strides[0];
         if (format == MLA_V4)
-            mla_decode_row(format, at + t * MLA_ROW_BYTES(MLA_V4),
-                           at + MLA_V4_SCALES_AT(page) + t * MLA_V4_SCALE_BYTES, decoded);
+            mla_decode_row(format, at + t * MLA_ROW_BYTES(MLA_V4), at + MLA_V4_SCALES_AT(page) + t * MLA_V4_SCALE_BYTES,
+                           decoded);
         else
             mla_decode_row(format, at, at + MLA_V32_SCALES_AT, decoded);
     }

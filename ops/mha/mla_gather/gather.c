@@ -26,10 +26,14 @@ static const struct rfg_key gather_keys[GATHER_NKEYS] = {
 };
 
 static const struct rfg_op_operand gather_operands[] = {
-    { "kv", false, RFG_FORMAT_LISTED, 0, 0 },          { "rows", true, RFG_FORMAT_LISTED, 1, 0 },
-    { "cu_seqlens", false, RFG_FORMAT_ALWAYS, RFG_I32, 0 }, { "block_table", false, RFG_FORMAT_ALWAYS, RFG_I32, 0 },
-    { "kv_indptr", false, RFG_FORMAT_ALWAYS, RFG_I32, 0 },  { "kv_indices", false, RFG_FORMAT_ALWAYS, RFG_I32, 0 },
-    { "first", false, RFG_FORMAT_ALWAYS, RFG_I32, 0 },      { "kv_scale", false, RFG_FORMAT_ALWAYS, RFG_F32, 0 },
+    { "kv", false, RFG_FORMAT_LISTED, 0, 0 },
+    { "rows", true, RFG_FORMAT_LISTED, 1, 0 },
+    { "cu_seqlens", false, RFG_FORMAT_ALWAYS, RFG_I32, 0 },
+    { "block_table", false, RFG_FORMAT_ALWAYS, RFG_I32, 0 },
+    { "kv_indptr", false, RFG_FORMAT_ALWAYS, RFG_I32, 0 },
+    { "kv_indices", false, RFG_FORMAT_ALWAYS, RFG_I32, 0 },
+    { "first", false, RFG_FORMAT_ALWAYS, RFG_I32, 0 },
+    { "kv_scale", false, RFG_FORMAT_ALWAYS, RFG_F32, 0 },
 };
 
 static bool gather_valid(const struct rfg_problem *prob, struct rfg_reason *why)
@@ -56,10 +60,10 @@ static bool gather_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 static void gather_cost(const struct rfg_problem *prob, double *bytes, double *flops)
 {
     const int64_t *v = prob->v;
-    double row = v[GATHER_FORMAT] ? MLA_KEY_BYTES(v[GATHER_FORMAT])
-                                  : (double)rfg_format_bytes(prob->dtype[0], v[GATHER_D]);
-    *bytes = (double)v[GATHER_N] * (row + (double)rfg_format_bytes(prob->dtype[1], v[GATHER_D])) +
-             8 * (double)v[GATHER_B];
+    double row =
+        v[GATHER_FORMAT] ? MLA_KEY_BYTES(v[GATHER_FORMAT]) : (double)rfg_format_bytes(prob->dtype[0], v[GATHER_D]);
+    *bytes =
+        (double)v[GATHER_N] * (row + (double)rfg_format_bytes(prob->dtype[1], v[GATHER_D])) + 8 * (double)v[GATHER_B];
     *flops = (double)v[GATHER_N] * (double)v[GATHER_D]; /* moves: 0 would mean nothing to do */
 }
 

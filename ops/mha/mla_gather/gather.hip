@@ -95,7 +95,8 @@ RFG_KERNEL(THREADS) mla_gather_rows(struct gather_args a)
         struct place at = place_of(&a, (int)r);
         if (at.block < 0)
             continue;
-        const char *block = (const char *)a.kv + at.block * a.kv_block * KV_BYTES, *row = block + at.t * a.kv_row * KV_BYTES;
+        const char *block = (const char *)a.kv + at.block * a.kv_block * KV_BYTES,
+                   *row = block + at.t * a.kv_row * KV_BYTES;
         const char *scales =
             FORMAT == MLA_V4 ? block + a.scales_at + at.t * MLA_V4_SCALE_BYTES : row + MLA_V32_SCALES_AT;
         char *to = (char *)a.rows + r * a.row * 2;
