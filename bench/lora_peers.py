@@ -21,7 +21,6 @@ The bar: 64 rows of 8 adapters, rank 16, 4096 x 4096, 1.3 times as fast as vllm 
 import argparse
 import gc
 import os
-import subprocess
 import sys
 import tempfile
 
@@ -159,14 +158,6 @@ def contestants(p, bench, contexts):
     return {name: call for name, call in out.items() if call}
 
 
-def tune(args, problems):
-    command = [args.tune, "--device", args.device, "--db", args.db] + args.tune_options.split()
-    for p in problems:
-        command += ["--problem", p.text]
-    for overlap in ([], ["--overlap"]):
-        attempt("rfg-tune", lambda: subprocess.run(command + overlap, check=True, stdout=subprocess.DEVNULL))
-
-
 def check(args):
     """On cpu: is rfg right?"""
     race.DEV, ctx = "cpu", rfg.Rfg(args.lib, "cpu")
@@ -212,7 +203,7 @@ def main():
     if args.tune and not args.db:
         args.db = os.path.join(folder.name, "tuned.db")
     if args.tune:
-        tune(args, [Problem(*sizes) for sizes in PROBLEMS[: args.problems]])
+        race.tune(args, [Problem(*sizes).text for sizes in PROBLEMS[: args.problems]])
     gc.disable()  # not in the middle of a capture, but after each problem
     bench = race.Bench(args.rounds)
     bench.finish(lambda: measure(args, bench, records))

@@ -22,7 +22,6 @@ import argparse
 import gc
 import math
 import os
-import subprocess
 import sys
 import tempfile
 
@@ -137,14 +136,6 @@ def contestants(p, bench, contexts, compiled):
     return {name: call for name, call in out.items() if call}
 
 
-def tune(args, problems):
-    command = [args.tune, "--device", args.device, "--db", args.db]
-    for p in problems:
-        command += ["--problem", p.text]
-    for overlap in ([], ["--overlap"]):
-        attempt("rfg-tune", lambda: subprocess.run(command + overlap, check=True, stdout=subprocess.DEVNULL))
-
-
 def check(args):
     """On cpu: is rfg right, and is the formula?"""
     race.DEV, ctx = "cpu", rfg.Rfg(args.lib, "cpu")
@@ -190,7 +181,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         if args.tune:
             args.db = args.db or os.path.join(folder, "tuned.db")
-            tune(args, [Problem(*sizes) for sizes in PROBLEMS])
+            race.tune(args, [Problem(*sizes).text for sizes in PROBLEMS])
         gc.disable()  # not in the middle of a capture, but after each problem
         bench = race.Bench(args.rounds)
         bench.on_stream(lambda: measure(args, bench, records))

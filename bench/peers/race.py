@@ -5,6 +5,7 @@ import argparse
 import json
 import math
 import os
+import subprocess
 import time
 
 import torch
@@ -175,6 +176,15 @@ def arguments(doc):
     p.add_argument("--shapes", help="only writes the problems as a shapes file for rfg-tune")
     p.add_argument("--json")
     return p
+
+
+def tune(args, texts, overlap=True):
+    """Has rfg-tune, args.tune, write rows of these problems to args.db, plain and with overlap. A run that fails is left out."""
+    command = [args.tune, "--device", args.device, "--db", args.db] + getattr(args, "tune_options", "").split()
+    for text in texts:
+        command += ["--problem", text]
+    for more in ([], ["--overlap"])[: 1 + overlap]:
+        attempt("rfg-tune", lambda: subprocess.run(command + more, check=True, stdout=subprocess.DEVNULL))
 
 
 def median(sorted_times):

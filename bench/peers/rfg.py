@@ -232,6 +232,29 @@ class MergeStatesParams(Params):
     ]
 
 
+class MlaParams(Params):
+    _fields_ = [
+        ("size", c.c_size_t),
+        ("scale", c.c_float),
+        ("soft_cap", c.c_float),
+        ("causal", c.c_int32),
+        ("max_seqlen_k", c.c_int32),
+        ("q_rope", c.POINTER(Tensor)),
+        ("block_table", c.POINTER(Tensor)),
+        ("kv_indptr", c.POINTER(Tensor)),
+        ("kv_indices", c.POINTER(Tensor)),
+        ("kv_lens", c.POINTER(Tensor)),
+        ("sinks", c.POINTER(Tensor)),
+        ("lse", c.POINTER(Tensor)),
+        ("kv_scale", c.POINTER(Tensor)),
+        ("q_positions", c.POINTER(Tensor)),
+        ("format", c.c_int),
+        ("cp_size", c.c_int32),
+        ("cp_rank", c.c_int32),
+        ("cp_interleave", c.c_int32),
+    ]
+
+
 class MoeParams(Params):
     _fields_ = [
         ("size", c.c_size_t),
@@ -441,6 +464,10 @@ class Rfg:
     def merge_states(self, out, o, lse, **params):
         keep = [tensor(out), tensor(o), tensor(lse), c.byref(MergeStatesParams(**members(**params)))]
         return self.call(self.lib.rfg_op_merge_states, keep)
+
+    def mla_decode(self, out, q, kv, **params):
+        keep = [tensor(out), tensor(q), tensor(kv), c.byref(MlaParams(**members(**params)))]
+        return self.call(self.lib.rfg_op_mla_decode, keep)
 
     def moe(self, workspace, y, x, w1, w2, ids, weights, **params):
         """workspace: a function that gives a tensor of so many bytes at least."""

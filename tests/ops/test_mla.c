@@ -93,16 +93,32 @@ static const struct op_case special[] = {
     { "mla_decode bf16->bf16 B=8 Hq=4 D=576 S=40 Dv=512 page=16 kv=e4m3 format=v32", S },
 };
 
+/* Sizes that Hopper's matrix instructions take, of more than 64 rows and of more than 128 keys. */
+static const struct op_case wide[] = {
+    { "mla_decode bf16->bf16 B=2 Hq=64 D=576 S=300 Sq=2 Dv=512 causal=1 lse=1 page=64 lens=any" },
+    { "mla_decode bf16->bf16 B=2 Hq=6 D=192 S=300 Sq=3 Dv=128 causal=1 cap=30 sink=1 stype=bf16 lse=1 page=4" },
+    { "mla_decode f16->f16 B=3 Hq=6 D=192 S=400 Dv=128 lse=1 page=16 table=indices lens=any" },
+    { "mla_decode bf16->bf16 B=2 Hq=6 D=320 S=300 Sq=2 Dv=256 lse=1 page=16 table=indices q=apart form=gaps lens=any" },
+    { "mla_decode f16->f16 B=1 Hq=70 D=256 S=257 lse=1 page=64" },
+    { "mla_decode bf16->bf16 B=2 Hq=3 D=512 S=130 lse=1 page=1" },
+    { "mla_decode f16->f16 B=2 Hq=6 D=192 S=200 Sq=2 Dv=128 causal=1 sink=1 form=gaps" },
+    { "mla_decode bf16->bf16 B=2 Hq=5 D=128 S=200 lse=1 lens=log", C },
+    { "mla_decode bf16->bf16 B=2 Hq=8 D=192 S=512 Dv=128 page=16", I },
+    { "mla_decode f16->f16 B=8 Hq=4 D=192 S=140 Dv=128 lse=1 page=16", S },
+};
+
 OP_CASES(right_heads, heads, "MLA decode")
 OP_CASES(right_options, options, "options of MLA decode")
 OP_CASES(right_formats, formats, "formats and positions of MLA decode")
 OP_CASES(right_segments, segments, "segments of MLA decode")
 OP_CASES(right_exact, exact, "MLA decode of integers")
 OP_CASES(right_special, special, "MLA decode of NaN, inf, denormals")
+OP_CASES(right_wide, wide, "MLA decode of many rows")
 
 int main(void)
 {
-    return op_main("mla",
-                   OP_TESTS(right_heads, right_options, right_formats, right_segments, right_exact, right_special),
-                   OP_TESTS(NULL));
+    return op_main(
+        "mla",
+        OP_TESTS(right_heads, right_options, right_formats, right_segments, right_exact, right_special, right_wide),
+        OP_TESTS(NULL));
 }

@@ -84,7 +84,7 @@ void mla_fill_args(const struct mla_call *c, struct mla_args *a);
 double mla_row_bytes(const struct rfg_problem *prob);
 int64_t mla_test_length(const struct rfg_problem *prob, int64_t b);
 
-/* gpu.c, cpu.c */
-extern const struct rfg_variant mla_decode_tile_mma, mla_decode_portable, mla_decode_cpu;
+/* gpu_wgmma.c, gpu.c, cpu.c */
+extern const struct rfg_variant mla_decode_wgmma, mla_decode_tile_mma, mla_decode_portable, mla_decode_cpu;
 
 #endif

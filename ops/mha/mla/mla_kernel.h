@@ -120,6 +120,7 @@ RFG_DEVICE void run_item(const struct mla_args *args, int item, int tiles, float
     s.part = rfg_group_y();
     s.parts = rfg_groups_y();
     open_item(&a, &it, item, tiles);
+    divide_item(&it);
     if (s.part >= it.segments)
         return;
     begin_stream(&a, &it, &s);

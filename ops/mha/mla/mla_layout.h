@@ -36,4 +36,13 @@
 /* Workspace, in floats: of each segment its threads' sums, then of each row the maximum and the sum of weights. */
 #define MLA_SLOT_FLOATS(threads, acc, rows) ((threads) * (acc) + 2 * (rows))
 
+/* mla_decode_wgmma, in bytes: barriers and a little more; queries; two tiles of keys; weights of both tiles, unless each
+ * takes the place of a block of keys that isn't values. */
+#define MLA_WG_ROWS 64
+#define MLA_WG_KEYS 64
+/* Rows that TMA copies at a time: a tile's, or a page's if that has fewer. */
+#define MLA_WG_TMA_ROWS(paged, shift) (!(paged) || (shift) >= 6 ? 64 : 1 << (shift))
+#define MLA_WG_Q_AT                   4096
+#define MLA_WG_LDS_BYTES(d, dv)       (MLA_WG_Q_AT + 3 * (d)*128 + ((d) >= (dv) + 64 ? 0 : 2 * 64 * 128))
+
 #endif

@@ -24,43 +24,31 @@
  * Macros: DTYPE (q, out), KV_DTYPE, FORMAT, D, DV, ROWS, KEYS, WAVES, STAGES, PARTS_OF_D, Q_ROWS (rows of queries in
  * LDS, or 0), WIDE (q and rows of kv are aligned to 16 bytes), CAP, POSITIONS, SINK_DTYPE (if not f32), ACC, LDS_BYTES. */
 #include "mha/mla/mla_format.h"
+#include "mha/mla/mla_item.h"
 #define SCALED 0 /* scores and sums are scaled instead */
 #include "mha/mla/mla_rows.h"
 
-#define THREADS        (WAVES * RFG_WAVE)
-#define ROW_CHUNKS     MLA_ROW_CHUNKS(D)
-#define LOG2_E         1.44269504f
-#define LN_2           0.69314718f
-#define MINUS_INFINITY rfg_as_float(0xff800000u)
-#define LOWEST         -1e30f     /* the maximum over no keys: below any score, but finite, so that differences are */
-#define SLACK          8.0f       /* powers of two by which scores may exceed what was subtracted */
-#define LANES          (KEYS / 2) /* threads of a row in softmax */
-#define AT_ONCE        (THREADS / LANES) /* rows */
-#define PASSES         (ROWS / AT_ONCE)
-#define SCORE_ROW      MLA_SCORE_ROW(KEYS)
-#define WEIGHT_ROW     MLA_WEIGHT_ROW(KEYS)
-#define RAW            (STAGES && RFG_DTYPE_BYTES(KV_DTYPE) == 1) /* rows are decoded out of LDS */
-#define RAW_ROW        MLA_RAW_PIECES(FORMAT, D)
-#define TILES          MLA_TILES(STAGES, RAW)
-#define SCORES_AT      MLA_SCORES_AT(TILES, KEYS, D, Q_ROWS)
-#define WEIGHTS_AT     MLA_WEIGHTS_AT(TILES, KEYS, D, Q_ROWS, PARTS_OF_D, ROWS)
-#define FACTORS_AT     MLA_FACTORS_AT(TILES, KEYS, D, Q_ROWS, PARTS_OF_D, ROWS, SCALAR)
-#define RAW_AT         (FACTORS_AT + ROWS * 4)
-#define COPY_ROWS      (KEYS * 8 / THREADS) /* rows of a step that a thread copies an eighth of */
+#define THREADS    (WAVES * RFG_WAVE)
+#define ROW_CHUNKS MLA_ROW_CHUNKS(D)
+#define LANES      (KEYS / 2)        /* threads of a row in softmax */
+#define AT_ONCE    (THREADS / LANES) /* rows */
+#define PASSES     (ROWS / AT_ONCE)
+#define SCORE_ROW  MLA_SCORE_ROW(KEYS)
+#define WEIGHT_ROW MLA_WEIGHT_ROW(KEYS)
+#define RAW        (STAGES && RFG_DTYPE_BYTES(KV_DTYPE) == 1) /* rows are decoded out of LDS */
+#define RAW_ROW    MLA_RAW_PIECES(FORMAT, D)
+#define TILES      MLA_TILES(STAGES, RAW)
+#define SCORES_AT  MLA_SCORES_AT(TILES, KEYS, D, Q_ROWS)
+#define WEIGHTS_AT MLA_WEIGHTS_AT(TILES, KEYS, D, Q_ROWS, PARTS_OF_D, ROWS)
+#define FACTORS_AT MLA_FACTORS_AT(TILES, KEYS, D, Q_ROWS, PARTS_OF_D, ROWS, SCALAR)
+#define RAW_AT     (FACTORS_AT + ROWS * 4)
+#define COPY_ROWS  (KEYS * 8 / THREADS) /* rows of a step that a thread copies an eighth of */
 static_assert(LDS_BYTES ==
                   4 * MLA_LDS_FLOATS(TILES, KEYS, D, Q_ROWS, PARTS_OF_D, ROWS, SCALAR, RAW ? STAGES *KEYS *RAW_ROW : 0),
               "mla_layout.h");
 static_assert(PASSES * AT_ONCE == ROWS && LANES <= RFG_WAVE, "softmax has a thread for each pair of keys");
 static_assert(COPY_ROWS * THREADS == KEYS * 8, "eight threads copy a row");
 static_assert(PARTS_OF_D * ROWS * SCORE_ROW >= MLA_SEGMENTS * ROWS * 2, "scores leave room for all segments' factors");
-
-struct work_item {
-    int b, row0, rows; /* rows: of the sequence */
-    int len, steps, each, segments;
-    const int *table;
-    int position; /* of the first query, with POSITIONS */
-    float scale;  /* of scores as powers of two; CAP: of scores */
-};
 
 /* What a thread knows of its rows: each of a row's LANES threads the same but l, the sum of its own keys' weights. */
 struct softmax {
@@ -83,53 +71,16 @@ RFG_DEVICE void store_out(const struct mla_args *a, const struct work_item *it, 
 
 /* ---- the work item ------------------------------------------------------------------------------------------------ */
 
-RFG_DEVICE int within_i32(int n, int least, int most)
+/* The item's segments. */
+RFG_DEVICE void divide_item(struct work_item *it)
 {
-    n = n < most ? n : most;
-    return n > least ? n : least;
-}
-
-RFG_DEVICE void open_item(const struct mla_args *a, struct work_item *it, int item, int tiles)
-{
-    it->b = item / tiles;
-    it->row0 = (item - it->b * tiles) * ROWS;
-    it->rows = a->sq * a->hq;
-    it->len = a->skv;
-    it->table = a->table;
-    if (a->indptr) {
-        int first = within_i32((int)rfg_load4_uniform(a->indptr + it->b), 0, a->entries);
-        int end = within_i32((int)rfg_load4_uniform(a->indptr + it->b + 1), first, a->entries);
-        it->table += first;
-        it->len = (end - first) << a->page_shift;
-    } else if (a->table) {
-        it->table += it->b * a->table_stride;
-    }
-    if (a->kv_lens)
-        it->len = within_i32((int)rfg_load4_uniform(a->kv_lens + it->b), 0, it->len);
-    it->len = rfg_uniform_int(it->len);
     it->steps = (it->len - 1) / KEYS + 1;
     if (it->len == 0)
         it->steps = 0;
     it->each = MLA_EACH(it->steps, KEYS);
     it->segments = it->steps ? (it->steps - 1) / it->each + 1 : 1; /* none: a row of zeroes is still stored */
-    it->position =
-        POSITIONS ? within_i32((int)rfg_load4_uniform(a->positions + it->b), -1 - a->sq, MLA_MAX_POSITION) : 0;
-    float scale = a->scale;
-    if (a->kv_scale)
-        scale *= rfg_as_float(rfg_load4_uniform((const int *)a->kv_scale));
-    it->scale = CAP ? scale : scale * LOG2_E;
 }
 
-/* A row of the item, or the last one where there is none. */
-RFG_DEVICE int row_of(const struct work_item *it, int r)
-{
-    return it->row0 + r < it->rows ? it->row0 + r : it->rows - 1;
-}
-RFG_DEVICE long long row_at(const struct mla_args *a, const struct work_item *it, const struct mla_rows *t, int r)
-{
-    int row = row_of(it, r), query = row / a->hq;
-    return it->b * t->batch + query * t->token + (row - query * a->hq) * t->head;
-}
 /* Chunk c, of 8 elements, of row r of queries; zeroes where there is none. */
 RFG_DEVICE rfg_u32x4 query_chunk(const struct mla_args *a, const struct work_item *it, int r, int c)
 {
@@ -317,17 +268,6 @@ RFG_DEVICE float score(const struct mla_args *a, const struct work_item *it, flo
     return seen ? s : MINUS_INFINITY;
 }
 
-/* Keys that a query of a causal call sees: with POSITIONS those at or before its own, of which this rank has runs. */
-RFG_DEVICE int keys_seen(const struct mla_args *a, const struct work_item *it, int query)
-{
-    if (!POSITIONS)
-        return it->len + query + 1 - a->sq;
-    int before = it->position + query + 1, periods = before / a->cp_period;
-    int more = before - periods * a->cp_period - a->cp_first;
-    int n = periods * a->cp_run + within_i32(more, 0, a->cp_run);
-    return n < it->len ? n : it->len;
-}
-
 /* The weights of the step that begins at key `first`, and factors[row]: what the rows' sums are scaled down by. */
 RFG_DEVICE void softmax_step(const struct mla_args *a, const struct work_item *it, struct softmax *st, float *lds,
                              int first)
@@ -476,25 +416,12 @@ RFG_DEVICE void combine_segments(float *lds, const float *slots, int n, struct s
 /* lse, and factors[row]: what the row's sums are multiplied by to be the output. */
 RFG_DEVICE void finish_rows(const struct mla_args *a, const struct work_item *it, float *lds, const struct softmax *all)
 {
-    float scale = a->kv_scale ? rfg_as_float(rfg_load4_uniform((const int *)a->kv_scale)) : 1.0f;
 #pragma unroll
     for (int p = 0; p < PASSES; p++) {
-        int r = softmax_row(p), row = row_of(it, r), query = row / a->hq, head = row - query * a->hq;
-        float l = all->l[p], lse = all->m[p] + rfg_log2(l), factor = scale / l;
-        if (a->sinks) {
-#ifdef SINK_DTYPE
-            float sink = rfg_load_float(a->sinks, head, SINK_DTYPE);
-#else
-            float sink = rfg_as_float(rfg_load4((const float *)a->sinks + head));
-#endif
-            factor /= 1.0f + rfg_exp2(sink * LOG2_E - lse);
-        }
-        if (softmax_pair() == 0) {
-            lds[FACTORS_AT + r] = l == 0.0f ? 0.0f : factor;
-            if (a->lse && it->row0 + r < it->rows)
-                rfg_store4(a->lse + it->b * a->lse_batch + head * a->lse_head + query * a->lse_token,
-                           rfg_as_u32(l == 0.0f ? MINUS_INFINITY : lse * LN_2));
-        }
+        int r = softmax_row(p);
+        float factor = finish_row(a, it, r, all->m[p], all->l[p], softmax_pair() == 0);
+        if (softmax_pair() == 0)
+            lds[FACTORS_AT + r] = factor;
     }
     rfg_barrier_lds();
 }

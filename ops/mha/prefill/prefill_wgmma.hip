@@ -20,8 +20,9 @@
 #include "mha/mha_device.h"
 #include "mha/prefill/prefill_layout.h"
 
-#define WAVES   (4 * GROUPS)
-#define FRAGS_Q 1
+#define WAVES      (4 * GROUPS)
+#define FRAGS_Q    1
+#define WG_COLUMNS DV
 #include "mha/prefill/prefill_item.h"
 #include "mha/prefill/prefill_softmax.h"
 #include "mha/prefill/prefill_nvidia.h"

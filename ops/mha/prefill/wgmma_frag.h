@@ -61,27 +61,27 @@ RFG_DEVICE void wg_scores(rfg_frag_c *c, rfg_u64 rows_a, rfg_u64 rows_b, int add
 #endif
 }
 
-/* Output of DV columns. */
+/* Output of WG_COLUMNS columns. */
 RFG_DEVICE void wg_values(rfg_frag_c *c, rfg_u32x4 a, rfg_u64 rows_b)
 {
-#if DV == 64
+#if WG_COLUMNS == 64
     WG_TRANSPOSED("64", 32, "32", "33", "34", "35", "36");
-#elif DV == 80
+#elif WG_COLUMNS == 80
     WG_TRANSPOSED("80", 40, "40", "41", "42", "43", "44");
-#elif DV == 96
+#elif WG_COLUMNS == 96
     WG_TRANSPOSED("96", 48, "48", "49", "50", "51", "52");
-#elif DV == 112
+#elif WG_COLUMNS == 112
     WG_TRANSPOSED("112", 56, "56", "57", "58", "59", "60");
-#elif DV == 128
+#elif WG_COLUMNS == 128
     WG_TRANSPOSED("128", 64, "64", "65", "66", "67", "68");
-#elif DV == 160
+#elif WG_COLUMNS == 160
     WG_TRANSPOSED("160", 80, "80", "81", "82", "83", "84");
-#elif DV == 192
+#elif WG_COLUMNS == 192
     WG_TRANSPOSED("192", 96, "96", "97", "98", "99", "100");
-#elif DV == 256
+#elif WG_COLUMNS == 256
     WG_TRANSPOSED("256", 128, "128", "129", "130", "131", "132");
 #else
-#error "DV"
+#error "WG_COLUMNS"
 #endif
 }
 

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The host side of mla_decode_wgmma (wgmma.hip). */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "mla.h"
+#include "mla_layout.h"
+#include "ops/gpu.h"
+#include "ops/model/model.h"
+
+enum { P_PARTS };
+
+static const struct rfg_param params[] = {
+    [P_PARTS] = { "parts", 5, { 1, 2, 4, 8, 16 } }, /* of a sequence's keys, a workgroup of a cluster each */
+};
+
+#define STEP (2 * MLA_WG_KEYS)
+
+static int64_t items(const struct rfg_problem *prob)
+{
+    return prob->v[MLA_B] * ceil_div(prob->v[MLA_SQ] * prob->v[MLA_HQ], MLA_WG_ROWS);
+}
+static int lds_bytes(const struct rfg_problem *prob)
+{
+    return MLA_WG_LDS_BYTES((int)prob->v[MLA_D], mla_dv(prob));
+}
+
+static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    int d = (int)prob->v[MLA_D], dv = mla_dv(prob);
+    if (!has_wgmma(dev, why))
+        return false;
+    if (!(dev->features & RFG_FEATURE_TMA))
+        return rfg_refuse(why, "the driver is too old: must be of CUDA 12, which encodes matrices for TMA");
+    if (prob->v[MLA_KV])
+        return rfg_refuse(why, "kv=%s: must be q's type", rfg_dtype_name((rfg_dtype)prob->v[MLA_KV]));
+    if (d % 64)
+        return rfg_refuse(why, "D=%d: must be a multiple of 64", d);
+    if (dv != 128 && dv != 256 && dv != 512)
+        return rfg_refuse(why, "Dv=%d: must be 128, 256 or 512", dv);
+    return prob->v[MLA_ALIGN] >= 16 || rfg_refuse(why, "align=%" PRId64 ": must be 16", prob->v[MLA_ALIGN]);
+}
+
+static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
+{
+    int64_t groups = items(prob) * p[P_PARTS];
+    if (lds_bytes(prob) > dev->lds_bytes)
+        return rfg_refuse(why, "%d bytes of LDS: must be at most %d", lds_bytes(prob), dev->lds_bytes);
+    return groups <= INT32_MAX || rfg_refuse(why, "%" PRId64 " workgroups: must be below 2^31", groups);
+}
+
+static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
+{
+    int64_t groups = items(prob) * p[P_PARTS];
+    if (p[P_PARTS] == 1)
+        return true;
+    if (groups > 8 * dev->cu_count)
+        return rfg_refuse(why, "parts=%d: %" PRId64 " workgroups", p[P_PARTS], groups);
+    return prob->v[MLA_S] > STEP * (int64_t)p[P_PARTS] / 2 ||
+           rfg_refuse(why, "parts=%d: S=%" PRId64 " are steps of %d", p[P_PARTS], prob->v[MLA_S], STEP);
+}
+
+/* As an H200 has it: a step is bound by matrix instructions at about three quarters of their peak, or by the bytes that a
+ * CU takes in. */
+static double predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    double bytes, flops, d = (double)prob->v[MLA_D], dv = mla_dv(prob), parts = p[P_PARTS];
+    prob->op->cost(prob, &bytes, &flops);
+    double at_once = gemm_at_once(dev, p[P_PARTS], 1), rounds = MAX(1, ceil((double)items(prob) * parts / at_once));
+    double steps = ceil(ceil((double)MAX(prob->v[MLA_S], 1) / STEP) / parts);
+    double step_flops = 2.0 * MLA_WG_ROWS * STEP * (d + dv), step_bytes = 2 * STEP * d;
+    double step = MAX(step_flops * dev->cu_count / (0.75e6 * dev->mma_tflops), step_bytes / 60e3);
+    double us = MAX(rounds * steps * step, bytes / (1e3 * dev->mem_gbps));
+    return dev->latency_us + us + rounds * (4 * dev->load_us + (p[P_PARTS] > 1 ? 3 : 1));
+}
+
+/* What keys are divided into depends on the sequence's length and on parts. */
+static bool order_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                     struct rfg_order *order, struct rfg_reason *why)
+{
+    (void)dev, (void)prob, (void)why;
+    snprintf(order->words, sizeof(order->words), "mla_decode_wgmma parts=%d", p[P_PARTS]);
+    return true;
+}
+
+static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
+{
+    (void)dev;
+    k->source = "mha/mla/wgmma.hip";
+    k->entry = "mla_decode_wgmma";
+    rfg_kernel_macro(k, "DTYPE", prob->dtype[0]);
+    rfg_kernel_macro(k, "D", (int)prob->v[MLA_D]);
+    rfg_kernel_macro(k, "DV", mla_dv(prob));
+    rfg_kernel_macro(k, "CAP", prob->v[MLA_CAP] != 0);
+    rfg_kernel_macro(k, "POSITIONS", (int)prob->v[MLA_POSITIONS]);
+    if (prob->v[MLA_STYPE])
+        rfg_kernel_macro(k, "SINK_DTYPE", mla_sink_dtype(prob));
+    rfg_kernel_macro(k, "PARTS", p[P_PARTS]);
+    rfg_kernel_macro(k, "LDS_BYTES", lds_bytes(prob));
+}
+
+static void launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l)
+{
+    (void)dev;
+    *l = (struct rfg_launch){ { (uint32_t)(MAX(items(prob), 1) * p[P_PARTS]), 1, 1 },
+                              { 384, 1, 1 },
+                              (uint32_t)lds_bytes(prob) };
+}
+
+/* Keys as rows of one matrix. Where they aren't, the kernel copies them otherwise, and the map is of one row. */
+static int maps_of(const struct rfg_problem *prob, const int *p, const void *kargs, struct rfg_tile_map *maps)
+{
+    (void)p;
+    const struct mla_args *a = kargs;
+    int64_t rows = a->table ? (int64_t)a->blocks << a->page_shift : (int64_t)a->batch * a->skv;
+    maps[0] = (struct rfg_tile_map){ a->kv,
+                                     MAX(rows, 1),
+                                     2 * prob->v[MLA_D],
+                                     MAX(a->kv_row, prob->v[MLA_D]) * 2,
+                                     MLA_WG_TMA_ROWS(a->table != NULL, a->page_shift),
+                                     0 };
+    return 1;
+}
+
+const struct rfg_variant mla_decode_wgmma = { .name = "mla_decode_wgmma",
+                                              .kind = RFG_VARIANT_KERNEL,
+                                              .n_params = COUNT(params),
+                                              .params = params,
+                                              .order = order_of,
+                                              .supports = supports,
+                                              .valid = valid,
+                                              .worth = worth,
+                                              .predict = predict,
+                                              .launch = launch,
+                                              .tile_maps = maps_of,
+                                              .kernel = kernel };

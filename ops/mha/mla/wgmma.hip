@@ -1,0 +1,612 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * mla_decode on Hopper's asynchronous matrix instructions. A workgroup has 64 rows (queries times heads) of a sequence,
+ * and goes through its keys two tiles of 64 at a time, A and B. Two warpgroups multiply and have half of the output's
+ * columns each; a third one copies. A step of theirs:
+ *
+ *   first:  scores of A | weights of A | A's values, left half  | B's values, left half
+ *   second: scores of B | weights of B | B's values, right half | A's values, right half
+ *
+ * Weights go through LDS to the same thread of the other warpgroup: both have the same rows and keys in the same lanes.
+ * What they are relative to may differ, which is put right where it does. With 64 rows of queries in LDS there is no room
+ * for a third tile: A's left half and B's right half are done with early, copied anew first, and multiplied first.
+ *
+ * Budget: a step of 128 keys is 147 KB and 4352 cycles of matrix instructions a CU, 34 bytes a cycle, at D=576 Dv=512:
+ * with 64 rows matrix instructions bind, as long as L2 yields the same keys to all of a sequence's workgroups. Few
+ * sequences: a cluster of PARTS workgroups shares a sequence's keys, and combines in LDS.
+ *
+ * Macros: DTYPE; D (a multiple of 64), DV (128, 256 or 512), CAP, POSITIONS, SINK_DTYPE as mla_tile.h has them; PARTS (1 to 16);
+ * LDS_BYTES. Rows of 16-byte chunks. Grid: PARTS for each 64 rows of each sequence. */
+#include "rfg_device.h"
+#include "rfg_attention.h"
+#include "rfg_tma.h"
+#include "mha/mla/mla_args.h"
+#include "mha/mla/mla_layout.h"
+
+#define ROWS       MLA_WG_ROWS
+#define TILE_KV    MLA_WG_KEYS
+#define HALF       (DV / 2)
+#define WG_COLUMNS HALF
+#include "mha/mla/mla_item.h"
+#include "mha/prefill/wgmma_frag.h"
+
+#define GROUP   128 /* threads of a warpgroup */
+#define COPIERS GROUP
+#define BLOCKS  (D / 64)   /* of a tile's columns */
+#define V_HALF  (DV / 128) /* blocks of half of the values' columns */
+#define BLOCK   (64 * 128) /* bytes */
+#define TILE    (BLOCKS * BLOCK)
+#define O_PARTS (HALF / 16)
+
+#define Q_AT  MLA_WG_Q_AT
+#define KV_AT (Q_AT + TILE)
+#define WEIGHTS_AT                                                                                                     \
+    (D >= DV + 64 ? KV_AT + TILE - BLOCK : KV_AT + 2 * TILE) /* of A; in place of keys that aren't values */
+#define WEIGHTS_BY (D >= DV + 64 ? TILE : BLOCK)             /* from A's to B's */
+struct barriers {
+    rfg_u64 q_full, empty[2][2]; /* [tile][half] */
+    rfg_u64 tiled[2][BLOCKS];    /* of a tile that TMA copies: a block each */
+    rfg_u64 copied[2][2];        /* of one that threads copy: what is refilled at a time */
+    float m[2][GROUP][2], l[GROUP][2];
+};
+static_assert(sizeof(struct barriers) <= Q_AT, "queries follow the barriers");
+static_assert(LDS_BYTES == MLA_WG_LDS_BYTES(D, DV), "mla_layout.h");
+static_assert(D % 64 == 0 && DV % 128 == 0 && DV <= D, "blocks of 64 columns");
+
+/* The keys of this workgroup: tiles of two in a row. */
+struct span {
+    int begin, end; /* steps of 2 TILE_KV keys */
+};
+RFG_DEVICE struct span span_of(const struct work_item *it)
+{
+    int steps = (it->len + 2 * TILE_KV - 1) / (2 * TILE_KV), part = rfg_group_x() % PARTS;
+    struct span s = { rfg_share_begin(steps, part, PARTS), rfg_share_begin(steps, part + 1, PARTS) };
+    return s;
+}
+
+/* Whether TMA copies whole tiles, MLA_WG_TMA_ROWS() at a time: blocks are rows of one matrix. */
+RFG_DEVICE bool has_tiles(const struct mla_args *a)
+{
+    long long of_block = a->table ? 1ll << a->page_shift : (long long)a->skv;
+    return a->kv_block == a->kv_row * of_block && (a->table ? a->blocks : a->batch) * of_block < 1ll << 31 &&
+           MLA_WG_TMA_ROWS(a->table != 0, a->page_shift) >= 8;
+}
+RFG_DEVICE bool is_tiled(const struct work_item *it, bool tiles, int key0)
+{
+    return tiles && key0 + TILE_KV <= it->len; /* or keys past the end might be no numbers */
+}
+
+/* ---- copies ------------------------------------------------------------------------------------------------------- */
+
+#define MY_ROWS (TILE_KV * 8 / COPIERS) /* of a tile: a thread copies one chunk of each block */
+#define APART   (COPIERS / 8)
+
+RFG_DEVICE void find_rows(const struct mla_args *a, const struct work_item *it, int key0, int thread, const char **row)
+{
+#pragma unroll
+    for (int i = 0; i < MY_ROWS; i++) {
+        int key = key0 + thread / 8 + i * APART, block = it->b;
+        key = key < it->len ? key : it->len - 1; /* masked; what it holds is a number if the last one's is */
+        if (a->table) {
+            block = within_i32((int)rfg_load4(it->table + (key >> a->page_shift)), 0, a->blocks - 1);
+            key &= (1 << a->page_shift) - 1;
+        }
+        row[i] = (const char *)a->kv + 2 * (block * a->kv_block + key * a->kv_row) + thread % 8 * 16;
+    }
+}
+
+RFG_DEVICE void copy_queries(const struct mla_args *a, const struct work_item *it, rfg_u32 to, int thread)
+{
+#pragma unroll 1
+    for (int i = thread; i < ROWS * (D / 8); i += COPIERS) {
+        int r = i / (D / 8), c = i % (D / 8);
+        const struct mla_rows *t = c < DV / 8 ? &a->q : &a->q_rope;
+        const rfg_u16 *p = (const rfg_u16 *)t->data + row_at(a, it, t, r) + (c < DV / 8 ? c : c - DV / 8) * 8;
+        rfg_async_copy16_at(to + (rfg_u32)(c / 8 * BLOCK) + rfg_wg_at(r, c % 8), p, it->row0 + r < it->rows, false);
+    }
+}
+
+/* The matrix' row of this thread's part of the tile at key0. */
+RFG_DEVICE int tiled_row(const struct mla_args *a, const struct work_item *it, int key0, int rows, int thread)
+{
+    int key = key0 + thread * rows;
+    if (!a->table)
+        return it->b * a->skv + key;
+    key = key < it->len ? key : it->len - 1;
+    int block = within_i32((int)rfg_load4(it->table + (key >> a->page_shift)), 0, a->blocks - 1);
+    return (block << a->page_shift) + (key & ((1 << a->page_shift) - 1));
+}
+
+/* Blocks are copied, and keys multiplied, in two groups: first the half of the values that is done with first, A's left
+ * one and B's right one. Which block is the n-th. */
+RFG_DEVICE int nth_block(int tile, int n)
+{
+    return tile == 0 || n >= 2 * V_HALF ? n : n < V_HALF ? n + V_HALF : n - V_HALF;
+}
+
+/* Group `later` of a tile. */
+RFG_DEVICE void copy_by_threads(struct barriers *b, rfg_u32 to, const char *const *row, int tile, int later, int thread)
+{
+#pragma unroll
+    for (int n = later * V_HALF; n < (later ? BLOCKS : V_HALF); n++) {
+        int k = nth_block(tile, n);
+#pragma unroll
+        for (int i = 0; i < MY_ROWS; i++)
+            rfg_async_copy16_at(to + (rfg_u32)(k * BLOCK) + rfg_wg_at(thread / 8 + i * APART, thread % 8),
+                                row[i] + k * 128, true, false);
+    }
+    rfg_arrive_copies(&b->copied[tile][later]);
+}
+RFG_DEVICE void copy_by_tma(struct barriers *b, rfg_u32 to, const rfg_tile_map *map, int row, int rows, int tile,
+                            int later, int thread)
+{
+#pragma unroll
+    for (int n = later * V_HALF; n < (later ? BLOCKS : V_HALF); n++) {
+        int k = nth_block(tile, n);
+        if (thread == 0)
+            rfg_arrive_expect(&b->tiled[tile][k], BLOCK);
+        if (thread < TILE_KV / rows)
+            rfg_tile_load(to + (rfg_u32)(k * BLOCK + thread * rows * 128), map, k * 128, row, &b->tiled[tile][k]);
+    }
+}
+
+RFG_DEVICE void copy_all(const struct mla_args *a, const rfg_tile_map *map, const struct work_item *it, struct span s,
+                         struct barriers *b, rfg_u32 lds, int thread)
+{
+    bool tiles = has_tiles(a);
+    int rows = MLA_WG_TMA_ROWS(a->table != 0, a->page_shift), odd = 1, next[2] = { 0, 0 };
+    bool mine = tiles && thread < TILE_KV / rows;
+    if (s.begin >= s.end)
+        return;
+    if (mine) {
+        next[0] = tiled_row(a, it, 2 * s.begin * TILE_KV, rows, thread);
+        next[1] = tiled_row(a, it, (2 * s.begin + 1) * TILE_KV, rows, thread);
+    }
+    copy_queries(a, it, lds + Q_AT, thread);
+    rfg_arrive_copies(&b->q_full);
+#pragma unroll 1
+    for (int step = s.begin; step < s.end; step++, odd ^= 1) {
+        const char *row[2][MY_ROWS];
+        int at[2] = { next[0], next[1] };
+#pragma unroll
+        for (int tile = 0; tile < 2; tile++) {
+            int key0 = (2 * step + tile) * TILE_KV;
+            if (mine)
+                next[tile] = tiled_row(a, it, key0 + 2 * TILE_KV, rows, thread);
+            if (!is_tiled(it, tiles, key0))
+                find_rows(a, it, key0, thread, row[tile]);
+        }
+#pragma unroll
+        for (int n = 0; n < 4; n++) {
+            int tile = n % 2, later = n / 2;
+            rfg_u32 to = lds + KV_AT + (rfg_u32)(tile * TILE);
+            rfg_arrival_wait(&b->empty[tile][later], odd);
+            if (is_tiled(it, tiles, (2 * step + tile) * TILE_KV))
+                copy_by_tma(b, to, map, at[tile], rows, tile, later, thread);
+            else
+                copy_by_threads(b, to, row[tile], tile, later, thread);
+        }
+    }
+    rfg_async_wait_all();
+}
+
+/* ---- products ------------------------------------------------------------------------------------------------------ */
+
+/* What a thread has of its two rows, l / 4 and l / 4 + 8 of its wave's 16: half of the output's columns, the maximum that
+ * is subtracted, the sum of its own keys' weights. */
+struct state {
+    rfg_frag_c o[O_PARTS];
+    float m[2], l[2];
+};
+
+/* This wave is done with what the copiers wait to write. */
+RFG_DEVICE void release(rfg_u64 *arrival)
+{
+    if (rfg_lane() == 0)
+        rfg_arrive(arrival);
+}
+
+/* Scores of tile `tile`: under way. */
+RFG_DEVICE void multiply_keys(rfg_frag_c *s, struct barriers *b, rfg_u64 q, rfg_u64 kv, int tile, bool tiled, int odd)
+{
+    rfg_wg_fence();
+#pragma unroll
+    for (int n = 0; n < BLOCKS; n++) {
+        int k = nth_block(tile, n);
+        if (tiled)
+            rfg_arrival_wait(&b->tiled[tile][k], odd);
+        else if (n == 0 || n == V_HALF)
+            rfg_arrival_wait(&b->copied[tile][n > 0], odd);
+        rfg_wg_see();
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            wg_scores(s, q + (rfg_u32)(k * (BLOCK / 16) + 2 * i),
+                      kv + (rfg_u32)(tile * (TILE / 16) + k * (BLOCK / 16) + 2 * i), n + i > 0);
+    }
+    rfg_wg_commit();
+}
+
+/* Adds a tile's values, of this warpgroup's columns (v: where they begin in tile A): under way. */
+RFG_DEVICE void multiply_values(struct state *w, const rfg_u32x4 *weights, rfg_u64 v, int tile)
+{
+    rfg_wg_fence();
+#pragma unroll
+    for (int i = 0; i < TILE_KV / 16; i++)
+        wg_values(w->o, weights[i], v + (rfg_u32)(tile * (TILE / 16) + i * 128));
+    rfg_wg_commit();
+}
+
+/* Returns what scores are to be multiplied by, which is above 0, to be exponents of two. */
+RFG_DEVICE float change_scores(const struct mla_args *a, const struct work_item *it, rfg_frag_c *s)
+{
+    if (!CAP && it->scale > 0.0f)
+        return it->scale;
+#pragma unroll
+    for (int j = 0; j < TILE_KV / 16; j++)
+#pragma unroll
+        for (int e = 0; e < 8; e++) {
+            float v = s[j].v[e] * it->scale;
+            if (CAP) /* by tanh x = 1 - 2 / (1 + exp 2x) */
+                v = a->soft_cap * LOG2_E * (1.0f - 2.0f * rfg_rcp(1.0f + rfg_exp2(v / a->soft_cap * (2 * LOG2_E))));
+            s[j].v[e] = v;
+        }
+    return 1.0f;
+}
+RFG_DEVICE void mask_scores(rfg_frag_c *s, int key0, const int *end)
+{
+#pragma unroll
+    for (int j = 0; j < TILE_KV / 16; j++)
+#pragma unroll
+        for (int e = 0; e < 8; e++)
+            if (key0 + rfg_s_lane_key(rfg_lane()) + rfg_s_key(j, e) >= end[rfg_s_half(e)])
+                s[j].v[e] = MINUS_INFINITY;
+}
+/* w->m, which is raised where it must be: by the row's own scores alone. `scale`: of scores to be powers of two's
+ * exponents. `down`: by what older sums are to be multiplied. Returns whether any row's is not 1. */
+RFG_DEVICE bool find_most(struct state *w, const rfg_frag_c *s, float scale, float *down)
+{
+    float most[2] = { MINUS_INFINITY, MINUS_INFINITY };
+#pragma unroll
+    for (int j = 0; j < TILE_KV / 16; j++)
+#pragma unroll
+        for (int e = 0; e < 8; e++)
+            most[rfg_s_half(e)] = rfg_max(most[rfg_s_half(e)], s[j].v[e]);
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        float top = rfg_s_reduce(most[h], true) * scale;
+        float m = top > w->m[h] + SLACK ? top : w->m[h];
+        down[h] = rfg_exp2(w->m[h] - m);
+        w->m[h] = m;
+    }
+    return rfg_any_lane(down[0] != 1.0f || down[1] != 1.0f);
+}
+/* Scores become weights relative to w->m. */
+RFG_DEVICE void weigh(struct state *w, rfg_frag_c *s, float scale, const float *down)
+{
+    float sum[2] = { 0, 0 };
+#pragma unroll
+    for (int j = 0; j < TILE_KV / 16; j++)
+#pragma unroll
+        for (int e = 0; e < 8; e++) {
+            int h = rfg_s_half(e);
+            s[j].v[e] = rfg_exp2(rfg_fma(s[j].v[e], scale, -w->m[h]));
+            sum[h] += s[j].v[e];
+        }
+#pragma unroll
+    for (int h = 0; h < 2; h++)
+        w->l[h] = rfg_fma(w->l[h], down[h], sum[h]);
+}
+RFG_DEVICE void pack(rfg_u32x4 *weights, const rfg_frag_c *s)
+{
+#pragma unroll
+    for (int j = 0; j < TILE_KV / 16; j++) {
+        const float *v = s[j].v;
+        weights[j] = make_uint4(rfg_floats_to_16(v[0], v[1], DTYPE), rfg_floats_to_16(v[2], v[3], DTYPE),
+                                rfg_floats_to_16(v[4], v[5], DTYPE), rfg_floats_to_16(v[6], v[7], DTYPE));
+    }
+}
+RFG_DEVICE void scale_down(struct state *w, const float *down)
+{
+#pragma unroll
+    for (int d = 0; d < O_PARTS; d++)
+#pragma unroll
+        for (int e = 0; e < 8; e++)
+            w->o[d].v[e] *= down[rfg_s_half(e)];
+}
+
+/* Weights of a tile, and what they are relative to, for the other warpgroup's same thread. */
+RFG_DEVICE void give_weights(char *lds, int tile, const rfg_u32x4 *weights, const struct state *w, int thread)
+{
+    rfg_u32x4 *to = (rfg_u32x4 *)(lds + WEIGHTS_AT + tile * WEIGHTS_BY);
+    float *m = ((struct barriers *)lds)->m[tile][thread];
+#pragma unroll
+    for (int i = 0; i < TILE_KV / 16; i++)
+        to[i * GROUP + thread] = weights[i];
+    m[0] = w->m[0];
+    m[1] = w->m[1];
+    asm volatile("bar.arrive %0, 256;" ::"r"(tile + 1) : "memory");
+}
+/* Takes them. Returns whether what they are relative to is not this warpgroup's: then sums and weights change. */
+RFG_DEVICE bool take_weights(const char *lds, int tile, rfg_u32x4 *weights, float *m, const struct state *w, int thread)
+{
+    asm volatile("bar.sync %0, 256;" ::"r"(tile + 1) : "memory");
+    const rfg_u32x4 *from = (const rfg_u32x4 *)(lds + WEIGHTS_AT + tile * WEIGHTS_BY);
+    const float *its = ((const struct barriers *)lds)->m[tile][thread];
+    m[0] = its[0];
+    m[1] = its[1];
+#pragma unroll
+    for (int i = 0; i < TILE_KV / 16; i++)
+        weights[i] = from[i * GROUP + thread];
+    return rfg_any_lane(m[0] != w->m[0] || m[1] != w->m[1]);
+}
+RFG_DEVICE rfg_u32 scale_word(rfg_u32 v, float by)
+{
+    return rfg_floats_to_16(rfg_low(v, DTYPE) * by, rfg_high(v, DTYPE) * by, DTYPE);
+}
+/* Both relative to the larger maximum. Few steps come here: see SLACK. */
+RFG_DEVICE void agree(struct state *w, rfg_u32x4 *weights, const float *m)
+{
+    float mine[2], its[2];
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        float top = rfg_max(w->m[h], m[h]);
+        mine[h] = rfg_exp2(w->m[h] - top);
+        its[h] = rfg_exp2(m[h] - top);
+        w->m[h] = top;
+        w->l[h] *= mine[h];
+    }
+    scale_down(w, mine);
+#pragma unroll
+    for (int i = 0; i < TILE_KV / 16; i++)
+        weights[i] = make_uint4(scale_word(weights[i].x, its[0]), scale_word(weights[i].y, its[1]),
+                                scale_word(weights[i].z, its[0]), scale_word(weights[i].w, its[1]));
+}
+
+/* `first`: this warpgroup has tile A's scores and the left half of the output; else B's and the right half. */
+RFG_DEVICE void attend(const struct mla_args *a, const struct work_item *it, struct span span, char *lds,
+                       const int *end, struct state *w, bool first, int thread)
+{
+    struct barriers *b = (struct barriers *)lds;
+    rfg_u64 q = rfg_wg_rows(lds + Q_AT), kv = rfg_wg_rows(lds + KV_AT),
+            v = wg_rows_transposed(lds + KV_AT + (first ? 0 : V_HALF * BLOCK), BLOCK);
+    int odd = 0, tile = first ? 0 : 1;
+    bool tiles = has_tiles(a);
+#pragma unroll 1
+    for (int step = span.begin; step < span.end; step++, odd ^= 1) {
+        rfg_frag_c s[TILE_KV / 16];
+        rfg_u32x4 mine[TILE_KV / 16], its[TILE_KV / 16];
+        float down[2], m[2];
+        int key0 = (2 * step + tile) * TILE_KV;
+        bool tiled = is_tiled(it, tiles, key0);
+        multiply_keys(s, b, q, kv, tile, tiled, tiled || !tiles ? odd : 0);
+        rfg_wg_wait(0);
+        wg_settle(s, TILE_KV / 16);
+        float scale = change_scores(a, it, s);
+        if (key0 + TILE_KV > (end[0] < end[1] ? end[0] : end[1]))
+            mask_scores(s, key0, end);
+        bool raised = find_most(w, s, scale, down);
+        weigh(w, s, scale, down);
+        pack(mine, s);
+        give_weights(lds, tile, mine, w, thread);
+        if (raised)
+            scale_down(w, down);
+        multiply_values(w, mine, v, tile);
+        if (take_weights(lds, 1 - tile, its, m, w, thread)) {
+            rfg_wg_wait(0);
+            wg_settle(w->o, O_PARTS);
+            agree(w, its, m);
+        }
+        multiply_values(w, its, v, 1 - tile);
+        rfg_wg_wait(1);
+        release(&b->empty[tile][0]);
+        rfg_wg_wait(0);
+        wg_settle(w->o, O_PARTS);
+        release(&b->empty[1 - tile][1]);
+    }
+}
+
+/* ---- the output ---------------------------------------------------------------------------------------------------- */
+
+/* Columns d, d + 1 and d + 8, d + 9 of a row. */
+RFG_DEVICE void store_four(char *to, float factor, float v0, float v1, float v2, float v3)
+{
+    bool none = factor == 0.0f; /* though the sums may be no numbers */
+    rfg_store4(to, none ? 0 : rfg_floats_to_16(v0 * factor, v1 * factor, DTYPE));
+    rfg_store4(to + 16, none ? 0 : rfg_floats_to_16(v2 * factor, v3 * factor, DTYPE));
+}
+
+/* Both warpgroups' sums of weights, each over its own keys and four lanes. */
+RFG_DEVICE void add_sums(struct barriers *b, struct state *w, bool first, int thread)
+{
+    float mine[2];
+#pragma unroll
+    for (int h = 0; h < 2; h++)
+        mine[h] = rfg_s_reduce(w->l[h], false);
+    if (!first) {
+        b->l[thread][0] = mine[0];
+        b->l[thread][1] = mine[1];
+    } else {
+        b->m[0][thread][0] = mine[0];
+        b->m[0][thread][1] = mine[1];
+    }
+    asm volatile("bar.sync 3, 256;" ::: "memory");
+#pragma unroll
+    for (int h = 0; h < 2; h++)
+        w->l[h] = first ? mine[h] + b->l[thread][h] : b->m[0][thread][h] + mine[h];
+}
+
+#if PARTS > 1
+/* In place of keys: of each thread that multiplies m and l of two rows, then four floats of each 16 columns and row. */
+#define ENDS_AT KV_AT
+#define SUMS_AT (ENDS_AT + 2 * GROUP * 16)
+#define UNIT    (2 * GROUP * 16)
+static_assert(SUMS_AT + 2 * O_PARTS * UNIT <= LDS_BYTES, "sums take the place of keys");
+
+RFG_DEVICE rfg_f32x4 load_of(rfg_u32 at, int rank)
+{
+    rfg_f32x4 v;
+    rfg_u32 there;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"(rank));
+    asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+                 : "r"(there)
+                 : "memory");
+    return v;
+}
+
+/* Each workgroup combines all parts of some of the columns, in the parts' order, and stores them. */
+RFG_DEVICE void combine_parts(const struct mla_args *a, const struct work_item *it, const struct state *w, char *lds,
+                              int row, int d0)
+{
+    int thread = rfg_thread(), rank = rfg_group_x() % PARTS;
+    rfg_f32x4 *ends = (rfg_f32x4 *)(lds + ENDS_AT), *sums = (rfg_f32x4 *)(lds + SUMS_AT);
+    asm volatile("bar.sync 3, 256;" ::: "memory");        /* both are done with keys */
+    bool any = it->row0 + rfg_wave() % 4 * 16 < it->rows; /* of this wave's rows is there */
+    ends[thread] = make_float4(w->m[0], w->m[1], w->l[0], w->l[1]);
+#pragma unroll
+    for (int u = 0; u < 2 * O_PARTS && any; u++) {
+        const float *v = w->o[u / 2].v + u % 2 * 2;
+        sums[u * 2 * GROUP + thread] = make_float4(v[0], v[1], v[4], v[5]);
+    }
+    rfg_cluster_arrive();
+    rfg_cluster_wait();
+    float by[PARTS][2], m[2] = { LOWEST, LOWEST }, l[2] = { 0, 0 }, factor[2];
+#pragma unroll
+    for (int p = 0; p < PARTS; p++) {
+        rfg_f32x4 e = load_of(rfg_lds_address(ends + thread), p);
+        by[p][0] = e.x;
+        by[p][1] = e.y;
+        m[0] = rfg_max(m[0], e.x);
+        m[1] = rfg_max(m[1], e.y);
+    }
+#pragma unroll
+    for (int p = 0; p < PARTS; p++) {
+        rfg_f32x4 e = load_of(rfg_lds_address(ends + thread), p);
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            by[p][h] = rfg_exp2(by[p][h] - m[h]);
+            l[h] = rfg_fma(h ? e.w : e.z, by[p][h], l[h]);
+        }
+    }
+#pragma unroll
+    for (int h = 0; h < 2; h++)
+        factor[h] = finish_row(a, it, row + 8 * h, m[h], l[h], rank == 0 && d0 % HALF == 0 && thread < GROUP);
+#pragma unroll
+    for (int n = 0; n < (2 * O_PARTS + PARTS - 1) / PARTS; n++) {
+        int u = n * PARTS + rank, h = u % 2;
+        if (!any || (2 * O_PARTS % PARTS != 0 && u >= 2 * O_PARTS))
+            break;
+        rfg_f32x4 v[PARTS];
+        float x = 0, y = 0, z = 0, q = 0;
+#pragma unroll
+        for (int p = 0; p < PARTS; p++)
+            v[p] = load_of(rfg_lds_address(sums + u * 2 * GROUP + thread), p);
+#pragma unroll
+        for (int p = 0; p < PARTS; p++) {
+            float f = h ? by[p][1] : by[p][0];
+            x = rfg_fma(v[p].x, f, x);
+            y = rfg_fma(v[p].y, f, y);
+            z = rfg_fma(v[p].z, f, z);
+            q = rfg_fma(v[p].w, f, q);
+        }
+        if (it->row0 + row + 8 * h < it->rows)
+            store_four((char *)a->out.data + (row_at(a, it, &a->out, row + 8 * h) + d0 + u / 2 * 16) * 2,
+                       h ? factor[1] : factor[0], x, y, z, q);
+    }
+    rfg_cluster_arrive(); /* what others read stays until they have */
+    rfg_cluster_wait();
+}
+#endif
+
+RFG_DEVICE void store_rows(const struct mla_args *a, const struct work_item *it, const struct state *w, int row, int d0)
+{
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        float factor = finish_row(a, it, row + 8 * h, w->m[h], w->l[h], d0 == 0);
+        if (it->row0 + row + 8 * h >= it->rows)
+            continue;
+        char *to = (char *)a->out.data + (row_at(a, it, &a->out, row + 8 * h) + d0) * 2;
+#pragma unroll
+        for (int d = 0; d < O_PARTS; d++) {
+            const float *v = w->o[d].v + 2 * h;
+            store_four(to + d * 32, factor, v[0], v[1], v[4], v[5]);
+        }
+    }
+}
+
+RFG_DEVICE void multiply_all(const struct mla_args *a, const struct work_item *it, struct span span, char *lds)
+{
+    struct state w;
+    int group = __shfl_sync(0xffffffffu, rfg_wave() / 4, 0), thread = rfg_thread() % GROUP;
+    int row = rfg_wave() % 4 * 16 + rfg_lane() / 4, end[2];
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        w.m[h] = LOWEST;
+        w.l[h] = 0.0f;
+        end[h] = a->causal ? keys_seen(a, it, row_of(it, row + 8 * h) / a->hq) : it->len;
+    }
+#pragma unroll
+    for (int d = 0; d < O_PARTS; d++)
+        rfg_frag_zero(&w.o[d]);
+    if (span.begin < span.end) {
+        rfg_arrival_wait(&((struct barriers *)lds)->q_full, 0);
+        if (group == 0)
+            attend(a, it, span, lds, end, &w, true, thread);
+        else
+            attend(a, it, span, lds, end, &w, false, thread);
+    }
+    add_sums((struct barriers *)lds, &w, group == 0, thread);
+    int d0 = group * HALF + 2 * (rfg_lane() % 4);
+#if PARTS > 1
+    combine_parts(a, it, &w, lds, row, d0);
+#else
+    store_rows(a, it, &w, row, d0);
+#endif
+}
+
+/* Of 65536: warpgroups that multiply take what the copying one gives back. */
+#define COPY_REGISTERS     72
+#define MULTIPLY_REGISTERS 216
+
+#if PARTS > 1
+RFG_KERNEL_CLUSTER((3 * GROUP), PARTS)
+#else
+RFG_KERNEL((3 * GROUP))
+#endif
+mla_decode_wgmma(struct mla_args a, const __grid_constant__ rfg_tile_map map)
+{
+    char *lds = (char *)rfg_wg_lds;
+    struct barriers *b = (struct barriers *)lds;
+    rfg_start_next();
+    if (rfg_thread() == 0) {
+        rfg_tile_expect(&map);
+        rfg_arrival_init(&b->q_full, COPIERS);
+        for (int tile = 0; tile < 2; tile++) {
+            for (int k = 0; k < BLOCKS; k++)
+                rfg_arrival_init(&b->tiled[tile][k], 1);
+            for (int half = 0; half < 2; half++) {
+                rfg_arrival_init(&b->copied[tile][half], COPIERS);
+                rfg_arrival_init(&b->empty[tile][half], 4);
+            }
+        }
+    }
+    rfg_barrier_lds();
+    rfg_await_previous();
+    struct work_item it;
+    int tiles = (a.sq * a.hq + ROWS - 1) / ROWS;
+    open_item(&a, &it, rfg_group_x() / PARTS, tiles);
+    struct span span = span_of(&it);
+    if (rfg_thread() >= 2 * GROUP) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COPY_REGISTERS));
+        copy_all(&a, &map, &it, span, b, rfg_lds_address(lds), rfg_thread() - 2 * GROUP);
+#if PARTS > 1
+        rfg_cluster_arrive();
+        rfg_cluster_wait();
+        rfg_cluster_arrive();
+        rfg_cluster_wait();
+#endif
+    } else {
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(MULTIPLY_REGISTERS));
+        multiply_all(&a, &it, span, lds);
+    }
+}
