@@ -154,8 +154,8 @@ typedef struct rfg_mla_params {
     float scale;
     float soft_cap; /* 0: none; else > 0 */
     int32_t causal;
-    /* A hint: an upper bound of the kv lengths. It decides how many workgroups share a sequence, and no bit of a result.
-     * Longer sequences, up to what the tensors hold, still give right results. 0: what the tensors hold. */
+    /* A hint: an upper bound of the kv lengths. It decides how many workgroups share a sequence. Longer
+     * sequences, up to what the tensors hold, still give right results. 0: what the tensors hold. */
     int32_t max_seqlen_k;
     const rfg_tensor *q_rope;      /* the rope part of q, if it is a tensor apart: see rfg_op_mla_decode() */
     const rfg_tensor *block_table; /* [B,n] int32, unit column stride; or NULL */
@@ -217,11 +217,10 @@ typedef struct rfg_mla_params {
  * It is one launch, legal in a captured graph whose lengths and tables change between replays: the host reads none of
  * them.
  *
- * A sequence's keys are divided into at most 16 segments, by its length alone. A segment's sums, and the order in which
- * the segments' results are combined, depend on nothing else. So the bits of a query's out and lse depend on its q, its
- * position, the keys that it sees, the params, and the kernel that the device uses for these dtypes, sizes and
- * alignments. They don't depend on B, on other sequences, heads or queries, on max_seqlen_k or the tensors' capacity.
- * (batch_invariant of rfg_context_params also fixes the kernel.)
+ * A kernel divides a sequence's keys by its length alone, and combines the parts in their order. So the bits of a query's
+ * out and lse depend on its q, its position, the keys that it sees, the params, and the kernel. They don't depend on other
+ * sequences, heads or queries. Which kernel (and with how many parts) the device uses may depend on B, max_seqlen_k and
+ * what the tensors hold: batch_invariant of rfg_context_params fixes it for these dtypes, sizes and alignments.
  * Scores, exponentials and sums are fp32. Weights are rounded to q's dtype before they are multiplied by values.
  * Aliasing: out and lse may not overlap anything else. Gaps between their elements are not written.
  * Asynchronous, errors, warm-up: as rfg_op_gemm().
