@@ -131,6 +131,15 @@ typedef struct rfg_gemm_params {
  * There is no residual, and scales of blocks of w are row-major. Nothing is read or written out of bounds: offsets
  * below 0 count as 0, those above M as M, and rows that x doesn't have (negative ones, too) as its last row.
  *
+ * Batched products (torch.bmm with w transposed; the absorption of DeepSeek's MLA, q W_UK and o W_UV, where the batch are
+ * heads): y has three dimensions, and y[:,b] = x[:,b] w[b]^T.
+ *   y  [M,batch,N]  bf16, fp16 or fp32
+ *   x  [M,batch,K]  bf16, fp16 or fp32
+ *   w  [batch,N,K]  x's dtype
+ * The last dimension has unit stride, the others any above 0; that of rows (M; of w N) is at least the columns and at
+ * most 2^31 - 1. So x and y may also be views of [batch,M,..], and w one of a larger weight. No two elements of y are
+ * one. batch is at most 65535. There are no params then, and a w of 8 or 4 bits, or prepacked, is refused.
+ *
  * fast_accum (torch._scaled_mm's use_fast_accum) allows variants that sum up to 128 columns of e4m3 or e5m2 on Hopper's
  * fp8 matrix unit. That unit adds 32 products and the sum before them at a time, and cuts off what is below 2^-13 of
  * the largest of these (DeepSeek-V3's report, 3.5.2). Such sums are then multiplied by their scales and added in fp32.
@@ -152,8 +161,11 @@ typedef struct rfg_gemm_params {
  *   "gemm f16,e2m1->f16 M=1 N=4096 K=4096 w_scale=e8m0 w_group=32"
  *   "gemm bf16,e2m1->bf16 M=1 N=4096 K=4096 w_scale=e4m3 w_group=16 w_global=1"
  *   "gemm bf16,bf16->bf16 M=512 N=4096 K=7168 act=silu experts=256 top=8"
+ *   "gemm bf16,bf16->bf16 M=32 N=512 K=128 batch=16"
  * Keys:
  *   N=                   rows of w; of a grouped product, an expert's
+ *   batch=               a batched product of so many; ldx= and ldy= are then strides of M, and left out where all of a
+ *                        row's elements follow those of the row before; ldw= is the stride of N
  *   bias=1, residual=1   the member is given
  *   btype=               dtype of the bias: f32 with a 16-bit x; with codes always said
  *   act=                 gated: as of act_and_mul, but none

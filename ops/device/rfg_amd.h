@@ -41,6 +41,10 @@ RFG_DEVICE int rfg_group_y(void)
 {
     return (int)__builtin_amdgcn_workgroup_id_y();
 }
+RFG_DEVICE int rfg_group_z(void)
+{
+    return (int)__builtin_amdgcn_workgroup_id_z();
+}
 /* Workgroups along y. The dispatch packet counts work-items; a workgroup is one high. */
 RFG_DEVICE int rfg_groups_y(void)
 {

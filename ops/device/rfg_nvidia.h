@@ -42,6 +42,10 @@ RFG_DEVICE int rfg_group_y(void)
 {
     return (int)blockIdx.y;
 }
+RFG_DEVICE int rfg_group_z(void)
+{
+    return (int)blockIdx.z;
+}
 RFG_DEVICE int rfg_groups_y(void)
 {
     return (int)gridDim.y;

@@ -94,7 +94,7 @@ static rfg_status check_params(const rfg_gemm_params *p)
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
-enum { T = 1, COLS, M, K, N, COLS_W, E, SLOTS, ONE, LANES };
+enum { T = 1, COLS, M, K, N, COLS_W, E, SLOTS, ONE, LANES, B };
 static const struct rfg_axis axes[] = {
     [T] = { "rows", 0, 0 },
     [COLS] = { "columns", 0, 0 },
@@ -106,6 +106,7 @@ static const struct rfg_axis axes[] = {
     [SLOTS] = { "columns", 1, GEMM_MAX_SLOTS },
     [ONE] = { "", 1, 1 },
     [LANES] = { "", PREPACK_ROWS, PREPACK_ROWS },
+    [B] = { "batch", 0, GEMM_MAX_BATCH },
 };
 
 /* Whose columns N is: grouped, gated. */
@@ -138,6 +139,10 @@ static const struct rfg_tensor_rule of_y[] = {
     { "y_scale", Y_SCALE, RFG_OPTIONAL, 1, { ONE }, RFG_DTYPE(F32) },
     { "w_global", W_GLOBAL, RFG_OPTIONAL, 1, { ONE }, RFG_DTYPE(F32), .if_clear = GROUPED },
     { "w_global", W_GLOBAL, RFG_OPTIONAL | RFG_PACKED, 1, { E }, RFG_DTYPE(F32), .if_set = GROUPED },
+}, of_batch[] = {
+    { "y", Y, RFG_OUT | RFG_VIEW, 3, { M, B, N }, RFG_FLOAT_FORMATS },
+    { "x", X, RFG_VIEW, 3, { M, B, K }, RFG_FLOAT_FORMATS },
+    { "w", W, RFG_VIEW, 3, { B, N, K }, 0, X + 1 },
 }, of_scales[] = { /* rules come before their sizes, which follow from them */
     { "x_scale of x_per=tensor", X_SCALE, RFG_OPTIONAL, 1, { ONE }, X_SCALES, .if_set = CODES | X_TENSOR },
     { "x_scale", X_SCALE, RFG_OPTIONAL | RFG_EITHER_WAY, 2, { 0 }, X_SCALES, .if_set = CODES, .if_clear = X_TENSOR },
@@ -213,16 +218,21 @@ static int64_t dtype_of(const struct call *c, int slot)
     return there(c, slot) ? c->t.o[slot].t->dtype : RFG_DTYPE_NONE;
 }
 
-/* Of y and x, what w follows from. */
-static void set_sizes(struct call *c)
+static void set_dtypes(struct call *c)
 {
     struct rfg_problem *prob = &c->prob;
-    const struct rfg_tensors *t = &c->t;
-    int64_t *v = prob->v;
     prob->op = &rfg_op_gemm_desc;
     prob->dtype[0] = (uint8_t)dtype_of(c, X);
     prob->dtype[1] = (uint8_t)dtype_of(c, W);
     prob->dtype[2] = (uint8_t)dtype_of(c, Y);
+}
+
+/* Of y and x, what w follows from. */
+static void set_sizes(struct call *c)
+{
+    const struct rfg_tensors *t = &c->t;
+    int64_t *v = c->prob.v;
+    set_dtypes(c);
     v[GEMM_SLOTS] = rfg_size(t, SLOTS);
     v[GEMM_M] = rfg_size(t, M);
     v[GEMM_N] = rfg_size(t, COLS) * (c->p.gated ? 2 : 1);
@@ -285,6 +295,64 @@ static void set_options(struct call *c)
     uintptr_t of_scales = c->t.facts & PREPACKED ? o[W_SCALE].bits | o[W_ZERO].bits : 0;
     v[GEMM_ALIGN] = rfg_alignment(x->bits | o[W].bits | of_scales);
     v[GEMM_ALIGN_Y] = rfg_alignment(o[Y].bits | o[BIAS].bits | (c->sum ? o[RESIDUAL].bits : 0));
+}
+
+/* ---- a batch ----------------------------------------------------------------------------------------------------- */
+
+/* The rows of its matrices, which dimension `rows` counts. packed: what a row stride is without gaps. */
+static rfg_status set_matrix(struct rfg_operand *o, int rows, int64_t packed)
+{
+    const rfg_tensor *t = o->t;
+    o->rows = t->shape[rows];
+    o->cols = t->shape[2];
+    o->ld = o->rows > 1 && o->begin != o->end ? t->strides[rows] : packed;
+    return o->ld >= o->cols && o->ld <= RFG_MAX_STRIDE
+               ? RFG_OK
+               : BAD("%s has stride %" PRId64 " in dimension %d: must be at least its %" PRId64
+                     " columns and at most %d",
+                     o->name, o->ld, rows, o->cols, RFG_MAX_STRIDE);
+}
+
+/* What a batch may not have. */
+static rfg_status check_alone(const struct call *c)
+{
+    static const char *const names[TENSORS] = {
+        [BIAS] = "bias",         [W_SCALE] = "w_scale", [X_SCALE] = "x_scale", [W_ZERO] = "w_zero",
+        [RESIDUAL] = "residual", [OFFSETS] = "offsets", [ROWS] = "rows",       [WEIGHTS] = "weights",
+        [Y_SCALE] = "y_scale",   [PLACES] = "places",   [TOKENS] = "tokens",
+    };
+    for (int i = BIAS; i < TENSORS; i++)
+        if (there(c, i))
+            return BAD("%s is given: must be NULL, y has 3 dimensions", names[i]);
+    if (c->p.gated || c->p.fast_accum || c->p.x_per || c->p.w_per)
+        return BAD("gated is %d, fast_accum %d, x_per %d, w_per %d: must be 0, y has 3 dimensions", c->p.gated,
+                   c->p.fast_accum, (int)c->p.x_per, (int)c->p.w_per);
+    return RFG_OK;
+}
+
+static rfg_status check_batch(struct call *c)
+{
+    struct rfg_operand *o = c->t.o;
+    rfg_status st;
+    if ((st = check_alone(c)) || (st = rfg_check_tensors(&c->t, of_batch, RFG_RULES(of_batch))))
+        return st;
+    int64_t batch = rfg_size(&c->t, B), many = batch ? batch : 1, *v = c->prob.v;
+    if ((st = set_matrix(&o[Y], 0, many * rfg_size(&c->t, N))) ||
+        (st = set_matrix(&o[X], 0, many * rfg_size(&c->t, K))) || (st = set_matrix(&o[W], 1, rfg_size(&c->t, K))))
+        return st;
+    if (batch == 0)
+        o[Y].rows = 0;
+    set_dtypes(c);
+    v[GEMM_M] = rfg_size(&c->t, M);
+    v[GEMM_N] = rfg_size(&c->t, N);
+    v[GEMM_K] = rfg_size(&c->t, K);
+    v[GEMM_BATCH] = batch;
+    v[GEMM_LDX] = o[X].ld == batch * v[GEMM_K] ? 0 : o[X].ld;
+    v[GEMM_LDW] = rfg_ld_key(&o[W]);
+    v[GEMM_LDY] = o[Y].ld == batch * v[GEMM_N] ? 0 : o[Y].ld;
+    v[GEMM_ALIGN] = rfg_alignment(o[X].bits | o[W].bits);
+    v[GEMM_ALIGN_Y] = rfg_alignment(o[Y].bits);
+    return RFG_OK;
 }
 
 /* ---- rules ------------------------------------------------------------------------------------------------------- */
@@ -403,8 +471,10 @@ static rfg_status check_scales(struct call *c)
 static rfg_status check_tensors(struct call *c)
 {
     struct rfg_tensors *t = &c->t;
-    const rfg_tensor *w = t->o[W].t;
+    const rfg_tensor *y = t->o[Y].t, *w = t->o[W].t;
     rfg_status st;
+    if (y && y->ndim == 3)
+        return check_batch(c);
     t->facts = (c->p.offsets ? GROUPED : 0) | (c->sum ? SUMMED : 0) | (c->p.rows ? GATHERED : 0) |
                (w && w->ndim == 5 ? PREPACKED : 0) | (c->p.x_per == RFG_GEMM_SCALE_TENSOR ? X_TENSOR : 0) |
                (c->p.w_per == RFG_GEMM_SCALE_TENSOR ? W_TENSOR : 0);
@@ -476,6 +546,11 @@ static struct gemm_args args_of(const struct call *c)
         scale_strides(&o[W_SCALE], by_columns(c, W_SCALE), p->w_per, &a.w_scale_row, &a.w_scale_col);
         if (c->t.facts & PREPACKED) /* as it was before */
             a.w_scale_row = (int)(gemm_w_cols(prob) / GEMM_SCALE_GROUP);
+    }
+    if (prob->v[GEMM_BATCH]) {
+        a.y_batch = o[Y].t->strides[1];
+        a.x_batch = o[X].t->strides[1];
+        a.w_batch = o[W].t->strides[0];
     }
     a.w_expert_scales = (int32_t)gemm_expert_scales(prob, a.w_scale_row);
     return a;

@@ -27,6 +27,54 @@ static struct rfg_tensor_spec spec_2d(const char *name, bool output, uint8_t dty
     return s;
 }
 
+/* x or y of a batch: [M,batch,cols], or, where a row has no room for all of the batch's, [batch,M,cols]. */
+static bool by_rows(const struct rfg_problem *prob, int64_t cols, int64_t ld)
+{
+    return !ld || ld >= cols * prob->v[GEMM_BATCH];
+}
+static struct rfg_tensor_spec spec_batch(const struct rfg_problem *prob, const char *name, bool output, uint8_t dtype,
+                                         int64_t cols, int64_t ld)
+{
+    int64_t m = prob->v[GEMM_M], batch = prob->v[GEMM_BATCH];
+    if (!batch)
+        return spec_2d(name, output, dtype, output ? gemm_y_rows(prob) : gemm_all_x_rows(prob), cols, ld);
+    bool rows = by_rows(prob, cols, ld);
+    struct rfg_tensor_spec s = spec_2d(name, output, dtype, rows ? m : batch * m, cols, ld);
+    if (rows) {
+        s.ndim = 3;
+        s.shape[1] = batch;
+        s.shape[2] = cols;
+        s.row_stride = ld ? ld : batch * cols;
+    }
+    return s;
+}
+/* The view that the call is given: [M,batch,cols]. */
+static rfg_tensor view_batch(const struct rfg_problem *prob, const rfg_tensor *t)
+{
+    rfg_tensor view = *t;
+    if (t->ndim == 3 || !prob->v[GEMM_BATCH])
+        return view;
+    view.ndim = 3;
+    view.shape[0] = prob->v[GEMM_M];
+    view.shape[1] = prob->v[GEMM_BATCH];
+    view.shape[2] = t->shape[1];
+    view.strides[1] = prob->v[GEMM_M] * t->strides[0];
+    view.strides[2] = 1;
+    return view;
+}
+/* w's: [batch,N,K]. */
+static rfg_tensor view_w(const struct rfg_problem *prob, const rfg_tensor *t)
+{
+    rfg_tensor view = *t;
+    if (prob->v[GEMM_BATCH])
+        view = (rfg_tensor){ t->data,
+                             t->dtype,
+                             3,
+                             { prob->v[GEMM_BATCH], prob->v[GEMM_N], t->shape[1] },
+                             { prob->v[GEMM_N] * t->strides[0], t->strides[0], 1 } };
+    return view;
+}
+
 static struct rfg_tensor_spec scale_spec(const char *name, int64_t dtype, struct gemm_scale_shape s, int64_t per,
                                          bool columns)
 {
@@ -63,10 +111,10 @@ static double y_scale(const struct rfg_problem *prob)
 static int gemm_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec spec[RFG_MAX_TENSORS])
 {
     const int64_t *v = prob->v;
-    spec[0] = spec_2d("y", true, prob->dtype[2], gemm_y_rows(prob), gemm_y_cols(prob), v[GEMM_LDY]);
+    spec[0] = spec_batch(prob, "y", true, prob->dtype[2], gemm_y_cols(prob), v[GEMM_LDY]);
     spec[0].same_as = v[GEMM_INPLACE] ? 1 + 5 : 0;
-    int64_t w_rows = gemm_w_rows(prob), experts = v[GEMM_EXPERTS];
-    spec[1] = spec_2d("x", false, prob->dtype[0], gemm_all_x_rows(prob), v[GEMM_K], v[GEMM_LDX]);
+    int64_t w_rows = gemm_w_rows(prob) * gemm_products(prob), experts = v[GEMM_EXPERTS];
+    spec[1] = spec_batch(prob, "x", false, prob->dtype[0], v[GEMM_K], v[GEMM_LDX]);
     spec[2] = spec_2d("w", false, prob->dtype[1], w_rows, v[GEMM_K], v[GEMM_LDW]);
     if (v[GEMM_PREPACKED]) /* as 16 rows of W each */
         spec[2] = spec_2d("w", false, prob->dtype[1], w_rows / PREPACK_ROWS, gemm_w_cols(prob) * PREPACK_ROWS, 0);
@@ -331,7 +379,8 @@ static void gemm_fill(const struct rfg_problem *prob, int tensor, const rfg_tens
 
 static rfg_status gemm_call(rfg_context *ctx, const struct rfg_problem *prob, const rfg_tensor *t, rfg_stream stream)
 {
-    rfg_tensor w = t[2], w_scale = t[4], w_zero = t[7];
+    rfg_tensor y = view_batch(prob, &t[0]), x = view_batch(prob, &t[1]), w = view_w(prob, &t[2]);
+    rfg_tensor w_scale = t[4], w_zero = t[7];
     if (prob->v[GEMM_PREPACKED]) {
         int64_t n = gemm_w_rows(prob), k = gemm_w_cols(prob);
         int64_t groups = gemm_is_mx(prob) ? k / GEMM_SCALE_GROUP : gemm_w_groups(prob);
@@ -361,8 +410,8 @@ static rfg_status gemm_call(rfg_context *ctx, const struct rfg_problem *prob, co
                           .w_global = prob->v[GEMM_W_GLOBAL] ? &t[14] : NULL,
                           .w_group = shorter ? prob->v[GEMM_W_GROUP] : 0 };
     struct rfg_gemm_sum sum = { &t[12], prob->v[GEMM_RESIDUAL] ? &t[5] : NULL, prob->v[GEMM_TOKENS] ? &t[13] : NULL };
-    return prob->v[GEMM_SLOTS] ? rfg_gemm_sum(ctx, &t[0], &t[1], &w, &p, &sum, NULL, stream)
-                               : rfg_op_gemm(ctx, &t[0], &t[1], &w, &p, stream);
+    return prob->v[GEMM_SLOTS] ? rfg_gemm_sum(ctx, &y, &x, &w, &p, &sum, NULL, stream)
+                               : rfg_op_gemm(ctx, &y, &x, &w, &p, stream);
 }
 
 /* One scale in a row or a column has no order. */
@@ -377,6 +426,9 @@ static void gemm_as_called(struct rfg_problem *prob)
         prob->v[GEMM_TOP] = ceil_div(prob->v[GEMM_M], rows);
         prob->v[GEMM_X_ROWS] = gemm_far_rows(rows, prob->v[GEMM_LDX] ? prob->v[GEMM_LDX] : prob->v[GEMM_K]);
     }
+    for (int i = GEMM_LDX; i <= GEMM_LDY && prob->v[GEMM_BATCH]; i++) /* a single row has no stride */
+        if (prob->v[i == GEMM_LDW ? GEMM_N : GEMM_M] == 1)
+            prob->v[i] = 0;
     if (x.rows < 2 || x.cols < 2)
         prob->v[GEMM_X_COLUMNS] = 0;
     if (w.rows < 2 || w.cols < 2)
@@ -426,6 +478,11 @@ static void gemm_pack(const struct rfg_problem *prob, const rfg_tensor *t, void 
     a->places = prob->v[GEMM_SLOTS] ? t[12].data : NULL;
     a->tokens = prob->v[GEMM_TOKENS] ? t[13].data : NULL;
     a->top = (int32_t)prob->v[GEMM_SLOTS];
+    if (prob->v[GEMM_BATCH]) {
+        a->y_batch = view_batch(prob, &t[0]).strides[1];
+        a->x_batch = view_batch(prob, &t[1]).strides[1];
+        a->w_batch = view_w(prob, &t[2]).strides[0];
+    }
 }
 
 const struct rfg_op_case rfg_op_case_gemm = {

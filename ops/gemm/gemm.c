@@ -19,6 +19,8 @@ static const struct rfg_key gemm_keys[GEMM_NKEYS] = {
     [GEMM_M] = { "M", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE, NULL, "rows of x and y" },
     [GEMM_N] = { "N", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE, NULL, "rows of w; columns of y, twice those with an act" },
     [GEMM_K] = { "K", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE, NULL, "columns of x and w" },
+    [GEMM_BATCH] = { "batch", RFG_KEY_ATTR, 0, 0, GEMM_MAX_BATCH, NULL,
+                     "products, each with its own x, w and y; 0: one, of matrices" },
     [GEMM_BIAS] = { "bias", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: there is a bias" },
     [GEMM_BTYPE] = { "btype", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, btype_names,
                      "dtype of the bias: x's, or f32 with a 16-bit x; with codes always said: f32 or y's",
@@ -248,6 +250,24 @@ static bool experts_valid(const struct rfg_problem *prob, struct rfg_reason *why
                       RFG_MAX_SIZE);
 }
 
+/* Several products: of x, w and y alone. */
+static bool batch_valid(const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    static const int others[] = { GEMM_BIAS, GEMM_RESIDUAL, GEMM_GATED, GEMM_EXPERTS, GEMM_SLOTS, GEMM_PREPACKED };
+    const int64_t *v = prob->v;
+    if (!v[GEMM_BATCH])
+        return true;
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        if (v[others[i]])
+            return rfg_refuse(why, "%s=%" PRId64 ": must be 0 with batch=%" PRId64, gemm_keys[others[i]].name,
+                              v[others[i]], v[GEMM_BATCH]);
+    bool plain = rfg_dtype_is_float(prob->dtype[0]) && prob->dtype[0] == prob->dtype[1];
+    return (plain && rfg_dtype_is_float(prob->dtype[2])) ||
+           rfg_refuse(why, "x is %s, w %s, y %s: must be bf16, f16 or f32, w as x, with batch=%" PRId64,
+                      rfg_dtype_name((rfg_dtype)prob->dtype[0]), rfg_dtype_name((rfg_dtype)prob->dtype[1]),
+                      rfg_dtype_name((rfg_dtype)prob->dtype[2]), v[GEMM_BATCH]);
+}
+
 static bool y_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 {
     const char *y = rfg_dtype_name((rfg_dtype)prob->dtype[2]);
@@ -259,8 +279,8 @@ static bool y_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 static bool gemm_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 {
     const int64_t *v = prob->v;
-    if (!gemm_has_loader(prob, why) || !w_valid(prob, why) || !experts_valid(prob, why) || !y_valid(prob, why) ||
-        !gemm_slots_valid(prob, why))
+    if (!gemm_has_loader(prob, why) || !w_valid(prob, why) || !experts_valid(prob, why) || !batch_valid(prob, why) ||
+        !y_valid(prob, why) || !gemm_slots_valid(prob, why))
         return false;
     if (gemm_is_codes(prob) && v[GEMM_BIAS] && v[GEMM_BTYPE] != RFG_F32 && v[GEMM_BTYPE] != prob->dtype[2])
         return rfg_refuse(why, "btype=%s: must be f32 or y's dtype, x is %s",

@@ -15,6 +15,7 @@ enum {
     GEMM_M,
     GEMM_N, /* rows of w */
     GEMM_K,
+    GEMM_BATCH, /* products of M x N x K, each with a w of its own; 0: one, of matrices */
     GEMM_BIAS,
     GEMM_BTYPE,     /* the bias' rfg_dtype; 0: x's */
     GEMM_RESIDUAL,  /* 1: there is one, of y's dtype */
@@ -53,6 +54,9 @@ enum {
 
 /* dtype[0] = X, dtype[1] = W, dtype[2] = Y. */
 
+/* Planes of a grid. */
+#define GEMM_MAX_BATCH 65535
+
 /* "tensor", "row", ...: an rfg_gemm_scale as keys spell it. */
 const char *gemm_per_name(int64_t per);
 
@@ -73,6 +77,12 @@ static inline bool gemm_is_limited(const struct rfg_problem *prob)
 static inline bool gemm_halves(const struct rfg_problem *prob)
 {
     return prob->v[GEMM_GATED] && prob->v[GEMM_GATES] == RFG_GATES_HALVES;
+}
+
+/* Products of a batch; 1: there is one, of matrices perhaps. */
+static inline int64_t gemm_products(const struct rfg_problem *prob)
+{
+    return prob->v[GEMM_BATCH] ? prob->v[GEMM_BATCH] : 1;
 }
 
 /* Rows of all experts' w. */
@@ -97,7 +107,7 @@ static inline int64_t gemm_all_x_rows(const struct rfg_problem *prob)
  * of two, so that such calls have few plans. */
 int64_t gemm_far_rows(int64_t rows, int64_t ld);
 /* Of a grouped product, the plain one that costs about as much: of the rows that an expert has, with all w that are
- * read. Of a plain one, itself. */
+ * read. Of a batch, one with all w side by side. Of a plain one, itself. */
 struct rfg_problem gemm_as_plain(const struct rfg_problem *prob);
 bool gemm_row_key(struct rfg_problem *key, int i);
 bool gemm_is_recorded(const struct rfg_problem *prob);
@@ -130,8 +140,11 @@ enum gemm_end {
     GEMM_END_CODES = 1 << 3,   /* y is of codes */
     GEMM_END_EXPERTS = 1 << 4, /* rows of y have a w each, and perhaps a weight */
     GEMM_END_SLOTS = 1 << 5,   /* they are summed by token */
-    GEMM_ENDS_ALL = (1 << 6) - 1,
-    GEMM_ENDS_EPILOGUE = GEMM_ENDS_ALL & ~GEMM_END_SLOTS /* those of gpu/any/epilogue.h, for kernels that store by it */
+    GEMM_END_BATCH = 1 << 6,   /* there are several products */
+    GEMM_ENDS_ALL = (1 << 7) - 1,
+    GEMM_ENDS_EPILOGUE =
+        GEMM_ENDS_ALL &
+        ~(GEMM_END_SLOTS | GEMM_END_BATCH) /* those of gpu/any/epilogue.h, for kernels that store by it */
 };
 unsigned gemm_ends_asked(const struct rfg_problem *prob);
 /* Those that a key asks for. The last row has none. */

@@ -16,8 +16,9 @@
 #define GEMM_ARGS_EXPERTS  6
 #define GEMM_ARGS_Y_CODES  7
 #define GEMM_ARGS_SLOTS    8
+#define GEMM_ARGS_BATCH    9
 #ifndef GEMM_ARGS
-#define GEMM_ARGS GEMM_ARGS_SLOTS
+#define GEMM_ARGS GEMM_ARGS_BATCH
 #endif
 
 struct gemm_args {
@@ -67,6 +68,9 @@ struct gemm_args {
     const int *tokens; /* how many rows of y count; NULL: all */
     int top;
     int reserved_slots;
+#endif
+#if GEMM_ARGS >= GEMM_ARGS_BATCH
+    long long x_batch, w_batch, y_batch; /* of a batch: elements from one product's matrix to the next one's */
 #endif
 };
 

@@ -92,7 +92,9 @@ static void unpack_8(const rfg_tensor *w, int64_t row, int64_t k, double *out)
 
 static void to_doubles(const rfg_tensor *t, int64_t row, int64_t k, double *out)
 {
-    const char *base = (const char *)t->data + rfg_format_bytes((int)t->dtype, row * t->strides[0]);
+    int64_t at =
+        t->ndim == 3 ? row / t->shape[1] * t->strides[0] + row % t->shape[1] * t->strides[1] : row * t->strides[0];
+    const char *base = (const char *)t->data + rfg_format_bytes((int)t->dtype, at);
     if (t->dtype != RFG_F16 && t->dtype != RFG_BF16) {
         for (int64_t i = 0; i < k; i++)
             out[i] = rfg_load(base, t->dtype, i);
@@ -258,6 +260,19 @@ static void gemm_column(void *job, int64_t n, void *scratch)
     }
 }
 
+/* Of a batch x and y are [M,batch,..], or matrices one below the other: which matrix a row of y is in, and the row of x
+ * that it is made of. */
+static int64_t matrix_of(const struct rfg_problem *prob, const rfg_tensor *host, int64_t row)
+{
+    return host[0].ndim == 3 ? row % prob->v[GEMM_BATCH] : row / prob->v[GEMM_M];
+}
+static int64_t x_row_of(const struct rfg_problem *prob, const rfg_tensor *host, int64_t row)
+{
+    int64_t matrix = matrix_of(prob, host, row), batch = prob->v[GEMM_BATCH], m = prob->v[GEMM_M];
+    int64_t of = host[0].ndim == 3 ? row / batch : row % m;
+    return host[1].ndim == 3 ? of * batch + matrix : matrix * m + of;
+}
+
 static int64_t expert_of(const struct gemm_job *j, int64_t row)
 {
     const int32_t *offsets = j->offsets ? j->offsets->data : NULL;
@@ -306,9 +321,11 @@ static rfg_status product(const struct rfg_problem *prob, const rfg_tensor *host
     pthread_once(&half_once, half_init);
     for (int64_t r = 0; r < n_rows; r++) {
         int64_t row = expected->rows[r];
-        j.experts[r] = expert_of(&j, row);
+        j.experts[r] = prob->v[GEMM_BATCH] ? matrix_of(prob, host, row) : expert_of(&j, row);
         if (j.experts[r] < 0)
             continue;
+        if (prob->v[GEMM_BATCH])
+            row = x_row_of(prob, host, row);
         if (prob->v[GEMM_TOP]) {
             row = ((const int32_t *)host[9].data)[row];
             row = row < 0 || row >= host[1].shape[0] ? host[1].shape[0] - 1 : row;

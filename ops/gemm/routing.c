@@ -133,7 +133,11 @@ static double met(const struct rfg_problem *prob)
 struct rfg_problem gemm_as_plain(const struct rfg_problem *prob)
 {
     struct rfg_problem plain = *prob;
-    int64_t rows = prob->v[GEMM_M];
+    int64_t rows = prob->v[GEMM_M], all = prob->v[GEMM_N] * gemm_products(prob);
+    if (prob->v[GEMM_BATCH]) {
+        plain.v[GEMM_BATCH] = 0;
+        plain.v[GEMM_N] = all < RFG_MAX_SIZE ? all : RFG_MAX_SIZE;
+    }
     if (!prob->v[GEMM_EXPERTS] || !rows)
         return plain;
     int64_t touched = (int64_t)(met(prob) + 0.5);
@@ -157,22 +161,25 @@ void gemm_cost(const struct rfg_problem *prob, double *bytes, double *flops)
     const uint8_t *d = prob->dtype;
     const int64_t *v = prob->v;
     struct rfg_problem plain = gemm_as_plain(prob);
-    double experts = v[GEMM_N] ? (double)plain.v[GEMM_N] / (double)v[GEMM_N] : 1; /* whose w is read */
+    double batch = (double)gemm_products(prob);
+    double experts = v[GEMM_BATCH] ? batch
+                     : v[GEMM_N]   ? (double)plain.v[GEMM_N] / (double)v[GEMM_N]
+                                   : 1; /* whose w is read */
     double m = (double)v[GEMM_M], n = (double)v[GEMM_N], k = (double)v[GEMM_K];
-    *bytes =
-        (double)gemm_x_rows(prob) * (double)rfg_format_bytes(d[0], v[GEMM_K]) +
-        experts * n * (double)gemm_w_row_bytes(prob) +
-        (double)gemm_y_rows(prob) * (double)rfg_format_bytes(d[2], gemm_y_cols(prob)) * (v[GEMM_RESIDUAL] ? 2 : 1) +
-        (v[GEMM_BIAS] ? experts * (double)rfg_format_bytes(gemm_bias_dtype(prob), v[GEMM_N]) : 0) +
-        (v[GEMM_EXPERTS] ? 4 * (double)v[GEMM_EXPERTS] : 0) + (v[GEMM_TOP] ? 4 * m : 0) +
-        (v[GEMM_WEIGHTS] ? 4 * m : 0) + (v[GEMM_SLOTS] ? 4 * m : 0);
+    *bytes = batch * (double)gemm_x_rows(prob) * (double)rfg_format_bytes(d[0], v[GEMM_K]) +
+             experts * n * (double)gemm_w_row_bytes(prob) +
+             batch * (double)gemm_y_rows(prob) * (double)rfg_format_bytes(d[2], gemm_y_cols(prob)) *
+                 (v[GEMM_RESIDUAL] ? 2 : 1) +
+             (v[GEMM_BIAS] ? experts * (double)rfg_format_bytes(gemm_bias_dtype(prob), v[GEMM_N]) : 0) +
+             (v[GEMM_EXPERTS] ? 4 * (double)v[GEMM_EXPERTS] : 0) + (v[GEMM_TOP] ? 4 * m : 0) +
+             (v[GEMM_WEIGHTS] ? 4 * m : 0) + (v[GEMM_SLOTS] ? 4 * m : 0);
     if (gemm_w_has_per(prob) && !v[GEMM_W_GROUP]) { /* w's row has those of groups */
         struct gemm_scale_shape x = gemm_x_scales(prob), w = gemm_w_scales(prob);
         x.rows = x.rows < gemm_x_rows(prob) ? x.rows : gemm_x_rows(prob); /* that are read */
         *bytes += ((double)(x.rows * x.cols) + experts * (double)(w.rows * w.cols)) *
                   (double)rfg_format_bytes(gemm_scale_dtype(prob), 1);
     }
-    *flops = 2 * m * n * k;
+    *flops = 2 * batch * m * n * k;
 }
 
 /* An engine's own loads tell most of its calls, then Zipf's law; uniform ones mislead. One expert is no engine's. */

@@ -83,6 +83,12 @@ static const char *const w8_problems[] = {
     "gemm bf16,e4m3->bf16 M=64 N=4096 K=2048 experts=32 top=4 w_scale=f32 w_per=block act=silu",
     "gemm bf16,i8->bf16 M=64 N=2048 K=2048 experts=32 weights=1 w_scale=f32 w_per=row packed=1",
 };
+static const char *const batch_problems[] = {
+    "gemm bf16,bf16->bf16 M=1 N=512 K=128 batch=16",   "gemm bf16,bf16->bf16 M=32 N=128 K=512 batch=16",
+    "gemm f16,f16->f16 M=128 N=512 K=128 batch=128",   "gemm f16,f16->f32 M=8 N=128 K=512 batch=128",
+    "gemm bf16,bf16->f16 M=1024 N=512 K=128 batch=16", "gemm f32,f32->f32 M=4 N=128 K=512 batch=16",
+    "gemm bf16,bf16->f32 M=16 N=130 K=520 batch=4",
+};
 static const char *const four_bit_problems[] = {
     "gemm bf16,i4->bf16 M=8 N=2112 K=7168 w_scale=f16 w_group=128",
     "gemm f16,i4->f16 M=16 N=4096 K=4096 w_scale=bf16 w_zero=i8 w_group=32 bias=1",

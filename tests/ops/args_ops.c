@@ -105,6 +105,12 @@ static rfg_status gemm_gated(const struct call *c)
     return rfg_op_gemm(c->ctx, c->t[0], c->t[1], c->t[2], PARAMS(p), c->stream);
 }
 
+static rfg_status gemm_batched(const struct call *c)
+{
+    rfg_gemm_params p = { .fast_accum = 0 };
+    return rfg_op_gemm(c->ctx, c->t[0], c->t[1], c->t[2], PARAMS(p), c->stream);
+}
+
 static rfg_status gemm_grouped(const struct call *c)
 {
     rfg_gemm_params p = { .bias = c->t[3], .offsets = c->t[4], .rows = c->t[5], .weights = c->t[6] };
@@ -292,6 +298,8 @@ const struct form forms[] = {
                 { "offsets", T1(RFG_I32, 3), 0, .values = { 0, 2, 5 } },
                 { "rows", T1(RFG_I32, 5), 0, .values = { 3, 0, 1, 2, 3 } },
                 { "weights", T1(RFG_F32, 5), ARG_OPTIONAL } } },
+    { "rfg_op_gemm", "gemm", "batched", gemm_batched, .wrongs = no_wrongs, .n = 3,
+      .args = { { "y", T3(B, 4, 2, 6), ARG_OUT, FLOATS }, { "x", T3(B, 4, 2, 8), 0 }, { "w", T3(B, 2, 6, 8), 0 } } },
     { "rfg_gemm_prepack", "gemm_prepack", "plain", prepack, .wrongs = no_wrongs, .n = 2,
       .args = { { "dst", T5(B, 2, 2, 4, 16, 8), ARG_OUT }, { "src", T2(B, 32, 64), 0 } } },
     { "rfg_gemm_prepack", "gemm_prepack", "4 bits", prepack, .wrongs = no_wrongs, .n = 2,

@@ -51,6 +51,7 @@ static void expect_small(void *(*fn)(void *arg), void *arg, const char *what)
 static const char *const problems[] = {
     "gemm bf16,bf16->bf16 M=33 N=96 K=256",
     "gemm f32,f32->f32 M=5 N=40 K=64",
+    "gemm bf16,bf16->f32 M=5 N=40 K=64 batch=3",
     "gemm bf16,i4->bf16 M=9 N=64 K=256 w_scale=f16 w_group=64",
     "gemm i8,i8->f32 M=9 N=48 K=1024 w_scale=f32",
     "gemm e4m3,e4m3->bf16 M=8 N=96 K=1024 w_scale=f32 x_scale=f32",

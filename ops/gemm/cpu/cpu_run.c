@@ -530,6 +530,19 @@ static void run_experts(const struct cpu_isa *isa, const struct rfg_device *dev,
     }
 }
 
+/* The products of a batch, one after the other. */
+static void run_batch(const struct cpu_isa *isa, const struct rfg_device *dev, const struct rfg_problem *prob,
+                      const int *p, bool dot, const struct gemm_args *all, struct rfg_cpu_pool *pool)
+{
+    for (int64_t i = 0; i < prob->v[GEMM_BATCH]; i++) {
+        struct gemm_args a = *all;
+        a.y = (char *)all->y + rfg_format_bytes(prob->dtype[2], i * all->y_batch);
+        a.x = (const char *)all->x + rfg_format_bytes(prob->dtype[0], i * all->x_batch);
+        a.w = (const char *)all->w + rfg_format_bytes(prob->dtype[1], i * all->w_batch);
+        run_one(isa, dev, prob, p, dot, &a, pool);
+    }
+}
+
 /* Rows of y, from the product's. */
 static void sum_slots(const struct rfg_problem *prob, const struct gemm_args *a, const void *x)
 {
@@ -556,6 +569,10 @@ static void sum_slots(const struct rfg_problem *prob, const struct gemm_args *a,
 void gemm_cpu_run(const struct cpu_isa *isa, const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
                   bool dot, const struct gemm_args *all, struct rfg_cpu_pool *pool)
 {
+    if (prob->v[GEMM_BATCH]) {
+        run_batch(isa, dev, prob, p, dot, all, pool);
+        return;
+    }
     if (!prob->v[GEMM_EXPERTS]) {
         run_one(isa, dev, prob, p, dot, all, pool);
         return;

@@ -120,7 +120,7 @@ static const struct gemm_takes takes = { .rows = GEMM_READ_FRAGMENTS | GEMM_READ
                                                       GEMM_READ_NVFP4,
                                          .chunks = true,
                                          .steps = true,
-                                         .ends = GEMM_ENDS_EPILOGUE | GEMM_END_SLOTS };
+                                         .ends = GEMM_ENDS_ALL };
 
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
@@ -187,7 +187,7 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
     if (prob->v[GEMM_SLOTS] &&
         !counters_fit(s.tiles_n + (p[P_SPLIT_K] > 1 ? s.tiles_m * s.tiles_n * finishers : 0), why))
         return false;
-    return grid_fits(s.tiles_m * s.tiles_n, p[P_SPLIT_K], s.threads, why);
+    return split_fits_batch(prob, p[P_SPLIT_K], why) && grid_fits(s.tiles_m * s.tiles_n, p[P_SPLIT_K], s.threads, why);
 }
 
 /* The largest unroll up to `most` whose loads a wave can have under way, and that takes its steps at once or evenly. */
@@ -308,7 +308,8 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
 static void launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l)
 {
     struct shape s = shape_of(dev, prob, p);
-    *l = (struct rfg_launch){ { (uint32_t)s.tiles_m, (uint32_t)(s.tiles_n * p[P_SPLIT_K]), 1 },
+    *l = (struct rfg_launch){ { (uint32_t)s.tiles_m, (uint32_t)(s.tiles_n * p[P_SPLIT_K]),
+                                (uint32_t)gemm_products(prob) },
                               { (uint32_t)s.threads, 1, 1 },
                               (uint32_t)s.lds };
 }

@@ -542,6 +542,9 @@ RFG_DEVICE bool make_tile(struct gemm_args a)
     if (XCDS > 1 && tiles_m > 1 && !EXPERTS)
         t = rfg_xcd_tile(rfg_group_x() + rfg_group_y() * tiles_m, TILE_M, tiles_m, (a.n - 1) / TILE_N + 1, SPLIT);
     int m0 = t.m * TILE_M, n0 = t.n * TILE_N, split = t.split;
+#if BATCH
+    take_batch(&a);
+#endif
 #if EXPERTS
     if (!take_tile(&a, TILE_M, rfg_group_x()))
         return split == 0 && wave < FINISHERS;

@@ -26,6 +26,17 @@ static_assert(GATED - 1 <= (LIMITED ? RFG_ACT_LAST : RFG_ACT_RELU2), "gemm has n
 #endif
 #define Y_BYTES RFG_DTYPE_BYTES(OUT_DTYPE)
 
+#if BATCH
+/* The arguments become those of the product that this plane of the grid makes. */
+RFG_DEVICE void take_batch(struct gemm_args *a)
+{
+    long long i = rfg_group_z();
+    a->y = (char *)a->y + i * a->y_batch * Y_BYTES;
+    a->x = (const char *)a->x + X_BYTES_OF(i * a->x_batch);
+    a->w = (const char *)a->w + W_BYTES_OF(i * a->w_batch);
+}
+#endif
+
 /* Y's elements from place `at` on, rounded to its format; of codes, what these stand for over y_scale. */
 #if Y_CODES
 RFG_DEVICE rfg_u32 y_codes(const struct gemm_args *a, float f0, float f1, float f2, float f3)

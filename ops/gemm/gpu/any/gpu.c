@@ -18,7 +18,7 @@ static const struct rfg_param portable_params[] = {
 
 static const struct gemm_takes portable_takes = { .rows = GEMM_READ_ALL,
                                                   .prepacked = GEMM_READ_ALL,
-                                                  .ends = GEMM_ENDS_EPILOGUE | GEMM_END_SLOTS };
+                                                  .ends = GEMM_ENDS_ALL };
 
 static bool portable_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
@@ -78,7 +78,7 @@ static void portable_launch(const struct rfg_device *dev, const struct rfg_probl
 {
     (void)dev;
     uint32_t groups = (uint32_t)MIN(portable_tiles(prob, p), prob->v[GEMM_EXPERTS] ? INT64_MAX : MAX_GROUPS);
-    *l = (struct rfg_launch){ { groups, 1, 1 }, { PORTABLE_THREADS, 1, 1 }, 0 };
+    *l = (struct rfg_launch){ { groups, 1, (uint32_t)gemm_products(prob) }, { PORTABLE_THREADS, 1, 1 }, 0 };
 }
 
 static bool portable_order(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
@@ -118,7 +118,7 @@ static const struct gemm_takes skinny_takes = {
     .rows = GEMM_READ_F32 | GEMM_READ_HALF | GEMM_READ_GROUPS | GEMM_READ_SCALED | GEMM_READ_MX4 | GEMM_READ_W8 |
             GEMM_READ_PARTS | GEMM_READ_NVFP4,
     .chunks = true,
-    .ends = GEMM_ENDS_EPILOGUE,
+    .ends = GEMM_ENDS_EPILOGUE | GEMM_END_BATCH,
 };
 
 static bool skinny_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
@@ -166,7 +166,7 @@ static bool skinny_valid(const struct rfg_device *dev, const struct rfg_problem 
         return rfg_refuse(why, "m_tile=%d, rows=%d: must make at most 32 sums a lane", m_tile, rows);
     if (threads > dev->max_threads)
         return rfg_refuse(why, "waves=%d: must make at most %d threads", waves, dev->max_threads);
-    return grid_fits(skinny_groups(prob, p), split, threads, why);
+    return split_fits_batch(prob, split, why) && grid_fits(skinny_groups(prob, p), split, threads, why);
 }
 
 static bool skinny_worth(const struct rfg_device *dev, const struct rfg_problem *grouped, const int *p,
@@ -189,6 +189,8 @@ static bool skinny_worth(const struct rfg_device *dev, const struct rfg_problem 
         return rfg_refuse(why, "m_tile=16: decoding w takes registers that then spill");
     if (dev->hw->mma == RFG_MMA_CDNA4 && gemm_w_is_nvfp4(prob) && m_tile == 4 && rows == 1)
         return rfg_refuse(why, "m_tile=4, rows=1: decoding w takes registers that then spill");
+    if (is_cdna(dev) && grouped->v[GEMM_BATCH] && m_tile == 16)
+        return rfg_refuse(why, "m_tile=16: 16 addresses of a batch spill");
     if (m_tile == 16 && rows == 1)
         return rfg_refuse(why, "m_tile=16, rows=1: reads 16 rows of X for one of W, and 16 addresses spill");
     if (rows > prob->v[GEMM_N] && rows > 2)
@@ -261,7 +263,8 @@ static void skinny_kernel(const struct rfg_device *dev, const struct rfg_problem
 static void skinny_launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
                           struct rfg_launch *l)
 {
-    *l = (struct rfg_launch){ { (uint32_t)skinny_groups(prob, p), (uint32_t)p[SKINNY_SPLIT_K], 1 },
+    *l = (struct rfg_launch){ { (uint32_t)skinny_groups(prob, p), (uint32_t)p[SKINNY_SPLIT_K],
+                                (uint32_t)gemm_products(prob) },
                               { (uint32_t)(p[SKINNY_WAVES] * dev->wave_size), 1, 1 },
                               0 };
 }
@@ -414,7 +417,8 @@ static const struct rfg_param mma_params[] = {
 
 static const struct gemm_takes mma_takes = { .rows = GEMM_READ_HALF,
                                              .chunks = true,
-                                             .ends = GEMM_ENDS_EPILOGUE & ~(GEMM_END_EXPERTS | GEMM_END_HALVES) };
+                                             .ends = (GEMM_ENDS_EPILOGUE & ~(GEMM_END_EXPERTS | GEMM_END_HALVES)) |
+                                                     GEMM_END_BATCH };
 
 static bool mma_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
@@ -479,7 +483,7 @@ static bool mma_valid(const struct rfg_device *dev, const struct rfg_problem *pr
     if (split > s.steps)
         return rfg_refuse(why, "split_k=%d: K=%" PRId64 " has %" PRId64 " steps of tile_k=%d", split, prob->v[GEMM_K],
                           s.steps, tile_k);
-    return grid_fits(s.tiles_m * s.tiles_n, split, s.threads, why);
+    return split_fits_batch(prob, split, why) && grid_fits(s.tiles_m * s.tiles_n, split, s.threads, why);
 }
 
 /* Does it share out the steps evenly, in no more than about two workgroups a CU? */
@@ -491,9 +495,10 @@ static bool split_fits(const struct rfg_device *dev, const struct mma_shape *s, 
            s->tiles_m * s->tiles_n * split <= 2 * (int64_t)dev->cu_count + dev->cu_count / 8;
 }
 
-static bool mma_worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+static bool mma_worth(const struct rfg_device *dev, const struct rfg_problem *batched, const int *p,
                       struct rfg_reason *why)
 {
+    struct rfg_problem plain = gemm_as_plain(batched), *prob = &plain;
     struct mma_shape s = mma_shape(dev, prob, p);
     int64_t m = prob->v[GEMM_M], n = prob->v[GEMM_N], k = prob->v[GEMM_K];
     int tile_m = p[MMA_TILE_M], tile_n = p[MMA_TILE_N], tile_k = p[MMA_TILE_K], split = p[MMA_SPLIT_K];
@@ -530,8 +535,9 @@ static bool mma_worth(const struct rfg_device *dev, const struct rfg_problem *pr
     return true;
 }
 
-static double mma_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+static double mma_predict(const struct rfg_device *dev, const struct rfg_problem *batched, const int *p)
 {
+    struct rfg_problem plain = gemm_as_plain(batched), *prob = &plain;
     const struct gemm_model *c = gemm_model(dev);
     struct mma_shape s = mma_shape(dev, prob, p);
     double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
@@ -579,7 +585,8 @@ static void mma_kernel(const struct rfg_device *dev, const struct rfg_problem *p
 static void mma_launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l)
 {
     struct mma_shape s = mma_shape(dev, prob, p);
-    *l = (struct rfg_launch){ { (uint32_t)(s.tiles_m * s.tiles_n), (uint32_t)p[MMA_SPLIT_K], 1 },
+    *l = (struct rfg_launch){ { (uint32_t)(s.tiles_m * s.tiles_n), (uint32_t)p[MMA_SPLIT_K],
+                                (uint32_t)gemm_products(prob) },
                               { (uint32_t)s.threads, 1, 1 },
                               (uint32_t)s.lds };
 }

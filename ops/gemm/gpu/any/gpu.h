@@ -92,6 +92,13 @@ static inline bool counters_fit(int64_t counters, struct rfg_reason *why)
            rfg_refuse(why, "%" PRId64 " counters: must be at most %d", counters, RFG_COUNTERS);
 }
 
+/* A workspace and counters are those of one product. */
+static inline bool split_fits_batch(const struct rfg_problem *prob, int split, struct rfg_reason *why)
+{
+    return split == 1 || !prob->v[GEMM_BATCH] ||
+           rfg_refuse(why, "split_k=%d: must be 1 with batch=%" PRId64, split, prob->v[GEMM_BATCH]);
+}
+
 /* Launch limits of a grid (x, y) of workgroups that share fp32 partials if y > 1. */
 static inline bool grid_fits(int64_t x, int y, int threads, struct rfg_reason *why)
 {
@@ -136,6 +143,8 @@ static inline void common_macros(const struct rfg_problem *prob, struct rfg_kern
         rfg_kernel_macro(k, "GATHER", prob->v[GEMM_TOP] != 0);
         rfg_kernel_macro(k, "WEIGHTED", (int)prob->v[GEMM_WEIGHTS]);
     }
+    if (prob->v[GEMM_BATCH])
+        rfg_kernel_macro(k, "BATCH", 1);
     if (prob->v[GEMM_SLOTS]) { /* the residual is the sum's */
         rfg_kernel_macro(k, "SLOTS", 1);
         rfg_kernel_macro(k, "WIDTH_Y", access_width(prob->dtype[2], prob->v[GEMM_N], prob->v[GEMM_ALIGN_Y], 16));
@@ -144,7 +153,8 @@ static inline void common_macros(const struct rfg_problem *prob, struct rfg_kern
     for (const struct gemm_end_row *e = gemm_ends; e->end; e++)
         if (e->macro && prob->v[e->key])
             rfg_kernel_macro(k, e->macro, (int)prob->v[e->key]);
-    rfg_kernel_macro(k, "PACKED", !prob->v[GEMM_LDX] && !prob->v[GEMM_LDW] && !prob->v[GEMM_LDY]);
+    rfg_kernel_macro(k, "PACKED",
+                     !prob->v[GEMM_LDX] && !prob->v[GEMM_LDW] && !prob->v[GEMM_LDY] && !prob->v[GEMM_BATCH]);
 }
 
 /* Registers a lane may have when `waves` waves must be resident together. */

@@ -28,7 +28,8 @@
  * W_ZERO (not 0: zero points, i8), W_GLOBAL (1: its scales are multiplied by w_global), W_SHORTER (1: a row's last group
  * may be shorter), GATED (epilogue.h), HALVES (rows of W are all gates, then all
  * ups, and kernels number them as if they took turns), LIMITED (epilogue.h), EXPERTS (a grouped product: experts.h),
- * and with it GATHER (rows of X are said by a->rows), WEIGHTED and SLOTS (rows are summed: slots.h). */
+ * and with it GATHER (rows of X are said by a->rows), WEIGHTED and SLOTS (rows are summed: slots.h); BATCH (a product for
+ * each plane of the grid: take_batch()). */
 #ifndef W_ZERO
 #define W_ZERO 0
 #endif
@@ -59,10 +60,14 @@
 #ifndef SLOTS
 #define SLOTS 0
 #endif
+#ifndef BATCH
+#define BATCH 0
+#endif
 #define Y_CODES RFG_IS_CODE(OUT_DTYPE)
 /* In the order in which they lie. */
 #define GEMM_ARGS                                                                                                      \
-    (SLOTS           ? GEMM_ARGS_SLOTS                                                                                 \
+    (BATCH           ? GEMM_ARGS_BATCH                                                                                 \
+     : SLOTS         ? GEMM_ARGS_SLOTS                                                                                 \
      : Y_CODES       ? GEMM_ARGS_Y_CODES                                                                               \
      : EXPERTS       ? GEMM_ARGS_EXPERTS                                                                               \
      : LIMITED       ? GEMM_ARGS_LIMITED                                                                               \

@@ -37,6 +37,9 @@ RFG_DEVICE void load_tile(float *lds, int rows, const struct gemm_args *a, bool 
 RFG_KERNEL(THREADS) gemm_portable(struct gemm_args given)
 {
     struct gemm_args a = given; /* NVRTC 13.0 takes a copy of what is changed later for the same */
+#if BATCH
+    take_batch(&a);
+#endif
 #if SLOTS
     a.y = a.workspace; /* where rows of the product stay */
 #endif

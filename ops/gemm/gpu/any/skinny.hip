@@ -88,6 +88,9 @@ RFG_KERNEL(THREADS) gemm_skinny(struct gemm_args a)
 
     rfg_start_next();
     rfg_await_previous();
+#if BATCH
+    take_batch(&a);
+#endif
 #if EXPERTS
     int groups_n = (a.n - 1) / ROWS + 1;
     if (!take_tile(&a, M_TILE, rfg_group_x() / groups_n))

@@ -155,6 +155,9 @@ RFG_KERNEL(THREADS) gemm_splitk_mma(struct gemm_args a)
 {
     int tid = rfg_thread(), wave = rfg_wave();
     int tiles_m = (a.m - 1) / TILE_M + 1;
+#if BATCH
+    take_batch(&a);
+#endif
     int splits = rfg_groups_y();
     struct rfg_tile t = { rfg_group_x() % tiles_m, rfg_group_x() / tiles_m, rfg_group_y() };
     if (XCDS > 1 && tiles_m > 1) {

@@ -85,7 +85,7 @@ static const struct gemm_takes takes = { .rows = GEMM_READ_FRAGMENTS | GEMM_READ
                                          .prepacked = GEMM_READ_HALF | GEMM_READ_GROUPS | GEMM_READ_MX4 | GEMM_READ_W8,
                                          .chunks = true,
                                          .steps = true,
-                                         .ends = GEMM_ENDS_EPILOGUE };
+                                         .ends = GEMM_ENDS_EPILOGUE | GEMM_END_BATCH };
 
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
@@ -265,7 +265,7 @@ static void launch(const struct rfg_device *dev, const struct rfg_problem *prob,
 {
     struct shape s = shape_of(prob, p);
     (void)dev;
-    *l = (struct rfg_launch){ { (uint32_t)(s.tiles_m * s.tiles_n * p[P_SPLIT_K]), 1, 1 },
+    *l = (struct rfg_launch){ { (uint32_t)(s.tiles_m * s.tiles_n * p[P_SPLIT_K]), 1, (uint32_t)gemm_products(prob) },
                               { (uint32_t)s.threads, 1, 1 },
                               (uint32_t)s.lds };
 }

@@ -410,6 +410,9 @@ gemm_thin_mma(struct gemm_args a)
     char *lds = (char *)rfg_lds;
     int lane = rfg_lane(), wave = rfg_wave();
     int split = SPLIT == 1 ? 0 : rfg_group_x() % SPLIT, tile = rfg_group_x() / SPLIT;
+#if BATCH
+    take_batch(&a);
+#endif
 #if EXPERTS
     int tiles_n = (a.n - 1) / TILE_N + 1, m0 = 0, n0 = tile % tiles_n * TILE_N;
     rfg_await_previous(); /* which may have sorted the rows */
