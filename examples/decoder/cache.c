@@ -11,8 +11,8 @@ void cache_create(struct cache *k, rfg_context *ctx, const struct model *m, int6
 {
     k->per_sequence = (context + PAGE - 1) / PAGE;
     k->blocks = sequences * k->per_sequence;
-    k->layer_bytes = (size_t)k->blocks * PAGE * (size_t)(m->c.kv_heads * m->c.head_dim) * sizeof(uint16_t);
-    k->bytes = k->layer_bytes * 2 * (size_t)m->c.layers;
+    k->layer_bytes = (size_t)k->blocks * PAGE * (size_t)key_elements(&m->c) * sizeof(uint16_t);
+    k->bytes = k->layer_bytes * (size_t)m->c.layers;
     CHECK(rfg_device_alloc(ctx, &k->memory, k->bytes));
     k->free = allocate((size_t)k->blocks, sizeof(*k->free));
     for (k->free_count = 0; k->free_count < k->blocks; k->free_count++)

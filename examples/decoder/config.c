@@ -274,16 +274,17 @@ static enum expert_format read_format(const struct source *config, bool gpt_oss)
     return EXPERTS_FP8_BLOCKS;
 }
 
-/* Layers without experts among those that have them. */
+/* Layers without experts behind the first that has them. */
 static void refuse_dense_layers(const struct source *s)
 {
     static const struct {
         const char *key;
         int64_t must;
-    } keys[] = { { "decoder_sparse_step", 1 }, { "moe_layer_freq", 1 }, { "first_k_dense_replace", 0 } };
+    } keys[] = { { "decoder_sparse_step", 1 }, { "moe_layer_freq", 1 } };
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
         if (integer_or(s, keys[i].key, 0, INT32_MAX, keys[i].must) != keys[i].must)
-            die("%s: '%s' must be %lld: each layer has experts here", s->path, keys[i].key, (long long)keys[i].must);
+            die("%s: '%s' must be %lld: each layer but the first ones has experts here", s->path, keys[i].key,
+                (long long)keys[i].must);
     if (json_array_size(json_object_get(s->object, "mlp_only_layers")))
         die("%s: 'mlp_only_layers' must be empty: each layer has experts here", s->path);
 }
@@ -299,10 +300,27 @@ static void read_deepseek(struct config *c, const struct source *s)
     m->groups = integer_or(s, "n_group", 1, 32, 1);
     m->topk_groups = integer_or(s, "topk_group", 1, 32, m->groups);
     m->scale = (float)number_or(s, "routed_scaling_factor", 1);
-    c->no_attention = has(s, "attention") && !strcmp(string(s, "attention"), "none");
-    if (!c->no_attention)
-        die("%s: DeepseekV3ForCausalLM's attention, MLA, isn't known here: \"attention\": \"none\" leaves it out",
-            s->path);
+    m->dense = integer_or(s, "first_k_dense_replace", 0, MOST_LAYERS, 0);
+}
+
+/* DeepSeek's attention. */
+static void read_latent(struct config *c, const struct source *s)
+{
+    struct latent *a = &c->mla;
+    a->q_rank = integer(s, "q_lora_rank", 8, 1 << 16);
+    a->kv_rank = integer(s, "kv_lora_rank", 8, 1 << 16);
+    a->nope = integer(s, "qk_nope_head_dim", 8, 1 << 16);
+    a->rope = integer(s, "qk_rope_head_dim", 8, 1 << 16);
+    a->values = integer(s, "v_head_dim", 8, 1 << 16);
+    c->heads = integer(s, "num_attention_heads", 1, 1 << 16);
+    c->kv_heads = 1;
+    c->head_dim = a->rope;
+}
+
+float config_latent_scale(const struct latent *a, const rfg_rope_table_params *rope)
+{
+    double size = rope->factor > 1 ? 0.1 * rope->mscale_all_dim * log(rope->factor) + 1 : 1;
+    return (float)(size * size / sqrt((double)(a->nope + a->rope)));
 }
 
 static void read_mixture(struct config *c, const struct source *s)
@@ -345,6 +363,25 @@ static void check_mixture(const struct mixture *m, int64_t hidden, const char *w
             (long long)multiple);
 }
 
+static void check_latent(const struct config *c, const char *where)
+{
+    const struct latent *a = &c->mla;
+    if (c->heads > RFG_MLA_MAX_HEADS)
+        die("%s: 'num_attention_heads' is %lld: must be at most %d", where, (long long)c->heads, RFG_MLA_MAX_HEADS);
+    if (a->kv_rank % 64 || a->kv_rank > 512)
+        die("%s: 'kv_lora_rank' is %lld: must be a multiple of 64 up to 512", where, (long long)a->kv_rank);
+    if (a->rope != 32 && a->rope != 64)
+        die("%s: 'qk_rope_head_dim' is %lld: must be 32 or 64", where, (long long)a->rope);
+    if (a->nope % 8 || a->values % 8 || a->q_rank % 8)
+        die("%s: 'qk_nope_head_dim' is %lld, 'v_head_dim' %lld, 'q_lora_rank' %lld: must be multiples of 8", where,
+            (long long)a->nope, (long long)a->values, (long long)a->q_rank);
+    if (c->moe.format == EXPERTS_FP8_BLOCKS && a->q_rank % 128)
+        die("%s: 'q_lora_rank' is %lld: must be a multiple of 128, what shares a scale", where, (long long)a->q_rank);
+    if (c->moe.dense >= c->layers)
+        die("%s: 'first_k_dense_replace' is %lld: must be less than the layers, %lld", where, (long long)c->moe.dense,
+            (long long)c->layers);
+}
+
 /* The operators' limits, which also hold for built-in shapes. */
 void config_check(const struct config *c, const char *where)
 {
@@ -357,6 +394,8 @@ void config_check(const struct config *c, const char *where)
         die("%s: 'vocab_size' is %lld: must be 256 at least with \"tokenizer\": \"bytes\"", where, (long long)c->vocab);
     if (c->moe.experts)
         check_mixture(&c->moe, c->hidden, where);
+    if (c->mla.kv_rank)
+        check_latent(c, where);
 }
 
 /* ---- a file ----------------------------------------------------------------------------------------------------- */
@@ -384,12 +423,10 @@ static void read_architecture(struct config *c, const struct source *s)
     c->moe.experts = i >= QWEN3_MOE; /* how many, is read later */
 }
 
-/* A model without attention has no heads: sets a size that the tables accept. */
 static void read_heads(struct config *c, const struct source *s)
 {
-    if (c->no_attention) {
-        c->heads = c->kv_heads = 1;
-        c->head_dim = 64;
+    if (c->deepseek) {
+        read_latent(c, s);
         return;
     }
     c->heads = integer(s, "num_attention_heads", 1, 1 << 16);
@@ -424,6 +461,8 @@ void config_read(struct config *c, const char *folder)
     read_heads(c, &s);
     config_check(c, path);
     read_rope(c, &s);
+    if (c->deepseek)
+        c->attention_scale = config_latent_scale(&c->mla, &c->rope);
     if (c->gemma || c->gpt_oss)
         read_sliding(c, &s);
     else if (c->phi3)

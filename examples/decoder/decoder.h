@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A decoder for Llama-, Qwen3- and Gemma3-like dense models, and for mixtures of experts (Qwen3-MoE, gpt-oss, the
- * experts of DeepSeek V3), on rfg's operators alone: docs/decoder.md.
+ * A decoder for Llama-, Qwen3- and Gemma3-like dense models, and for mixtures of experts (Qwen3-MoE, gpt-oss, DeepSeek
+ * V3), on rfg's operators alone: docs/decoder.md.
  *
  *   config.c    what a model is: config.json of a Hugging Face folder
  *   shapes.c    the built-in shapes
@@ -11,6 +11,7 @@
  *   experts.c   those of a layer's experts, one after the other
  *   cache.c     one paged cache for all sequences: which blocks are whose
  *   ops.c       rfg_op_* as the layers call them
+ *   latent.c    the same of DeepSeek's attention
  *   step.c      the layers: prefill of a chunk, decode of one token a sequence, and its graph
  *   generate.c  the continuous batch: sequences join, are prefilled, decode, leave
  *   ladder.c    what each step towards speed gains
@@ -47,9 +48,17 @@ enum expert_format {
     EXPERTS_MXFP4       /* e2m1, an e8m0 scale for each 32 columns (gpt-oss) */
 };
 
-/* A mixture of experts in each layer, in place of the MLP. */
+/* Multi-head latent attention (MLA). */
+struct latent {
+    int64_t kv_rank;            /* of the latent that a key's row in the cache begins with; 0: attention is another */
+    int64_t q_rank;             /* of what queries are made of */
+    int64_t nope, rope, values; /* elements of a head: of q and k those that aren't rotated, and those that are; of v */
+};
+
+/* A mixture of experts in place of the MLP, in each layer but the first ones. */
 struct mixture {
     int64_t experts, top, intermediate; /* experts 0: layers have an MLP */
+    int64_t dense;                      /* layers that have an MLP all the same */
     int64_t shared;                     /* experts that every token has besides: 0 or 1 */
     int64_t groups, topk_groups;        /* 0: experts are of no groups */
     rfg_moe_scoring scoring;
@@ -62,11 +71,11 @@ struct mixture {
 struct config {
     char name[64];
     struct mixture moe;
+    struct latent mla; /* head_dim is then what is rotated, kv_heads 1 */
     bool
         gpt_oss; /* projections, router and experts have biases, heads have sinks; an expert's gate and up take turns */
     bool phi3;   /* files hold q, k and v as one matrix, gate and up as another */
-    bool deepseek;     /* a bias chooses experts, beside their scores */
-    bool no_attention; /* layers are a norm and experts */
+    bool deepseek; /* MLA; a bias chooses experts, beside their scores */
     int64_t hidden, intermediate, layers, heads, kv_heads, head_dim, vocab, positions;
     float eps;
     rfg_act act;
@@ -86,6 +95,8 @@ struct config {
 
 /* folder/config.json */
 void config_read(struct config *c, const char *folder);
+/* What scores are multiplied with: YaRN has a part in it. */
+float config_latent_scale(const struct latent *a, const rfg_rope_table_params *rope);
 /* A built-in shape, of so many layers; 0: all. */
 void config_builtin(struct config *c, const char *name, int64_t layers);
 /* A model that the operators don't support ends the program. where: the file, or the option. */
@@ -111,10 +122,10 @@ bool weights_are_random(const struct weights *w);
 /* What model memory holds: bf16, or fp16 if the files do. */
 rfg_dtype weights_dtype(const struct weights *w);
 /* A tensor of the files that was never read: without it the model would compute something else. Rotary frequencies, a
- * second copy of a tied lm_head, and attention's tensors if attention is left out, don't count. NULL: none. */
-const char *weights_unused(const struct weights *w, bool no_attention);
+ * second copy of a tied lm_head don't count. NULL: none. */
+const char *weights_unused(const struct weights *w);
 /* Elements first .. first + count - 1 of a [rows, cols] tensor (cols 0: [rows]) as 16-bit numbers; fp32 is rounded to
- * bf16. mean, spread: of random weights, uniform in mean +- spread; their first is a multiple of 4. */
+ * bf16, and so are codes of e4m3 times their "<name>_scale_inv". mean, spread: of random weights, uniform in mean +- spread; their first is a multiple of 4. */
 void weights_get(struct weights *w, const char *name, int64_t rows, int64_t cols, double mean, double spread,
                  int64_t first, int64_t count, uint16_t *to);
 /* All of it as fp32. */
@@ -131,6 +142,10 @@ struct layer {
     void *attention_norm, *qkv, *q_norm, *k_norm, *o, *mlp_norm, *gate_up, *down;
     void *after_attention_norm, *after_mlp_norm; /* Gemma */
     void *qkv_bias, *o_bias, *sinks;             /* gpt-oss */
+    /* MLA: qkv makes q's latent, k's, and what of k is rotated; q_norm and k_norm are norms of latents. q_b makes the
+     * heads' q. absorb_k [heads, kv_rank, nope] and absorb_v [heads, values, kv_rank] are kv_b's halves. */
+    void *q_b, *absorb_k, *absorb_v;
+    void *qkv_scale, *q_b_scale, *o_scale; /* of e4m3, for each 128 x 128; NULL: they are of the model's dtype */
     /* Of a mixture. The experts' are [E, 2 intermediate, hidden] and [E, hidden, intermediate], shared ones last. */
     void *router, *router_bias, *choice_bias; /* the latter chooses only (DeepSeek) */
     void *w1, *w2, *w1_scale, *w2_scale, *w1_bias, *w2_bias;
@@ -139,7 +154,7 @@ struct layer {
 struct model {
     struct config c;
     rfg_dtype dtype;
-    int64_t qkv;     /* columns of the joined projection: (heads + 2 kv_heads) head_dim */
+    int64_t qkv;     /* columns of the joined projection: (heads + 2 kv_heads) head_dim; MLA: q_rank + kv_rank + rope */
     int64_t context; /* positions that the rotary tables have */
     void *memory;    /* one allocation holds all */
     void *embedding, *norm, *head;
@@ -159,6 +174,25 @@ static inline int64_t model_experts(const struct model *m)
 static inline int64_t model_slots(const struct model *m)
 {
     return m->c.moe.top + m->c.moe.shared;
+}
+
+static inline bool has_experts(const struct config *c, int64_t layer)
+{
+    return c->moe.experts && layer >= c->moe.dense;
+}
+/* Of all heads: of q, and of what attention makes. */
+static inline int64_t query_columns(const struct config *c)
+{
+    return c->heads * (c->mla.kv_rank ? c->mla.nope + c->mla.rope : c->head_dim);
+}
+static inline int64_t attention_columns(const struct config *c)
+{
+    return c->heads * (c->mla.kv_rank ? c->mla.values : c->head_dim);
+}
+/* Elements that a key has in the cache of a layer. */
+static inline int64_t key_elements(const struct config *c)
+{
+    return c->mla.kv_rank ? c->mla.kv_rank + c->mla.rope : 2 * c->kv_heads * c->head_dim;
 }
 
 struct model *model_create(rfg_context *ctx, const struct config *c, struct weights *w, int64_t context);
@@ -189,8 +223,8 @@ enum { PAGE = 16 }; /* keys of a block */
 
 struct cache {
     int64_t blocks, per_sequence; /* of a layer; columns of a block table */
-    void *memory;                 /* [layers][k, v][blocks, PAGE, kv_heads, head_dim] */
-    size_t bytes, layer_bytes;    /* of all; of the keys of a layer */
+    void *memory; /* [layers][k, v][blocks, PAGE, kv_heads, head_dim]; MLA: [layers][blocks, PAGE, kv_rank + rope] */
+    size_t bytes, layer_bytes; /* of all; of a layer */
     int32_t *free;
     int64_t free_count;
 };
@@ -240,6 +274,8 @@ struct engine_params {
     struct sampling sampling;
 };
 
+/* MLA's prefill takes so many tokens for a sequence of their own. */
+enum { LATENT_QUERIES = 8 };
 /* Tokens that go through the layers together: in host memory, and in device memory for the kernels. The images are
  * alike, so that one copy brings all of it. */
 struct rows {
@@ -247,7 +283,7 @@ struct rows {
     int64_t *slots;           /* [count]; -1: no key is written */
     int64_t *draws;           /* [count]: the number of the draw of the token after this one; the engine sets it */
     int32_t *positions;       /* [count] */
-    int32_t *lens;            /* [sequences], the rows' own keys included */
+    int32_t *lens;            /* [sequences], the rows' own keys included; of MLA's prefill one for LATENT_QUERIES */
     int32_t *live;            /* [1]: the number of used rows; rows from there on have no experts; the engine sets it */
     int32_t *table;           /* [sequences, cache.per_sequence] */
     int32_t *tokens;          /* [count]; of a decode step they are outside of the image: the device has them already */
@@ -271,8 +307,9 @@ struct engine {
     int32_t *next;                               /* device [batch]: the tokens that a decode step reads and replaces */
     int32_t *next_host;
     char *x, *residual, *normed, *qkv, *attention, *gate_up, *act; /* of max(batch, chunk) rows */
-    float *logits;                                                 /* [batch, vocab] */
-    float *router;                                                 /* [max(batch, chunk), experts]: a layer's logits */
+    char *q, *absorbed, *latent;  /* MLA: heads' q, times absorb_k, and what attention makes before absorb_v */
+    float *logits;                /* [batch, vocab] */
+    float *router;                /* [max(batch, chunk), experts]: a layer's logits */
     int32_t *ids, *given_ids;     /* [layers][max(batch, chunk), slots]: the newest step's rows' experts */
     float *shares, *given_shares; /* the same: their weights */
     bool given;                   /* rows take given_ids and given_shares; the others are made all the same */

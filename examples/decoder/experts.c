@@ -51,43 +51,21 @@ static struct sizes sizes_of(const struct model *m)
 
 /* ---- loading ---------------------------------------------------------------------------------------------------- */
 
-/* Bytes of a tensor to where `to` is; random: each `constant`, or if that is -1 any. */
-static void bytes_at(struct loader *l, char *to, const char *name, const char *dtype, int ndim, const int64_t *shape,
-                     int constant)
-{
-    int64_t n = 1;
-    for (int i = 0; i < ndim; i++)
-        n *= shape[i];
-    if (constant >= 0 && weights_are_random(l->w)) {
-        CHECK(rfg_device_memset(l->ctx, to, constant, (size_t)n, NULL));
-        CHECK(rfg_stream_sync(l->ctx, NULL));
-        return;
-    }
-    for (int64_t at = 0, count; at < n; at += count) {
-        count = n - at < 2 * PIECE ? n - at : 2 * PIECE;
-        weights_bytes(l->w, name, dtype, ndim, shape, at, count, (uint8_t *)l->piece);
-        load_copy(l, to + at, l->piece, (size_t)count, RFG_HOST_TO_DEVICE);
-    }
-}
-
 /* One matrix of an expert. blocks: of its scales, in rows and columns; 0: it has none. */
 static void expert_matrix(struct loader *l, char *to, char *scales, int64_t layer, int64_t expert, const char *which,
                           int64_t rows, int64_t cols)
 {
     const struct mixture *m = &l->m->c.moe;
     char part[64];
-    int n = expert < m->experts ? snprintf(part, sizeof(part), "mlp.experts.%d.%s.weight", (int)expert, which)
-                                : snprintf(part, sizeof(part), "mlp.shared_experts.%s.weight", which);
+    if (expert < m->experts)
+        snprintf(part, sizeof(part), "mlp.experts.%d.%s.weight", (int)expert, which);
+    else
+        snprintf(part, sizeof(part), "mlp.shared_experts.%s.weight", which);
     if (m->format == EXPERTS_PLAIN) {
         load_at(l, to, load_name(l, layer, part), rows, cols, 0, sqrt(3.0 / (double)cols));
         return;
     }
-    bytes_at(l, to, load_name(l, layer, part), "F8_E4M3", 2, (int64_t[]){ rows, cols }, -1);
-    snprintf(part + n, sizeof(part) - (size_t)n, "_scale_inv");
-    int64_t down = (rows + 127) / 128, along = (cols + 127) / 128;
-    double scale = 1 / (107.0 * sqrt((double)cols)); /* random codes are 107 on average (rms) */
-    weights_floats(l->w, load_name(l, layer, part), down, along, scale, scale / 8, (float *)l->piece);
-    load_copy(l, scales, l->piece, (size_t)(down * along) * sizeof(float), RFG_HOST_TO_DEVICE);
+    load_codes(l, to, scales, layer, part, rows, cols);
 }
 
 static void load_each_expert(struct loader *l, const struct sizes *s, int64_t layer)
@@ -126,9 +104,9 @@ static void load_blocks(struct loader *l, const struct sizes *s, int64_t layer, 
         scales_at = at + bytes;
     }
     snprintf(part, sizeof(part), "mlp.experts.%s_blocks", which);
-    bytes_at(l, at, load_name(l, layer, part), "U8", 4, shape, -1);
+    load_bytes(l, at, load_name(l, layer, part), "U8", 4, shape, -1);
     snprintf(part, sizeof(part), "mlp.experts.%s_scales", which);
-    bytes_at(l, scales_at, load_name(l, layer, part), "U8", 3, shape, scale_of_random(k));
+    load_bytes(l, scales_at, load_name(l, layer, part), "U8", 3, shape, scale_of_random(k));
     if (s->prepacked) {
         rfg_tensor w = rfg_tensor_2d(at, RFG_E2M1, n, k, k), packed = rfg_tensor_prepacked(to, RFG_E2M1, n, k);
         rfg_tensor ws = rfg_tensor_2d(scales_at, RFG_E8M0, n, groups, groups);
@@ -185,8 +163,9 @@ void load_mixture(struct loader *l, int64_t layer)
     l->m->expert_bytes = bytes / (size_t)s.experts;
     if (!begin)
         return;
-    if (layer > 0 && weights_are_random(l->w)) /* billions of numbers take long: those of the first layer again */
-        load_copy(l, begin, l->m->layer[0].w1, bytes, RFG_DEVICE_TO_DEVICE);
+    int64_t first = l->m->c.moe.dense;
+    if (layer > first && weights_are_random(l->w)) /* billions of numbers take long: those of the first layer again */
+        load_copy(l, begin, l->m->layer[first].w1, bytes, RFG_DEVICE_TO_DEVICE);
     else if (l->m->c.gpt_oss)
         load_stacked(l, &s, layer);
     else

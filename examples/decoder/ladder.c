@@ -13,7 +13,8 @@
 static const char portable[] =
     "embedding_portable,embedding_cpu,rmsnorm_portable,rmsnorm_cpu_portable,"
     "add_rmsnorm_portable,add_rmsnorm_cpu_portable,gemm_portable,gemm_cpu_portable,"
-    "mha_decode_portable,mha_decode_cpu_portable,act_and_mul_portable,rope_portable,rope_cpu,"
+    "mha_decode_portable,mha_decode_cpu_portable,mla_decode_portable,mla_decode_cpu,act_and_mul_portable,rope_portable,"
+    "rope_cpu,"
     "act_and_mul_cpu_portable,kv_append_portable,kv_append_cpu,argmax_portable,argmax_cpu,"
     "moe_route_wave,moe_route_cpu,moe_align_chunks,moe_align_cpu,moe_sum_portable,moe_sum_cpu,quantize_portable,"
     "quantize_cpu";
@@ -337,11 +338,11 @@ static void step_bytes(const struct state *s, double *weights, double *keys)
     const struct config *c = &s->m->c;
     *weights = (double)s->m->step_bytes + s->touched * (double)s->m->expert_bytes;
     *keys = 0;
-    for (int64_t l = 0; l < c->layers && !c->no_attention; l++) {
+    for (int64_t l = 0; l < c->layers; l++) {
         int64_t length = s->p->prompt + CHECKED + WARM + s->p->steps / 2;
         if (c->sliding[l] && length > c->window)
             length = c->window;
-        *keys += 2.0 * (double)(length * s->p->batch * c->kv_heads * c->head_dim) * sizeof(uint16_t);
+        *keys += (double)(length * s->p->batch * key_elements(c)) * sizeof(uint16_t);
     }
 }
 
@@ -372,8 +373,9 @@ static json_t *report(const struct state *s)
             json_object_set_new(shares, op_names[i], json_real(s->share_ms[i]));
         }
     if (s->m->c.moe.experts)
-        printf("\nexperts: a step reads %.1f of %lld a layer, %.1f MB", s->touched / (double)s->m->c.layers,
-               (long long)model_experts(s->m), s->touched * (double)s->m->expert_bytes / 1e6);
+        printf("\nexperts: a step reads %.1f of %lld a layer, %.1f MB",
+               s->touched / (double)(s->m->c.layers - s->m->c.moe.dense), (long long)model_experts(s->m),
+               s->touched * (double)s->m->expert_bytes / 1e6);
     double bytes_ms = 1e3 * (weights + keys) / s->copy_rate;
     printf(
         "\nweights %.1f MB and keys %.1f MB a step at copy speed (%.0f GB/s): %.3f ms, %.2f of the last rung's time\n",

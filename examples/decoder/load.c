@@ -53,6 +53,35 @@ void *load_floats(struct loader *l, const char *name, int64_t n, double mean, do
     return to;
 }
 
+void load_bytes(struct loader *l, char *to, const char *name, const char *dtype, int ndim, const int64_t *shape,
+                int constant)
+{
+    int64_t n = 1;
+    for (int i = 0; i < ndim; i++)
+        n *= shape[i];
+    if (constant >= 0 && weights_are_random(l->w)) {
+        CHECK(rfg_device_memset(l->ctx, to, constant, (size_t)n, NULL));
+        CHECK(rfg_stream_sync(l->ctx, NULL));
+        return;
+    }
+    for (int64_t at = 0, count; at < n; at += count) {
+        count = n - at < 2 * PIECE ? n - at : 2 * PIECE;
+        weights_bytes(l->w, name, dtype, ndim, shape, at, count, (uint8_t *)l->piece);
+        load_copy(l, to + at, l->piece, (size_t)count, RFG_HOST_TO_DEVICE);
+    }
+}
+
+void load_codes(struct loader *l, char *to, char *scales, int64_t layer, const char *part, int64_t rows, int64_t cols)
+{
+    char inv[80];
+    int64_t down = (rows + 127) / 128, along = (cols + 127) / 128;
+    double scale = 1 / (107.0 * sqrt((double)cols)); /* random codes are 107 on average (rms) */
+    load_bytes(l, to, load_name(l, layer, part), "F8_E4M3", 2, (int64_t[]){ rows, cols }, -1);
+    snprintf(inv, sizeof(inv), "%s_scale_inv", part);
+    weights_floats(l->w, load_name(l, layer, inv), down, along, scale, scale / 8, (float *)l->piece);
+    load_copy(l, scales, l->piece, (size_t)(down * along) * sizeof(float), RFG_HOST_TO_DEVICE);
+}
+
 void *load_matrix(struct loader *l, const char *name, int64_t rows, int64_t cols)
 {
     void *at = arena_take(&l->arena, 0);

@@ -30,6 +30,11 @@ void load_more(struct loader *l, const char *name, int64_t rows, int64_t cols, d
  */
 void *load_vector(struct loader *l, const char *name, int64_t n, double mean, double spread);
 void *load_matrix(struct loader *l, const char *name, int64_t rows, int64_t cols);
+/* Bytes of a tensor to where `to` is; random: each `constant`, or if that is -1 any. */
+void load_bytes(struct loader *l, char *to, const char *name, const char *dtype, int ndim, const int64_t *shape,
+                int constant);
+/* A matrix of e4m3, named `part` of a layer, and its scales, "<part>_scale_inv", for each 128 x 128. */
+void load_codes(struct loader *l, char *to, char *scales, int64_t layer, const char *part, int64_t rows, int64_t cols);
 /* n numbers as fp32, at most PIECE / 2. */
 void *load_floats(struct loader *l, const char *name, int64_t n, double mean, double spread);
 

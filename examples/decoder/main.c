@@ -157,10 +157,6 @@ int main(int argc, char **argv)
     CHECK(rfg_context_create(&ctx, &(rfg_context_params){ .size = sizeof(rfg_context_params), .device = o.device }));
     struct model *m = model_create(ctx, &c, w, context);
     weights_close(w);
-    if (c.no_attention)
-        fprintf(stderr,
-                "%s: without attention: layers are a norm, a router and experts; tokens don't see one another\n",
-                c.name);
     int code = 0;
     if (o.ladder)
         code = ladder(ctx, m,

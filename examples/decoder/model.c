@@ -68,11 +68,81 @@ static void load_attention(struct loader *l, int64_t i)
     }
 }
 
+/* Matrices one below the other, as the files have them: of the model's dtype, or, with fp8, codes and scales. */
+static void *load_joined(struct loader *l, int64_t layer, const char *const *parts, const int64_t *rows, int n,
+                         int64_t cols, void **scale)
+{
+    bool fp8 = l->m->c.moe.format == EXPERTS_FP8_BLOCKS;
+    int64_t all = 0, along = (cols + 127) / 128, blocks = 0, row = 0, block = 0;
+    for (int i = 0; i < n; i++) {
+        all += rows[i];
+        blocks += (rows[i] + 127) / 128;
+    }
+    char *to = arena_take(&l->arena, (size_t)(all * cols) * (fp8 ? 1 : sizeof(uint16_t)));
+    char *scales = fp8 ? arena_take(&l->arena, (size_t)(blocks * along) * sizeof(float)) : NULL;
+    *scale = scales;
+    for (int i = 0; to && i < n; i++) {
+        if (fp8)
+            load_codes(l, to + (size_t)(row * cols), scales + (size_t)(block * along) * sizeof(float), layer, parts[i],
+                       rows[i], cols);
+        else
+            load_at(l, to + (size_t)(row * cols) * sizeof(uint16_t), load_name(l, layer, parts[i]), rows[i], cols, 0,
+                    sqrt(3.0 / (double)cols));
+        row += rows[i];
+        block += (rows[i] + 127) / 128;
+    }
+    return to;
+}
+
+/* kv_b, of each head rows that make its k and rows that make its v: the former are turned, since queries are multiplied
+ * with them from the other side. */
+static void load_absorbed(struct loader *l, int64_t layer)
+{
+    const struct config *c = &l->m->c;
+    const struct latent *s = &c->mla;
+    struct layer *to = &l->m->layer[layer];
+    int64_t rank = s->kv_rank, rows = s->nope + s->values, n = rows * rank;
+    size_t k_bytes = (size_t)(s->nope * rank) * sizeof(uint16_t),
+           v_bytes = (size_t)(s->values * rank) * sizeof(uint16_t);
+    to->absorb_k = arena_take(&l->arena, (size_t)c->heads * k_bytes);
+    to->absorb_v = arena_take(&l->arena, (size_t)c->heads * v_bytes);
+    for (int64_t h = 0; h < c->heads && to->absorb_k; h++) {
+        uint16_t *turned = l->piece + n;
+        weights_get(l->w, load_name(l, layer, "self_attn.kv_b_proj.weight"), c->heads * rows, rank, 0,
+                    sqrt(3.0 / (double)rank), h * n, n, l->piece);
+        for (int64_t r = 0; r < rank; r++)
+            for (int64_t i = 0; i < s->nope; i++)
+                turned[r * s->nope + i] = l->piece[i * rank + r];
+        load_copy(l, (char *)to->absorb_k + (size_t)h * k_bytes, turned, k_bytes, RFG_HOST_TO_DEVICE);
+        load_copy(l, (char *)to->absorb_v + (size_t)h * v_bytes, l->piece + s->nope * rank, v_bytes,
+                  RFG_HOST_TO_DEVICE);
+    }
+}
+
+static void load_latent(struct loader *l, int64_t i)
+{
+    static const char *const down[] = { "self_attn.q_a_proj.weight", "self_attn.kv_a_proj_with_mqa.weight" },
+                             *const up[] = { "self_attn.q_b_proj.weight" }, *const o[] = { "self_attn.o_proj.weight" };
+    const struct config *c = &l->m->c;
+    const struct latent *s = &c->mla;
+    struct layer *to = &l->m->layer[i];
+    int64_t of_q = query_columns(c), rows[] = { s->q_rank, s->kv_rank + s->rope };
+    to->attention_norm = norm(l, NAMED("input_layernorm.weight"), c->hidden);
+    to->qkv = load_joined(l, i, down, rows, 2, c->hidden, &to->qkv_scale);
+    to->q_norm = norm(l, NAMED("self_attn.q_a_layernorm.weight"), s->q_rank);
+    to->k_norm = norm(l, NAMED("self_attn.kv_a_layernorm.weight"), s->kv_rank);
+    to->q_b = load_joined(l, i, up, &of_q, 1, s->q_rank, &to->q_b_scale);
+    to->o = load_joined(l, i, o, &c->hidden, 1, attention_columns(c), &to->o_scale);
+    load_absorbed(l, i);
+}
+
 static void load_layer(struct loader *l, int64_t i)
 {
     const struct config *c = &l->m->c;
     struct layer *to = &l->m->layer[i];
-    if (!c->no_attention)
+    if (c->mla.kv_rank)
+        load_latent(l, i);
+    else
         load_attention(l, i);
     if (c->gemma) {
         to->after_attention_norm = norm(l, NAMED("post_attention_layernorm.weight"), c->hidden);
@@ -81,7 +151,7 @@ static void load_layer(struct loader *l, int64_t i)
     } else {
         to->mlp_norm = norm(l, NAMED("post_attention_layernorm.weight"), c->hidden);
     }
-    if (c->moe.experts) {
+    if (has_experts(c, i)) {
         load_mixture(l, i);
         return;
     }
@@ -148,7 +218,7 @@ struct model *model_create(rfg_context *ctx, const struct config *c, struct weig
     m->c = *c;
     m->context = context;
     m->dtype = weights_dtype(w);
-    m->qkv = (c->heads + 2 * c->kv_heads) * c->head_dim;
+    m->qkv = c->mla.kv_rank ? c->mla.q_rank + c->mla.kv_rank + c->mla.rope : (c->heads + 2 * c->kv_heads) * c->head_dim;
     m->embedding_scale = embedding_scale(m);
     struct loader l = { .ctx = ctx, .m = m, .w = w };
     load_all(&l);
@@ -159,7 +229,7 @@ struct model *model_create(rfg_context *ctx, const struct config *c, struct weig
     l.experts = 0;
     load_all(&l);
     free(l.piece);
-    const char *unused = weights_unused(w, c->no_attention);
+    const char *unused = weights_unused(w);
     if (unused)
         die("tensor '%s': the model has no such part here", unused);
     fill_angles(ctx, m, 0, c->rope);

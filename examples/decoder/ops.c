@@ -4,20 +4,19 @@
 const char *const op_names[OP_KINDS] = { "embedding", "norm", "gemm",  "rope",    "append",
                                          "attention", "act",  "route", "experts", "sample" };
 
-/* Whether a step is to launch a kernel of this kind. */
-static bool wanted(struct engine *e, enum op_kind kind)
+bool wanted(struct engine *e, enum op_kind kind)
 {
     bool yes = !e->only || (e->only >> kind & 1);
     e->launches += yes;
     return yes;
 }
 
-static rfg_tensor matrix(const struct engine *e, const void *data, int64_t rows, int64_t cols)
+rfg_tensor matrix(const struct engine *e, const void *data, int64_t rows, int64_t cols)
 {
     return rfg_tensor_2d((void *)data, e->m->dtype, rows, cols, cols);
 }
 
-static rfg_tensor ints(const int32_t *data, int64_t n)
+rfg_tensor ints(const int32_t *data, int64_t n)
 {
     return rfg_tensor_1d((void *)data, RFG_I32, n);
 }
@@ -33,7 +32,7 @@ void op_embedding(struct engine *e, void *to, const struct rows *r)
     CHECK(rfg_op_embedding(e->ctx, &y, &ids, &table, &p, e->stream));
 }
 
-static rfg_norm_params norm_params(const struct engine *e)
+rfg_norm_params norm_params(const struct engine *e)
 {
     return (rfg_norm_params){ .size = sizeof(rfg_norm_params), .eps = e->m->c.eps, .one_plus_weight = e->m->c.gemma };
 }
@@ -63,24 +62,37 @@ void op_add_norm(struct engine *e, void *y, void *residual, const void *x, const
 void op_gemm(struct engine *e, void *y, rfg_dtype dtype, int64_t ldy, const void *x, const void *w, int64_t ldw,
              const void *bias, int64_t rows, int64_t n, int64_t k, const rfg_gemm_params *params)
 {
+    op_gemm_scaled(e, y, dtype, ldy, x, w, NULL, ldw, bias, rows, n, k, params);
+}
+
+void op_gemm_scaled(struct engine *e, void *y, rfg_dtype dtype, int64_t ldy, const void *x, const void *w,
+                    const void *scale, int64_t ldw, const void *bias, int64_t rows, int64_t n, int64_t k,
+                    const rfg_gemm_params *params)
+{
     if (!wanted(e, OP_GEMM))
         return;
     rfg_gemm_params p = params ? *params : (rfg_gemm_params){ .size = sizeof(p) };
+    int64_t blocks = (k + 127) / 128;
+    rfg_tensor ts = rfg_tensor_2d((void *)scale, RFG_F32, (n + 127) / 128, blocks, blocks);
+    if (scale) {
+        p.w_scale = &ts;
+        p.w_per = RFG_GEMM_SCALE_BLOCK;
+    }
     rfg_tensor tb = rfg_tensor_1d((void *)bias, e->m->dtype, n);
     p.bias = bias ? &tb : NULL;
     int64_t columns = p.gated ? n / 2 : n;
     rfg_tensor ty = rfg_tensor_2d(y, dtype, rows, columns, ldy), tx = matrix(e, x, rows, k);
-    rfg_tensor tw = rfg_tensor_2d((void *)w, e->m->dtype, n, k, ldw);
+    rfg_tensor tw = rfg_tensor_2d((void *)w, scale ? RFG_E4M3 : e->m->dtype, n, k, ldw);
     CHECK(rfg_op_gemm(e->ctx, &ty, &tx, &tw, &p, e->stream));
 }
 
-void op_gemm_add(struct engine *e, void *residual, const void *x, const void *w, const void *bias, int64_t rows,
-                 int64_t k)
+void op_gemm_add(struct engine *e, void *residual, const void *x, const void *w, const void *scale, const void *bias,
+                 int64_t rows, int64_t k)
 {
     int64_t n = e->m->c.hidden;
     rfg_tensor r = matrix(e, residual, rows, n);
     rfg_gemm_params p = { .size = sizeof(p), .residual = &r };
-    op_gemm(e, residual, e->m->dtype, n, x, w, k, bias, rows, n, k, &p);
+    op_gemm_scaled(e, residual, e->m->dtype, n, x, w, scale, k, bias, rows, n, k, &p);
 }
 
 void op_act(struct engine *e, int64_t rows, rfg_gates gates)
@@ -107,7 +119,7 @@ static rfg_tensor heads(const struct engine *e, int64_t rows, int64_t first, int
 static rfg_tensor pages(const struct engine *e, int64_t layer, int which)
 {
     int64_t h = e->m->c.kv_heads, d = e->m->c.head_dim;
-    char *at = (char *)e->cache.memory + (size_t)(2 * layer + which) * e->cache.layer_bytes;
+    char *at = (char *)e->cache.memory + (size_t)(2 * layer + which) * (e->cache.layer_bytes / 2);
     return rfg_tensor_nd(at, e->m->dtype, 4, (const int64_t[]){ e->cache.blocks, PAGE, h, d });
 }
 

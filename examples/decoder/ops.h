@@ -7,6 +7,12 @@
 
 #include "decoder.h"
 
+/* Whether a step is to launch a kernel of this kind; counts it. */
+bool wanted(struct engine *e, enum op_kind kind);
+rfg_tensor matrix(const struct engine *e, const void *data, int64_t rows, int64_t cols); /* of the model's dtype */
+rfg_tensor ints(const int32_t *data, int64_t n);
+rfg_norm_params norm_params(const struct engine *e);
+
 /* to = rows of the embedding table. */
 void op_embedding(struct engine *e, void *to, const struct rows *r);
 /* y = norm(x) */
@@ -17,13 +23,20 @@ void op_add_norm(struct engine *e, void *y, void *residual, const void *x, const
  * an epilogue, or NULL. */
 void op_gemm(struct engine *e, void *y, rfg_dtype dtype, int64_t ldy, const void *x, const void *w, int64_t ldw,
              const void *bias, int64_t rows, int64_t n, int64_t k, const rfg_gemm_params *params);
-/* residual [rows, hidden] += x [rows, k] w^T + bias, or NULL */
-void op_gemm_add(struct engine *e, void *residual, const void *x, const void *w, const void *bias, int64_t rows,
-                 int64_t k);
+/* The same of a w of e4m3, with a scale for each 128 x 128; NULL: w is of the model's dtype. */
+void op_gemm_scaled(struct engine *e, void *y, rfg_dtype dtype, int64_t ldy, const void *x, const void *w,
+                    const void *scale, int64_t ldw, const void *bias, int64_t rows, int64_t n, int64_t k,
+                    const rfg_gemm_params *params);
+/* residual [rows, hidden] += x [rows, k] w^T + bias, or NULL; scale: as of op_gemm_scaled() */
+void op_gemm_add(struct engine *e, void *residual, const void *x, const void *w, const void *scale, const void *bias,
+                 int64_t rows, int64_t k);
 /* In e->qkv: norms of the heads of q and k if the model has them, rotation; k and v into the cache. */
 void op_rope_append(struct engine *e, int64_t layer, const struct rows *r);
 /* e->attention = attention of the queries in e->qkv over the cache. */
 void op_attention(struct engine *e, int64_t layer, const struct rows *r, bool prefill, int64_t longest);
+/* MLA, all of it but o: e->attention = attention of e->normed's queries over the cache, to which their keys are
+ * written. */
+void op_latent_attention(struct engine *e, int64_t layer, const struct rows *r, bool prefill, int64_t longest);
 /* e->act = act(gate) up of e->gate_up, whose columns lie so */
 void op_act(struct engine *e, int64_t rows, rfg_gates gates);
 /* e->x [rows, hidden], or added to the residual, = what the experts of each row of e->normed make of it. Rows from

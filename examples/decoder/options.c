@@ -20,11 +20,12 @@ static const struct {
     int64_t least, most;
 } table[] = {
     { "model", "DIR",
-      "config.json and safetensors files of a Llama-, Qwen3-, Qwen3-MoE-, Gemma3- or gpt-oss-like model", TEXT,
-      AT(model) },
+      "config.json and safetensors files of a Llama-, Qwen3-, Qwen3-MoE-, Gemma3-, gpt-oss- or DeepSeek-V3-like model",
+      TEXT, AT(model) },
     { "random", "NAME",
       "random weights: llama3-8b, qwen3-8b, gemma3-4b, llama3-70b-tp8, small; of experts: small-moe,\nqwen3-30b-a3b, "
-      "gpt-oss-20b, deepseek-v3-layer (without attention)",
+      "gpt-oss-20b, small-mla, deepseek-v3-layer, kimi-k2-layer, glm5-layer; of the last three with -tp8 one of\neight "
+      "ranks",
       TEXT, AT(random) },
     { "layers", "N", "of --random: so many layers (as many as the model has)", INTEGER, AT(layers), 1, MOST_LAYERS },
     { "device", "D", "cpu, amd:0, nvidia:0, emu:gfx942:304 (default: $RFG_DEVICE, else the first GPU, else cpu)", TEXT,

@@ -30,8 +30,10 @@ static void attention_block(struct engine *e, int64_t l, const struct rows *r, b
     const struct model *m = e->m;
     const struct config *c = &m->c;
     const char *w = m->layer[l].qkv, *bias = m->layer[l].qkv_bias, *o_bias = m->layer[l].o_bias;
-    int64_t part[] = { c->heads * c->head_dim, c->kv_heads * c->head_dim, c->kv_heads * c->head_dim };
-    if (e->p.separate) {
+    int64_t part[] = { attention_columns(c), c->kv_heads * c->head_dim, c->kv_heads * c->head_dim };
+    if (c->mla.kv_rank) {
+        op_latent_attention(e, l, r, prefill, longest);
+    } else if (e->p.separate) {
         size_t at = 0; /* columns of qkv, rows of w */
         for (int i = 0; i < 3; at += (size_t)part[i++])
             op_gemm(e, e->qkv + at * sizeof(uint16_t), m->dtype, m->qkv, e->normed,
@@ -40,13 +42,16 @@ static void attention_block(struct engine *e, int64_t l, const struct rows *r, b
     } else {
         op_gemm(e, e->qkv, m->dtype, m->qkv, e->normed, w, c->hidden, bias, r->count, m->qkv, c->hidden, NULL);
     }
-    op_rope_append(e, l, r);
-    op_attention(e, l, r, prefill, longest);
+    if (!c->mla.kv_rank) {
+        op_rope_append(e, l, r);
+        op_attention(e, l, r, prefill, longest);
+    }
+    const void *o = m->layer[l].o, *scale = m->layer[l].o_scale;
     if (adds_in_gemm(e, r))
-        op_gemm_add(e, e->residual, e->attention, m->layer[l].o, o_bias, r->count, part[0]);
+        op_gemm_add(e, e->residual, e->attention, o, scale, o_bias, r->count, part[0]);
     else
-        op_gemm(e, e->x, m->dtype, c->hidden, e->attention, m->layer[l].o, part[0], o_bias, r->count, c->hidden,
-                part[0], NULL);
+        op_gemm_scaled(e, e->x, m->dtype, c->hidden, e->attention, o, scale, part[0], o_bias, r->count, c->hidden,
+                       part[0], NULL);
     if (c->gemma)
         op_norm(e, e->x, e->x, m->layer[l].after_attention_norm, r->count);
 }
@@ -56,7 +61,7 @@ static void mlp_block(struct engine *e, int64_t l, const struct rows *r)
 {
     const struct model *m = e->m;
     const struct config *c = &m->c;
-    if (c->moe.experts) {
+    if (has_experts(c, l)) {
         op_experts(e, l, r, adds_in_gemm(e, r));
         return;
     }
@@ -75,7 +80,7 @@ static void mlp_block(struct engine *e, int64_t l, const struct rows *r)
         op_act(e, r->count, RFG_GATES_INTERLEAVED);
     }
     if (adds_in_gemm(e, r))
-        op_gemm_add(e, e->residual, e->act, m->layer[l].down, NULL, r->count, n);
+        op_gemm_add(e, e->residual, e->act, m->layer[l].down, NULL, NULL, r->count, n);
     else
         op_gemm(e, e->x, m->dtype, c->hidden, e->act, m->layer[l].down, n, NULL, r->count, c->hidden, n, NULL);
     if (c->gemma)
@@ -99,11 +104,9 @@ static void all_layers(struct engine *e, const struct rows *r, bool prefill, int
     bool added = adds_in_gemm(e, r);
     op_embedding(e, e->residual, r);
     for (int64_t l = 0; l < m->c.layers; l++) {
-        if (!m->c.no_attention) {
-            next_norm(e, r, added || l == 0, m->layer[l].attention_norm);
-            attention_block(e, l, r, prefill, longest);
-        }
-        next_norm(e, r, added || (m->c.no_attention && l == 0), m->layer[l].mlp_norm);
+        next_norm(e, r, added || l == 0, m->layer[l].attention_norm);
+        attention_block(e, l, r, prefill, longest);
+        next_norm(e, r, added, m->layer[l].mlp_norm);
         mlp_block(e, l, r);
     }
     next_norm(e, r, added, m->norm);
@@ -140,6 +143,12 @@ static size_t place_rows(struct rows *r, char *image, int64_t count, int64_t seq
     return r->bytes;
 }
 
+/* Sequences that attention sees in a chunk. */
+static int64_t chunk_sequences(const struct engine *e)
+{
+    return e->m->c.mla.kv_rank ? (e->p.chunk + LATENT_QUERIES - 1) / LATENT_QUERIES : 1;
+}
+
 /* Device memory: called once to know how much, and once to give it out. */
 static void lay_out(struct engine *e, struct arena *a)
 {
@@ -151,16 +160,22 @@ static void lay_out(struct engine *e, struct arena *a)
     char *image = arena_take(a, place_rows(&unplaced, (char *)e, batch, batch, columns, false));
     if (image)
         place_rows(&e->decode, image, batch, batch, columns, false);
-    image = arena_take(a, place_rows(&unplaced, (char *)e, e->p.chunk, 1, columns, true));
+    int64_t sequences = chunk_sequences(e);
+    image = arena_take(a, place_rows(&unplaced, (char *)e, e->p.chunk, sequences, columns, true));
     if (image)
-        place_rows(&e->chunk, image, e->p.chunk, 1, columns, true);
+        place_rows(&e->chunk, image, e->p.chunk, sequences, columns, true);
     e->next = e->decode.tokens = arena_take(a, ints);
     e->x = arena_take(a, hidden);
     e->residual = arena_take(a, hidden);
     e->normed = arena_take(a, hidden);
     e->qkv = arena_take(a, rows * (size_t)e->m->qkv);
-    e->attention = arena_take(a, rows * (size_t)(c->heads * c->head_dim));
-    int64_t inner = c->moe.experts ? 0 : c->intermediate;
+    e->attention = arena_take(a, rows * (size_t)attention_columns(c));
+    if (c->mla.kv_rank) {
+        e->q = arena_take(a, rows * (size_t)query_columns(c));
+        e->absorbed = arena_take(a, rows * (size_t)(c->heads * c->mla.kv_rank));
+        e->latent = arena_take(a, rows * (size_t)(c->heads * c->mla.kv_rank));
+    }
+    int64_t inner = has_experts(c, 0) ? 0 : c->intermediate;
     e->gate_up = arena_take(a, rows * (size_t)(2 * inner));
     e->act = arena_take(a, rows * (size_t)inner);
     if (c->moe.experts) {
@@ -224,7 +239,7 @@ struct engine *engine_create(rfg_context *ctx, const struct model *m, const stru
         for (int64_t b = 0; b < p->batch; b++)
             e->decode_host[i].slots[b] = -1; /* nobody is there */
     }
-    place_rows(&e->chunk_host, at, p->chunk, 1, e->cache.per_sequence, true);
+    place_rows(&e->chunk_host, at, p->chunk, chunk_sequences(e), e->cache.per_sequence, true);
     e->next_host = allocate((size_t)p->batch, sizeof(*e->next_host));
     e->table_changed = true;
     set_sampling(e);
@@ -253,13 +268,16 @@ void engine_prefill(struct engine *e, int64_t row, const int32_t *tokens, int64_
     struct rows *host = &e->chunk_host, *device = &e->chunk;
     CHECK(rfg_stream_sync(e->ctx, e->stream)); /* the image's last copy has ended */
     memcpy(host->tokens, tokens, (size_t)count * sizeof(*tokens));
-    memcpy(host->table, table, (size_t)e->cache.per_sequence * sizeof(*table));
+    for (int64_t i = 0, columns = e->cache.per_sequence; i < host->sequences; i++) {
+        int64_t upto = (i + 1) * LATENT_QUERIES;
+        memcpy(host->table + i * columns, table, (size_t)columns * sizeof(*table));
+        host->lens[i] = (int32_t)(first + (host->sequences == 1 || upto > count ? count : upto));
+    }
     for (int64_t i = 0; i < count; i++) {
         host->positions[i] = (int32_t)(first + i);
         host->draws[i] = first + i + 1;
         host->slots[i] = cache_slot(table, first + i);
     }
-    host->lens[0] = (int32_t)(first + count);
     host->live[0] = (int32_t)count;
     CHECK(rfg_device_copy(e->ctx, device->slots, host->slots, host->bytes, RFG_HOST_TO_DEVICE, e->stream));
     device->count = count;
@@ -347,7 +365,7 @@ int64_t engine_touched(struct engine *e)
     int64_t n = e->p.batch * model_slots(e->m), touched = 0;
     int32_t *ids = allocate((size_t)(n * e->m->c.layers), sizeof(*ids));
     engine_experts(e, ids, NULL);
-    for (int64_t l = 0; l < e->m->c.layers; l++) {
+    for (int64_t l = e->m->c.moe.dense; l < e->m->c.layers; l++) {
         bool is[MOST_EXPERTS] = { false };
         for (int64_t i = l * n; i < (l + 1) * n; i++)
             if (ids[i] >= 0 && !is[ids[i]]) {

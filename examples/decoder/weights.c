@@ -6,6 +6,7 @@
 #include "decoder.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -264,13 +265,11 @@ bool weights_are_random(const struct weights *w)
     return w->random;
 }
 
-const char *weights_unused(const struct weights *w, bool no_attention)
+const char *weights_unused(const struct weights *w)
 {
     for (size_t i = 0; i < w->count; i++) {
         const char *name = w->tensor[i].name;
-        bool attention = strstr(name, ".self_attn.") || strstr(name, ".input_layernorm.");
-        if (!w->tensor[i].used && !strstr(name, "rotary_emb.inv_freq") && strcmp(name, "lm_head.weight") &&
-            !(no_attention && attention))
+        if (!w->tensor[i].used && !strstr(name, "rotary_emb.inv_freq") && strcmp(name, "lm_head.weight"))
             return name;
     }
     return NULL;
@@ -367,6 +366,34 @@ static float float_at(const struct tensor *t, int64_t i)
     return f;
 }
 
+static float e4m3_value(uint8_t code)
+{
+    int exponent = code >> 3 & 15, fraction = code & 7;
+    float v = (code & 127) == 127 ? NAN
+              : exponent          ? ldexpf((float)(8 + fraction), exponent - 10)
+                                  : ldexpf((float)fraction, -9);
+    return code & 128 ? -v : v;
+}
+
+/* Codes times their blocks' scales, rounded to bf16. False: the tensor has none. */
+static bool get_scaled(struct weights *w, const char *name, int64_t rows, int64_t cols, int64_t first, int64_t count,
+                       uint16_t *to)
+{
+    char inv[160];
+    const struct tensor *t = find(w, name);
+    if (!t || t->dtype != F8_E4M3 || !cols)
+        return false;
+    int64_t along = (cols + 127) / 128;
+    snprintf(inv, sizeof(inv), "%s_scale_inv", name);
+    const struct tensor *scales = use(w, inv, F32, 2, (int64_t[]){ (rows + 127) / 128, along });
+    t = use(w, name, F8_E4M3, 2, (int64_t[]){ rows, cols });
+    for (int64_t i = 0; i < count; i++) {
+        int64_t row = (first + i) / cols, col = (first + i) % cols;
+        to[i] = to_bf16(e4m3_value((uint8_t)t->data[first + i]) * float_at(scales, row / 128 * along + col / 128));
+    }
+    return true;
+}
+
 void weights_get(struct weights *w, const char *name, int64_t rows, int64_t cols, double mean, double spread,
                  int64_t first, int64_t count, uint16_t *to)
 {
@@ -374,6 +401,8 @@ void weights_get(struct weights *w, const char *name, int64_t rows, int64_t cols
         get_random(w, name, mean, spread, first, count, to);
         return;
     }
+    if (get_scaled(w, name, rows, cols, first, count, to))
+        return;
     const struct tensor *t = use(w, name, DTYPES, cols ? 2 : 1, (int64_t[]){ rows, cols });
     if ((t->dtype == F16) != (weights_dtype(w) == RFG_F16))
         die("%s: tensor '%s' must be %s, as the embedding is", w->file[t->file].name, name,

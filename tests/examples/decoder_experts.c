@@ -19,7 +19,7 @@ static struct tiny_item *append(struct tiny_item *list, int *n, enum tiny_kind k
 {
     struct tiny_item *x = &list[(*n)++];
     *x = (struct tiny_item){ .kind = kind };
-    snprintf(x->name, sizeof(x->name), "model.layers.%d.mlp.%s", layer, part);
+    snprintf(x->name, sizeof(x->name), "model.layers.%d.%s", layer, part);
     return x;
 }
 
@@ -40,38 +40,45 @@ static void matrix_name(char *to, size_t size, int expert, const char *which)
         snprintf(to, size, "experts.%d.%s_proj.weight", expert, which);
 }
 
+int tiny_append_matrix(const struct tiny *t, struct tiny_item *list, int n, int layer, const char *part, int64_t rows,
+                       int64_t cols)
+{
+    char scales[96];
+    SHAPE(append(list, &n, t->fp8 ? TINY_E4M3 : TINY_FLOATS, layer, part), rows, cols);
+    snprintf(scales, sizeof(scales), "%s_scale_inv", part);
+    if (t->fp8)
+        SHAPE(append(list, &n, TINY_F32, layer, scales), (rows + 127) / 128, (cols + 127) / 128);
+    return n;
+}
+
 static int append_experts(const struct tiny *t, int layer, struct tiny_item *list, int n)
 {
     static const char *const which[] = { "gate", "up", "down" };
     for (int e = t->deepseek ? -1 : 0; e < t->experts; e++)
         for (int i = 0; i < 3; i++) {
-            char part[64];
-            int64_t rows = i < 2 ? t->inter : t->hidden, cols = i < 2 ? t->hidden : t->inter;
-            matrix_name(part, sizeof(part), e, which[i]);
-            SHAPE(append(list, &n, t->fp8 ? TINY_E4M3 : TINY_FLOATS, layer, part), rows, cols);
-            if (!t->fp8)
-                continue;
-            strcat(part, "_scale_inv");
-            SHAPE(append(list, &n, TINY_F32, layer, part), (rows + 127) / 128, (cols + 127) / 128);
+            char part[64] = "mlp.";
+            matrix_name(part + 4, sizeof(part) - 4, e, which[i]);
+            n = tiny_append_matrix(t, list, n, layer, part, i < 2 ? t->inter : t->hidden, i < 2 ? t->hidden : t->inter);
         }
     return n;
 }
 
 int tiny_expert_items(const struct tiny *t, int layer, struct tiny_item *list, int n)
 {
-    SHAPE(append(list, &n, TINY_FLOATS, layer, t->gpt_oss ? "router.weight" : "gate.weight"), t->experts, t->hidden);
+    SHAPE(append(list, &n, TINY_FLOATS, layer, t->gpt_oss ? "mlp.router.weight" : "mlp.gate.weight"), t->experts,
+          t->hidden);
     if (t->deepseek)
-        SHAPE(append(list, &n, TINY_F32, layer, "gate.e_score_correction_bias"), t->experts);
+        SHAPE(append(list, &n, TINY_F32, layer, "mlp.gate.e_score_correction_bias"), t->experts);
     if (!t->gpt_oss)
         return append_experts(t, layer, list, n);
     int64_t e = t->experts, rows = 2 * t->inter;
-    SHAPE(append(list, &n, TINY_FLOATS, layer, "router.bias"), e);
-    SHAPE(append(list, &n, TINY_U8, layer, "experts.gate_up_proj_blocks"), e, rows, t->hidden / 32, 16);
-    SHAPE(append(list, &n, TINY_U8, layer, "experts.gate_up_proj_scales"), e, rows, t->hidden / 32);
-    SHAPE(append(list, &n, TINY_FLOATS, layer, "experts.gate_up_proj_bias"), e, rows);
-    SHAPE(append(list, &n, TINY_U8, layer, "experts.down_proj_blocks"), e, t->hidden, t->inter / 32, 16);
-    SHAPE(append(list, &n, TINY_U8, layer, "experts.down_proj_scales"), e, t->hidden, t->inter / 32);
-    SHAPE(append(list, &n, TINY_FLOATS, layer, "experts.down_proj_bias"), e, t->hidden);
+    SHAPE(append(list, &n, TINY_FLOATS, layer, "mlp.router.bias"), e);
+    SHAPE(append(list, &n, TINY_U8, layer, "mlp.experts.gate_up_proj_blocks"), e, rows, t->hidden / 32, 16);
+    SHAPE(append(list, &n, TINY_U8, layer, "mlp.experts.gate_up_proj_scales"), e, rows, t->hidden / 32);
+    SHAPE(append(list, &n, TINY_FLOATS, layer, "mlp.experts.gate_up_proj_bias"), e, rows);
+    SHAPE(append(list, &n, TINY_U8, layer, "mlp.experts.down_proj_blocks"), e, t->hidden, t->inter / 32, 16);
+    SHAPE(append(list, &n, TINY_U8, layer, "mlp.experts.down_proj_scales"), e, t->hidden, t->inter / 32);
+    SHAPE(append(list, &n, TINY_FLOATS, layer, "mlp.experts.down_proj_bias"), e, t->hidden);
     return n;
 }
 
@@ -95,6 +102,16 @@ static double e4m3(uint8_t code)
 {
     double v = ldexp(8 + code % 8, (code >> 3 & 15) - 10);
     return code & 128 ? -v : v;
+}
+
+double tiny_element(const struct tiny *t, const char *name, int64_t cols, int64_t r, int64_t c)
+{
+    char scales[160];
+    if (!t->fp8)
+        return tiny_weight(t, name, cols, r * cols + c);
+    snprintf(scales, sizeof(scales), "%s_scale_inv", name);
+    return e4m3(tiny_byte(t, name, TINY_E4M3, r * cols + c)) *
+           tiny_f32(t, scales, r / 128 * ((cols + 127) / 128) + c / 128);
 }
 
 /* Row r of gate, up or down of an expert (-1: the shared one), and its bias. */
@@ -121,11 +138,7 @@ static double row_of(const struct tiny *t, int layer, int expert, int which, int
     matrix_name(part, sizeof(part), expert, names[which]);
     snprintf(name, sizeof(name), "model.layers.%d.mlp.%s", layer, part);
     for (int c = 0; c < cols; c++)
-        row[c] = t->fp8 ? e4m3(tiny_byte(t, name, TINY_E4M3, (int64_t)r * cols + c))
-                        : tiny_weight(t, name, cols, (int64_t)r * cols + c);
-    strcat(name, "_scale_inv");
-    for (int c = 0; t->fp8 && c < cols; c++)
-        row[c] *= tiny_f32(t, name, (int64_t)(r / 128) * ((cols + 127) / 128) + c / 128);
+        row[c] = tiny_element(t, name, cols, r, c);
     return 0;
 }
 

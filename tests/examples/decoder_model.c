@@ -9,13 +9,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { INTER = 96, D = 64, MOST_TENSORS = 160, MOST_TOKENS = 64 };
+enum { INTER = 96, D = 64, MOST_TENSORS = 220, MOST_TOKENS = TINY_MOST_TOKENS };
 /* max_position_embeddings, in most files and of "dynamic"; original_max_position_embeddings */
 enum { POSITIONS = 64, DYNAMIC_ORIGINAL = 32, LONGROPE_ORIGINAL = 16 };
 
 #define DEEPSEEK_FP8                                                                                                   \
-    .grows = 1.1, .arch = "DeepseekV3ForCausalLM", .deepseek = true, .fp8 = true, .layers = 1, .heads = 1,             \
-    .kv_heads = 1, .theta = 1000, .experts = 6, .top = 2, .inter = 256, .groups = 2, .topk_groups = 1
+    .grows = 1.2, .arch = "DeepseekV3ForCausalLM", .deepseek = true, .fp8 = true, .layers = 2, .dense = 1, .heads = 2, \
+    .theta = 1000, .q_rank = 128, .kv_rank = 192, .nope = 64, .rope = 64, .values = 96, .experts = 6, .top = 2,        \
+    .inter = 256, .groups = 2, .topk_groups = 1
 #define GEMMA3                                                                                                         \
     .grows = 1.1, .hidden = 128, .arch = "Gemma3ForCausalLM", .qk_norm = true, .gemma = true, .layers = 3, .heads = 2, \
     .kv_heads = 1, .theta = 5000, .local_theta = 50, .window = 5
@@ -103,20 +104,28 @@ const struct tiny tiny_models[TINY_MODELS] = {
       .top = 3,
       .inter = 128 },
     { .name = "deepseek",
-      .grows = 0.9,
+      .grows = 2.8,
+      .f16 = true,
       .hidden = 128,
       .arch = "DeepseekV3ForCausalLM",
       .deepseek = true,
-      .layers = 2,
-      .heads = 1,
-      .kv_heads = 1,
+      .layers = 3,
+      .dense = 1,
+      .heads = 3,
       .theta = 1000,
+      .q_rank = 48,
+      .kv_rank = 64,
+      .nope = 40,
+      .rope = 32,
+      .values = 24,
+      .mscale = 1,
+      .mscale_all = 0.7,
       .experts = 8,
       .top = 3,
       .inter = 40,
       .groups = 4,
       .topk_groups = 2,
-      .seed = 4 },
+      .seed = 152 },
     { .name = "deepseek-fp8", .hidden = 128, .seed = 2, DEEPSEEK_FP8 },
     { .name = "deepseek-fp8-208", .hidden = 208, .seed = 3, DEEPSEEK_FP8 },
 };
@@ -168,37 +177,42 @@ static int64_t elements(const struct tiny_item *x)
     return n;
 }
 
+static int attention_items(const struct tiny *t, struct tiny_item *list, int n, int l)
+{
+    if (t->phi3) {
+        n = add(list, n, (t->heads + 2 * t->kv_heads) * D, t->hidden, "model.layers.%d.self_attn.qkv_proj.weight", l);
+    } else {
+        n = add(list, n, t->heads * D, t->hidden, "model.layers.%d.self_attn.q_proj.weight", l);
+        n = add(list, n, t->kv_heads * D, t->hidden, "model.layers.%d.self_attn.k_proj.weight", l);
+        n = add(list, n, t->kv_heads * D, t->hidden, "model.layers.%d.self_attn.v_proj.weight", l);
+    }
+    n = add(list, n, t->hidden, t->heads * D, "model.layers.%d.self_attn.o_proj.weight", l);
+    if (t->qk_norm) {
+        n = add(list, n, D, 0, "model.layers.%d.self_attn.q_norm.weight", l);
+        n = add(list, n, D, 0, "model.layers.%d.self_attn.k_norm.weight", l);
+    }
+    if (t->gpt_oss) {
+        n = add(list, n, t->heads * D, 0, "model.layers.%d.self_attn.q_proj.bias", l);
+        n = add(list, n, t->kv_heads * D, 0, "model.layers.%d.self_attn.k_proj.bias", l);
+        n = add(list, n, t->kv_heads * D, 0, "model.layers.%d.self_attn.v_proj.bias", l);
+        n = add(list, n, t->hidden, 0, "model.layers.%d.self_attn.o_proj.bias", l);
+        n = add(list, n, t->heads, 0, "model.layers.%d.self_attn.sinks", l);
+    }
+    return n;
+}
+
 static int all_items(const struct tiny *t, struct tiny_item *list)
 {
     int n = add(list, 0, TINY_VOCAB, t->hidden, "model.embed_tokens.weight", 0);
     for (int l = 0; l < t->layers; l++) {
         n = add(list, n, t->hidden, 0, "model.layers.%d.input_layernorm.weight", l);
-        if (t->phi3) {
-            n = add(list, n, (t->heads + 2 * t->kv_heads) * D, t->hidden, "model.layers.%d.self_attn.qkv_proj.weight",
-                    l);
-        } else {
-            n = add(list, n, t->heads * D, t->hidden, "model.layers.%d.self_attn.q_proj.weight", l);
-            n = add(list, n, t->kv_heads * D, t->hidden, "model.layers.%d.self_attn.k_proj.weight", l);
-            n = add(list, n, t->kv_heads * D, t->hidden, "model.layers.%d.self_attn.v_proj.weight", l);
-        }
-        n = add(list, n, t->hidden, t->heads * D, "model.layers.%d.self_attn.o_proj.weight", l);
-        if (t->qk_norm) {
-            n = add(list, n, D, 0, "model.layers.%d.self_attn.q_norm.weight", l);
-            n = add(list, n, D, 0, "model.layers.%d.self_attn.k_norm.weight", l);
-        }
+        n = t->deepseek ? tiny_latent_items(t, l, list, n) : attention_items(t, list, n, l);
         n = add(list, n, t->hidden, 0, "model.layers.%d.post_attention_layernorm.weight", l);
         if (t->gemma) {
             n = add(list, n, t->hidden, 0, "model.layers.%d.pre_feedforward_layernorm.weight", l);
             n = add(list, n, t->hidden, 0, "model.layers.%d.post_feedforward_layernorm.weight", l);
         }
-        if (t->gpt_oss) {
-            n = add(list, n, t->heads * D, 0, "model.layers.%d.self_attn.q_proj.bias", l);
-            n = add(list, n, t->kv_heads * D, 0, "model.layers.%d.self_attn.k_proj.bias", l);
-            n = add(list, n, t->kv_heads * D, 0, "model.layers.%d.self_attn.v_proj.bias", l);
-            n = add(list, n, t->hidden, 0, "model.layers.%d.self_attn.o_proj.bias", l);
-            n = add(list, n, t->heads, 0, "model.layers.%d.self_attn.sinks", l);
-        }
-        if (t->experts) {
+        if (t->experts && l >= t->dense) {
             n = tiny_expert_items(t, l, list, n);
             ck_assert_int_lt(n, MOST_TENSORS);
             continue;
@@ -206,10 +220,11 @@ static int all_items(const struct tiny *t, struct tiny_item *list)
         if (t->phi3) {
             n = add(list, n, 2 * INTER, t->hidden, "model.layers.%d.mlp.gate_up_proj.weight", l);
         } else {
-            n = add(list, n, INTER, t->hidden, "model.layers.%d.mlp.gate_proj.weight", l);
-            n = add(list, n, INTER, t->hidden, "model.layers.%d.mlp.up_proj.weight", l);
+            n = tiny_append_matrix(t, list, n, l, "mlp.gate_proj.weight", INTER, t->hidden);
+            n = tiny_append_matrix(t, list, n, l, "mlp.up_proj.weight", INTER, t->hidden);
         }
-        n = add(list, n, t->hidden, INTER, "model.layers.%d.mlp.down_proj.weight", l);
+        n = tiny_append_matrix(t, list, n, l, "mlp.down_proj.weight", t->hidden, INTER);
+        ck_assert_int_lt(n, MOST_TENSORS);
     }
     n = add(list, n, t->hidden_of_norm ? t->hidden_of_norm : t->hidden, 0, "model.norm.weight", 0);
     if (!t->gemma)
@@ -304,11 +319,13 @@ static void write_mixture(const struct tiny *t, FILE *f)
     if (t->deepseek)
         fprintf(f,
                 "  \"n_routed_experts\": %d,\n  \"n_shared_experts\": 1,\n  \"n_group\": %d,\n  \"topk_group\": %d,\n"
-                "  \"routed_scaling_factor\": 2.5,\n  \"scoring_func\": \"sigmoid\",\n  \"attention\": \"none\",\n"
-                "%s",
-                t->experts, t->groups, t->topk_groups,
+                "  \"routed_scaling_factor\": 2.5,\n  \"scoring_func\": \"sigmoid\",\n"
+                "  \"first_k_dense_replace\": %d,\n%s",
+                t->experts, t->groups, t->topk_groups, t->dense,
                 t->fp8 ? "  \"quantization_config\": {\"quant_method\": \"fp8\", \"weight_block_size\": [128, 128]},\n"
                        : "");
+    if (t->deepseek)
+        tiny_write_latent(t, f);
     else if (!t->gpt_oss)
         fprintf(f, "  \"num_experts\": %d,\n  \"decoder_sparse_step\": 1,\n  \"mlp_only_layers\": [],\n", t->experts);
 }
@@ -415,17 +432,18 @@ int64_t tiny_write(const struct tiny *t, const char *folder)
 
 /* ---- in double -------------------------------------------------------------------------------------------------- */
 
-/* y [n, rows] = x [n, cols] w^T, of gpt-oss' attention with a bias; w: the rows of that matrix from `first` on */
+/* w: the rows of that matrix from `first` on */
 static void linear_from(const struct tiny *t, double *y, const double *x, int n, const char *name, int first, int rows,
                         int cols)
 {
     char bias[80];
-    bool biased = t->gpt_oss && strstr(name, "self_attn");
+    bool biased = t->gpt_oss && strstr(name, "self_attn"), coded = t->fp8 && strstr(name, "_proj");
     snprintf(bias, sizeof(bias), "%.*sbias", (int)(strlen(name) - strlen("weight")), name);
     double *w = malloc((size_t)(rows * cols) * sizeof(*w));
     ck_assert_ptr_nonnull(w);
     for (int i = 0; i < rows * cols; i++)
-        w[i] = tiny_weight(t, name, cols, first * cols + i);
+        w[i] = coded ? tiny_element(t, name, cols, first + i / cols, i % cols)
+                     : tiny_weight(t, name, cols, first * cols + i);
     for (int m = 0; m < n; m++)
         for (int r = 0; r < rows; r++) {
             double sum = 0;
@@ -436,13 +454,12 @@ static void linear_from(const struct tiny *t, double *y, const double *x, int n,
     free(w);
 }
 
-static void linear(const struct tiny *t, double *y, const double *x, int n, const char *name, int rows, int cols)
+void tiny_linear(const struct tiny *t, double *y, const double *x, int n, const char *name, int rows, int cols)
 {
     linear_from(t, y, x, n, name, 0, rows, cols);
 }
 
-/* n rows of `size`, in place or not. */
-static void norm(const struct tiny *t, double *y, const double *x, int n, int size, const char *name)
+void tiny_norm(const struct tiny *t, double *y, const double *x, int n, int size, const char *name)
 {
     for (int m = 0; m < n; m++) {
         double squares = 0;
@@ -537,7 +554,11 @@ static void add_attention(const struct tiny *t, int l, double *x, int n)
     bool sliding = t->window && (l != 1 || t->phi3);
     int prefix = snprintf(name, sizeof(name), "model.layers.%d.", l);
 #define OF(suffix) (strcpy(name + prefix, suffix), name)
-    norm(t, h, x, n, t->hidden, OF("input_layernorm.weight"));
+    tiny_norm(t, h, x, n, t->hidden, OF("input_layernorm.weight"));
+    if (t->deepseek) {
+        tiny_latent_attention(t, l, x, h, n);
+        return;
+    }
     const char *names[] = { "self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.v_proj.weight" };
     double *const parts[] = { q, k, v };
     for (int i = 0, first = 0; i < 3; i++) {
@@ -546,15 +567,15 @@ static void add_attention(const struct tiny *t, int l, double *x, int n)
         first += t->phi3 ? rows : 0;
     }
     if (t->qk_norm) {
-        norm(t, q, q, n * t->heads, D, OF("self_attn.q_norm.weight"));
-        norm(t, k, k, n * t->kv_heads, D, OF("self_attn.k_norm.weight"));
+        tiny_norm(t, q, q, n * t->heads, D, OF("self_attn.q_norm.weight"));
+        tiny_norm(t, k, k, n * t->kv_heads, D, OF("self_attn.k_norm.weight"));
     }
     rotate(t, q, n, t->heads, sliding);
     rotate(t, k, n, t->kv_heads, sliding);
     attention(t, a, q, k, v, n, sliding, t->gpt_oss ? OF("self_attn.sinks") : NULL);
-    linear(t, h, a, n, OF("self_attn.o_proj.weight"), t->hidden, t->heads * D);
+    tiny_linear(t, h, a, n, OF("self_attn.o_proj.weight"), t->hidden, t->heads * D);
     if (t->gemma)
-        norm(t, h, h, n, t->hidden, OF("post_attention_layernorm.weight"));
+        tiny_norm(t, h, h, n, t->hidden, OF("post_attention_layernorm.weight"));
     for (int i = 0; i < n * t->hidden; i++)
         x[i] += h[i];
 }
@@ -565,20 +586,20 @@ static void add_mlp(const struct tiny *t, int l, double *x, int n)
     static double h[MOST_TOKENS * TINY_MOST_HIDDEN], gate[MOST_TOKENS * INTER], up[MOST_TOKENS * INTER];
     char name[80];
     int prefix = snprintf(name, sizeof(name), "model.layers.%d.", l);
-    norm(t, h, x, n, t->hidden,
-         t->gemma ? OF("pre_feedforward_layernorm.weight") : OF("post_attention_layernorm.weight"));
-    if (t->experts) {
+    tiny_norm(t, h, x, n, t->hidden,
+              t->gemma ? OF("pre_feedforward_layernorm.weight") : OF("post_attention_layernorm.weight"));
+    if (t->experts && l >= t->dense) {
         tiny_experts(t, l, x, h, n);
         return;
     }
-    linear(t, gate, h, n, OF(t->phi3 ? "mlp.gate_up_proj.weight" : "mlp.gate_proj.weight"), INTER, t->hidden);
+    tiny_linear(t, gate, h, n, OF(t->phi3 ? "mlp.gate_up_proj.weight" : "mlp.gate_proj.weight"), INTER, t->hidden);
     linear_from(t, up, h, n, OF(t->phi3 ? "mlp.gate_up_proj.weight" : "mlp.up_proj.weight"), t->phi3 ? INTER : 0, INTER,
                 t->hidden);
     for (int i = 0; i < n * INTER; i++)
         up[i] *= activation(t, gate[i]);
-    linear(t, h, up, n, OF("mlp.down_proj.weight"), t->hidden, INTER);
+    tiny_linear(t, h, up, n, OF("mlp.down_proj.weight"), t->hidden, INTER);
     if (t->gemma)
-        norm(t, h, h, n, t->hidden, OF("post_feedforward_layernorm.weight"));
+        tiny_norm(t, h, h, n, t->hidden, OF("post_feedforward_layernorm.weight"));
     for (int i = 0; i < n * t->hidden; i++)
         x[i] += h[i];
 #undef OF
@@ -593,10 +614,9 @@ void tiny_reference(const struct tiny *t, const int32_t *tokens, int n, double *
             tiny_weight(t, "model.embed_tokens.weight", t->hidden, tokens[i / t->hidden] * t->hidden + i % t->hidden) *
             (t->gemma ? sqrt(t->hidden) : 1);
     for (int l = 0; l < t->layers; l++) {
-        if (!t->deepseek)
-            add_attention(t, l, x, n);
+        add_attention(t, l, x, n);
         add_mlp(t, l, x, n);
     }
-    norm(t, x, x, n, t->hidden, "model.norm.weight");
-    linear(t, logits, x, n, t->gemma ? "model.embed_tokens.weight" : "lm_head.weight", TINY_VOCAB, t->hidden);
+    tiny_norm(t, x, x, n, t->hidden, "model.norm.weight");
+    tiny_linear(t, logits, x, n, t->gemma ? "model.embed_tokens.weight" : "lm_head.weight", TINY_VOCAB, t->hidden);
 }

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 enum {
     TINY_VOCAB = 256,
@@ -28,8 +29,8 @@ enum {
 
 struct tiny {
     const char *name, *arch;
-    bool qk_norm, gemma, gpt_oss, deepseek; /* gpt-oss: experts in mxfp4; DeepSeek: there is no attention */
-    bool fp8;                               /* of DeepSeek's experts */
+    bool qk_norm, gemma, gpt_oss, deepseek; /* gpt-oss: experts in mxfp4; DeepSeek: MLA */
+    bool fp8;                               /* of DeepSeek's matrices, but for the router, embedding and head */
     int layers, hidden, heads, kv_heads;
     bool f16;
     bool phi3;
@@ -37,6 +38,9 @@ struct tiny {
     double proportional, dynamic;                       /* the share, the factor, if not 0 */
     int window;                                   /* of Gemma's and gpt-oss' first and third layer, of Phi's all */
     int experts, top, inter, groups, topk_groups; /* of a mixture */
+    int dense;                                    /* of DeepSeek's layers, those that have an mlp */
+    int q_rank, kv_rank, nope, rope, values;      /* MLA */
+    double mscale, mscale_all;                    /* of DeepSeek's YaRN, if the latter isn't 0 */
     int seed;                                     /* of weights, such that no choice of experts is a near one */
     double grows; /* the rms error of its logits, by what its roundings alone add up to: see test_decoder.c */
     /* what a test changes: */
@@ -53,9 +57,11 @@ int64_t tiny_write(const struct tiny *t, const char *folder);
 /* logits [n, TINY_VOCAB] of each of n tokens, given those before it. */
 void tiny_reference(const struct tiny *t, const int32_t *tokens, int n, double *logits);
 
-/* ---- decoder_experts.c ------------------------------------------------------------------------------------------ */
+/* y [n, rows] = x [n, cols] w^T, of gpt-oss' attention with a bias; y [n, size] = norm(x), in place or not. */
+void tiny_linear(const struct tiny *t, double *y, const double *x, int n, const char *name, int rows, int cols);
+void tiny_norm(const struct tiny *t, double *y, const double *x, int n, int size, const char *name);
 
-enum { TINY_MOST_HIDDEN = 256 };
+/* ---- tensors ---------------------------------------------------------------------------------------------------- */
 
 /* What kind of numbers a tensor has. */
 enum tiny_kind {
@@ -70,11 +76,31 @@ struct tiny_item {
     int64_t shape[4];
     enum tiny_kind kind;
 };
+/* ---- decoder_latent.c ------------------------------------------------------------------------------------------- */
+
+enum { TINY_MOST_TOKENS = 64 };
+
+/* Appends attention's matrices and norms to a list of n; how many there are then. */
+int tiny_latent_items(const struct tiny *t, int layer, struct tiny_item *list, int n);
+/* Its lines of config.json. */
+void tiny_write_latent(const struct tiny *t, FILE *f);
+/* x [n, hidden] += attention of h, as DeepSeek-V3's report has it: keys and values of each head are made. */
+void tiny_latent_attention(const struct tiny *t, int layer, double *x, const double *h, int n);
+
+/* ---- decoder_experts.c ------------------------------------------------------------------------------------------ */
+
+enum { TINY_MOST_HIDDEN = 256 };
+
 /* Appends a layer's router and experts to a list of n; how many there are then. */
 int tiny_expert_items(const struct tiny *t, int layer, struct tiny_item *list, int n);
 /* Element i of a tensor that isn't of TINY_FLOATS: the byte, or the number. */
 uint8_t tiny_byte(const struct tiny *t, const char *name, enum tiny_kind kind, int64_t i);
 double tiny_f32(const struct tiny *t, const char *name, int64_t i);
+/* Element (r, c) of a matrix of `cols` columns, which with fp8 has codes and scales. */
+double tiny_element(const struct tiny *t, const char *name, int64_t cols, int64_t r, int64_t c);
+/* Appends such a matrix. */
+int tiny_append_matrix(const struct tiny *t, struct tiny_item *list, int n, int layer, const char *part, int64_t rows,
+                       int64_t cols);
 /* Element i of one of TINY_FLOATS: an integer of at most 7 bits by a power of two. cols 0: a norm's, near 1 (Gemma:
  * near 0). */
 double tiny_weight(const struct tiny *t, const char *name, int64_t cols, int64_t i);

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * DeepSeek's attention, MLA, absorbed: a key in the cache is a latent that all heads share, and what is rotated. Of k =
+ * W_UK latent and v = W_UV latent neither is ever made: q W_UK is multiplied by latents, and what attention makes of
+ * these by W_UV, a product for each head. Prefill goes the same way, by LATENT_QUERIES tokens at a time, which read the
+ * cache once. */
+#include "ops.h"
+
+/* [rows, heads, n] in rows of `row` elements, from element `at` of one on; heads are `head` elements apart. */
+static rfg_tensor heads_at(const struct engine *e, char *base, int64_t rows, int64_t n, int64_t row, int64_t head,
+                           int64_t at)
+{
+    return (rfg_tensor){
+        base + (size_t)at * sizeof(uint16_t), e->m->dtype, 3, { rows, e->m->c.heads, n }, { row, head, 1 }
+    };
+}
+
+/* The parts of the heads' q: those that aren't rotated, and those that are. */
+static rfg_tensor q_nope(const struct engine *e, int64_t rows)
+{
+    const struct latent *s = &e->m->c.mla;
+    return heads_at(e, e->q, rows, s->nope, query_columns(&e->m->c), s->nope + s->rope, 0);
+}
+static rfg_tensor q_rope(const struct engine *e, int64_t rows)
+{
+    const struct latent *s = &e->m->c.mla;
+    return heads_at(e, e->q, rows, s->rope, query_columns(&e->m->c), s->nope + s->rope, s->nope);
+}
+
+/* The norm of a latent, in e->qkv from column `at` on; to: packed, or NULL: where it is. */
+static void norm_latent(struct engine *e, void *to, const struct rows *r, int64_t at, int64_t n, void *weight)
+{
+    if (!wanted(e, OP_NORM))
+        return;
+    char *from = e->qkv + (size_t)at * sizeof(uint16_t);
+    rfg_tensor x = rfg_tensor_2d(from, e->m->dtype, r->count, n, e->m->qkv), y = x;
+    if (to)
+        y = matrix(e, to, r->count, n);
+    rfg_tensor w = rfg_tensor_1d(weight, e->m->dtype, n);
+    rfg_norm_params p = norm_params(e);
+    CHECK(rfg_op_rmsnorm(e->ctx, &y, &x, &w, &p, e->stream));
+}
+
+/* e->qkv = latents of q and k and k's rotated part; e->q = the heads' q. */
+static void project(struct engine *e, const struct layer *l, const struct rows *r)
+{
+    const struct model *m = e->m;
+    const struct latent *s = &m->c.mla;
+    int64_t hidden = m->c.hidden, of_k = s->kv_rank + s->rope;
+    if (e->p.separate) {
+        size_t each = l->qkv_scale ? 1 : sizeof(uint16_t);
+        float *scale = l->qkv_scale; /* q_rank is then whole blocks */
+        op_gemm_scaled(e, e->qkv, m->dtype, m->qkv, e->normed, l->qkv, scale, hidden, NULL, r->count, s->q_rank, hidden,
+                       NULL);
+        op_gemm_scaled(e, e->qkv + (size_t)s->q_rank * sizeof(uint16_t), m->dtype, m->qkv, e->normed,
+                       (char *)l->qkv + (size_t)(s->q_rank * hidden) * each,
+                       scale ? scale + s->q_rank / 128 * ((hidden + 127) / 128) : NULL, hidden, NULL, r->count, of_k,
+                       hidden, NULL);
+    } else {
+        op_gemm_scaled(e, e->qkv, m->dtype, m->qkv, e->normed, l->qkv, l->qkv_scale, hidden, NULL, r->count, m->qkv,
+                       hidden, NULL);
+    }
+    norm_latent(e, e->normed, r, 0, s->q_rank, l->q_norm);
+    op_gemm_scaled(e, e->q, m->dtype, query_columns(&m->c), e->normed, l->q_b, l->q_b_scale, s->q_rank, NULL, r->count,
+                   query_columns(&m->c), s->q_rank, NULL);
+}
+
+/* [blocks, PAGE, 1, n] of a layer's cache, from element `at` of a key on. */
+static rfg_tensor pages_at(const struct engine *e, int64_t layer, int64_t at, int64_t n)
+{
+    int64_t key = key_elements(&e->m->c);
+    char *base = (char *)e->cache.memory + (size_t)layer * e->cache.layer_bytes + (size_t)at * sizeof(uint16_t);
+    return (rfg_tensor){ base, e->m->dtype, 4, { e->cache.blocks, PAGE, 1, n }, { PAGE * key, key, key, 1 } };
+}
+
+/* Rotates q and k, in pairs of neighbours, and writes the keys to the cache. */
+static void write_keys(struct engine *e, int64_t layer, const struct rows *r)
+{
+    const struct model *m = e->m;
+    const struct latent *s = &m->c.mla;
+    norm_latent(e, NULL, r, s->q_rank, s->kv_rank, m->layer[layer].k_norm);
+    rfg_tensor q = q_rope(e, r->count), k = heads_at(e, e->qkv, r->count, s->rope, m->qkv, s->rope, m->qkv - s->rope);
+    rfg_tensor latent = heads_at(e, e->qkv, r->count, s->kv_rank, m->qkv, s->kv_rank, s->q_rank);
+    k.shape[1] = latent.shape[1] = 1;
+    rfg_tensor latents = pages_at(e, layer, 0, s->kv_rank), rotated = pages_at(e, layer, s->kv_rank, s->rope);
+    rfg_tensor angles = rfg_tensor_2d(m->angles[0], RFG_F32, m->context, s->rope, s->rope);
+    rfg_tensor positions = ints(r->positions, r->count), slots = rfg_tensor_1d(r->slots, RFG_I64, r->count);
+    rfg_rope_params rope = { .size = sizeof(rope), .gptj = 1 };
+    rfg_rope_append_params p = { .size = sizeof(p), .rope = &rope };
+    if (!e->p.unfused) { /* what isn't rotated goes where values go */
+        if (wanted(e, OP_ROPE))
+            CHECK(rfg_op_rope_append(e->ctx, &q, &rotated, &latents, &q, &k, &latent, &angles, &positions, &slots, &p,
+                                     e->stream));
+        return;
+    }
+    if (wanted(e, OP_ROPE))
+        CHECK(rfg_op_rope(e->ctx, &q, &k, &q, &k, &angles, &positions, &rope, e->stream));
+    if (wanted(e, OP_APPEND))
+        CHECK(rfg_op_kv_append(e->ctx, &rotated, &latents, &k, &latent, &slots, NULL, e->stream));
+}
+
+/* y [rows, heads, n] = x w^T, of each head its own w [n, k]. */
+static void each_head(struct engine *e, rfg_tensor y, rfg_tensor x, void *w)
+{
+    if (!wanted(e, OP_GEMM))
+        return;
+    int64_t n = y.shape[2], k = x.shape[2];
+    rfg_tensor tw = { w, e->m->dtype, 3, { e->m->c.heads, n, k }, { n * k, k, 1 } };
+    CHECK(rfg_op_gemm(e->ctx, &y, &x, &tw, NULL, e->stream));
+}
+
+/* [rows, heads, ..] as [sequences, queries, heads, ..], from row `first` on. */
+static rfg_tensor split(rfg_tensor t, int64_t first, int64_t sequences, int64_t queries)
+{
+    return (rfg_tensor){ (char *)t.data + (size_t)(first * t.strides[0]) * sizeof(uint16_t),
+                         t.dtype,
+                         4,
+                         { sequences, queries, t.shape[1], t.shape[2] },
+                         { queries * t.strides[0], t.strides[0], t.strides[1], 1 } };
+}
+
+/* Sequences first .. first + sequences - 1 of the rows', with so many queries each. */
+static void attend(struct engine *e, int64_t layer, const struct rows *r, int64_t first, int64_t sequences,
+                   int64_t queries, int64_t at, int64_t longest)
+{
+    const struct config *c = &e->m->c;
+    const struct latent *s = &c->mla;
+    int64_t columns = e->cache.per_sequence, row = c->heads * s->kv_rank;
+    rfg_tensor q = split(heads_at(e, e->absorbed, r->count, s->kv_rank, row, s->kv_rank, 0), at, sequences, queries);
+    rfg_tensor out = split(heads_at(e, e->latent, r->count, s->kv_rank, row, s->kv_rank, 0), at, sequences, queries);
+    rfg_tensor rope = split(q_rope(e, r->count), at, sequences, queries);
+    rfg_tensor keys = pages_at(e, layer, 0, s->kv_rank + s->rope), lens = ints(r->lens + first, sequences);
+    rfg_tensor table = rfg_tensor_2d(r->table + first * columns, RFG_I32, sequences, columns, columns);
+    rfg_mla_params p = { .size = sizeof(p),
+                         .scale = c->attention_scale,
+                         .causal = queries > 1,
+                         .max_seqlen_k = (int32_t)longest,
+                         .q_rope = &rope,
+                         .block_table = &table,
+                         .kv_lens = &lens };
+    if (wanted(e, OP_ATTENTION))
+        CHECK(rfg_op_mla_decode(e->ctx, &out, &q, &keys, &p, e->stream));
+}
+
+void op_latent_attention(struct engine *e, int64_t layer, const struct rows *r, bool prefill, int64_t longest)
+{
+    const struct config *c = &e->m->c;
+    const struct layer *l = &e->m->layer[layer];
+    int64_t rank = c->mla.kv_rank, row = c->heads * rank, columns = attention_columns(c);
+    int64_t whole = r->count / LATENT_QUERIES, rest = r->count % LATENT_QUERIES;
+    project(e, l, r);
+    write_keys(e, layer, r);
+    each_head(e, heads_at(e, e->absorbed, r->count, rank, row, rank, 0), q_nope(e, r->count), l->absorb_k);
+    if (!prefill)
+        attend(e, layer, r, 0, r->count, 1, 0, longest);
+    if (prefill && whole)
+        attend(e, layer, r, 0, whole, LATENT_QUERIES, 0, longest);
+    if (prefill && rest)
+        attend(e, layer, r, whole, 1, rest, whole * LATENT_QUERIES, longest);
+    each_head(e, heads_at(e, e->attention, r->count, c->mla.values, columns, c->mla.values, 0),
+              heads_at(e, e->latent, r->count, rank, row, rank, 0), l->absorb_v);
+}
