@@ -78,13 +78,16 @@ def gemm(
     w of e4m3, e4m3fnuz, e5m2 or i8 with x of bf16 or f16, also of gemm_prepack(): w_scale bf16, f16, f32 or e8m0, w_per as above, or "group"
     [N,K/group], groups of a multiple of 32 columns.
 
+    Batched, x [M,batch,K] and w [batch,N,K], of one dtype, alone: Y[M,batch,N] (torch.bmm of w transposed).
+
     w of i4 or e2m1 (a rfg.view(); rfg.weights makes it) with x of bf16 or f16: w_scale [N,ceil(K/group)] (i4: bf16, f16, f32; e2m1:
     e8m0, or e4m3 of nvfp4), w_zero [N,ceil(K/group)] i8 (i4 only), w_global [1] f32 (nvfp4 only): multiplies all of w_scale. w_group: columns
     of a group, if the last one is shorter."""
     if out is None:
         shape = _shape("gemm", "w", w)
         n = shape[0] if len(shape) != 5 else shape[0] * 16
-        out = empty(x, (_shape("gemm", "x", x)[0], n // 2 if act else n), dtype)
+        rows = _shape("gemm", "x", x)
+        out = empty(x, (rows[0], rows[1], shape[1]) if len(rows) == len(shape) == 3 else (rows[0], n // 2 if act else n), dtype)
     plain = bias is None and w_scale is None and residual is None and act is None and x_scale is None and w_zero is None and y_scale is None
     if plain and not fast_accum and w_global is None and not w_group:
         _rfg.gemm(out, x, w, stream=stream, ctx=ctx)

@@ -38,6 +38,20 @@ def test_gemm(rng, m, n, k):
     close(b, rfg.f32(rfg.bf16(x)).astype(float) @ rfg.f32(rfg.bf16(w)).astype(float).T, 2**-8)
 
 
+def test_gemm_batched(rng):
+    x, w = normal(rng, 5, 3, 40), normal(rng, 3, 12, 40)
+    close(rfg.gemm(x, w), np.einsum("mbk,bnk->mbn", x, w))
+    turned = np.ascontiguousarray(x.transpose(1, 0, 2)).transpose(1, 0, 2)
+    out = np.zeros((3, 5, 12), np.float32)
+    assert rfg.gemm(turned, w[:, 2:8], out=out.transpose(1, 0, 2)[..., :6]) is not None
+    close(out[..., :6], np.einsum("mbk,bnk->bmn", x, w[:, 2:8]))
+    assert not out[..., 6:].any()
+    with pytest.raises(rfg.Error, match="x has 2 dimensions: must have 3"):
+        rfg.gemm(x[:, 0], w, out=np.zeros((5, 3, 12), np.float32))
+    with pytest.raises(rfg.Error, match="bias is given: must be NULL, y has 3 dimensions"):
+        rfg.gemm(x, w, normal(rng, 12))
+
+
 def test_gemm_epilogues(rng):
     x, w, residual = normal(rng, 5, 64), normal(rng, 12, 64), normal(rng, 5, 12)
     close(rfg.gemm(x, w, residual=residual), x @ w.T + residual)

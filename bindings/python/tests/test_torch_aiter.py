@@ -45,6 +45,11 @@ SIGNATURES = {
     "paged_attention_rocm":
         "out, exp_sums, max_logits, tmp_out, query, key_cache, value_cache, num_kv_heads, scale, block_tables, context_lens, block_size, "
         "max_context_len, alibi_slopes, kv_cache_dtype, k_scale, v_scale, fp8_out_scale=None, partition_size=256, mtp=1, q_scale=None",
+    "mla_decode_fwd":
+        "q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_last_page_lens, max_seqlen_q, page_size=1, nhead_kv=1, sm_scale=None, "
+        "logit_cap=0.0, num_kv_splits=None, num_kv_splits_indptr=None, work_meta_data=None, work_indptr=None, work_info_set=None, "
+        "reduce_indptr=None, reduce_final_map=None, reduce_partial_map=None, q_scale=None, kv_scale=None, intra_batch_mode=False, "
+        "return_logits=False, return_lse=False, g_kv_indptr=None, cp_world_size=1, cp_rank=0, causal=True",
     "pa_fwd_asm":
         "Q, K, V, block_tables, context_lens, block_tables_stride0, max_qlen=1, K_QScale=None, V_QScale=None, out_=None, qo_indptr=None, "
         "high_precision=1, kernelName=None",
@@ -235,6 +240,33 @@ def test_paged_attention_in_the_older_form():
     near(out, want, 2e-2)
     near(aiter.pa_fwd_asm(q, kl, vl, TABLE, LENS, TABLE.stride(0)), want, 2e-2)
     assert aiter.pa_fwd_asm(q, kl, vl, TABLE, LENS, TABLE.stride(0), out_=out) is out
+
+
+@pytest.mark.parametrize("page,queries,heads", [(1, 1, 12), (16, 1, 3), (16, 2, 16)])
+def test_mla_decode(page, queries, heads):
+    """Latent attention of two sequences: of 21 keys and of 9."""
+    lens, pages = [21, 9], [-(-21 // page), -(-9 // page)]
+    kv = randn(40 if page == 1 else 5, page, 1, 576)
+    indices = torch.randperm(kv.shape[0])[: sum(pages)].to(torch.int32)
+    indptr = torch.tensor([0, pages[0], sum(pages)], dtype=torch.int32)
+    last = torch.tensor([(n - 1) % page + 1 for n in lens], dtype=torch.int32)
+    q, out = randn(2 * queries, heads, 576), torch.empty(2 * queries, heads, 512, dtype=BF16)
+    qo = torch.arange(3, dtype=torch.int32) * queries
+    got, lse = aiter.mla_decode_fwd(q, kv, out, qo, indptr, indices, last, queries, page, 1, 0.07, return_lse=True)
+    assert got is out and lse.shape == (2 * queries, heads)
+    for b in range(2):
+        keys = kv[indices[indptr[b] : indptr[b + 1]].long()].reshape(-1, 576)[: lens[b]].float()
+        for i in range(queries):
+            seen = keys[: lens[b] - queries + 1 + i]
+            s = 0.07 * q[b * queries + i].float() @ seen.T
+            near(out[b * queries + i], s.softmax(-1) @ seen[:, :512], 2e-2)
+            near(lse[b * queries + i], s.logsumexp(-1))
+    with pytest.raises(rfg.Error, match="3 rows for 2 sequences"):
+        aiter.mla_decode_fwd(q[:3] if queries > 1 else randn(3, heads, 576), kv, out, qo, indptr, indices, last, queries, page)
+    with pytest.raises(rfg.Error, match="page_size is 2"):
+        aiter.mla_decode_fwd(q, kv, out, qo, indptr, indices, last, queries, 2)
+    with pytest.raises(rfg.Error, match="cp_world_size: 2"):
+        aiter.mla_decode_fwd(q, kv, out, qo, indptr, indices, last, queries, page, cp_world_size=2)
 
 
 def test_flash_attention():

@@ -285,6 +285,38 @@ def paged_attention_rocm(
     )  # fmt: skip
 
 
+def mla_decode_fwd(
+    q: Tensor, kv_buffer: Tensor, o: Tensor, qo_indptr: Tensor, kv_indptr: Tensor, kv_indices: Tensor, kv_last_page_lens: Tensor,
+    max_seqlen_q: int, page_size: int = 1, nhead_kv: int = 1, sm_scale: Optional[float] = None, logit_cap: float = 0.0,
+    num_kv_splits: Optional[int] = None, num_kv_splits_indptr: Optional[Tensor] = None, work_meta_data: Optional[Tensor] = None,
+    work_indptr: Optional[Tensor] = None, work_info_set: Optional[Tensor] = None, reduce_indptr: Optional[Tensor] = None,
+    reduce_final_map: Optional[Tensor] = None, reduce_partial_map: Optional[Tensor] = None, q_scale: Optional[Tensor] = None,
+    kv_scale: Optional[Tensor] = None, intra_batch_mode: bool = False, return_logits: bool = False, return_lse: bool = False,
+    g_kv_indptr: Optional[Tensor] = None, cp_world_size: int = 1, cp_rank: int = 0, causal: bool = True
+) -> Tuple[Tensor, Optional[Tensor]]:
+    """q [B * max_seqlen_q,Hq,D], kv_buffer [pages,page,1,D], o [B * max_seqlen_q,Hq,Dv]; any heads, pages, and queries up to 8. Returns
+    (o, lse [B * max_seqlen_q,Hq] or None)."""
+    name = "mla_decode_fwd"
+    _only(name, nhead_kv=(nhead_kv, 1), return_logits=(return_logits, False), g_kv_indptr=(g_kv_indptr, None), cp_world_size=(cp_world_size, 1))
+    kv = _cache(name, "kv_buffer", kv_buffer, "auto")
+    if kv.dim() != 4 or kv.shape[1] != page_size:
+        raise Error("%s: kv_buffer: has shape %s: must be [pages,%d,1,D], page_size is %d" % (name, tuple(kv.shape), page_size, page_size))
+    b = kv_indptr.shape[0] - 1
+    if q.shape[0] != b * max_seqlen_q:
+        raise Error("%s: q: %d rows for %d sequences of %d: rfg has equally many of each" % (name, q.shape[0], b, max_seqlen_q))
+    lse = q.new_empty(q.shape[:2], dtype=torch.float32) if return_lse else None
+    parts = [q, o, lse]
+    if max_seqlen_q > 1:
+        parts = [t if t is None else t.unflatten(0, (b, max_seqlen_q)) for t in parts]
+        parts[2] = lse if lse is None else parts[2].transpose(1, 2)
+    ops.mla_decode(
+        parts[0], kv, None, (kv_indptr[1:] - kv_indptr[:-1] - 1) * page_size + kv_last_page_lens,
+        scale=kv.shape[-1] ** -0.5 if sm_scale is None else sm_scale, out=parts[1], soft_cap=max(logit_cap, 0.0), causal=causal and max_seqlen_q > 1,
+        kv_indptr=kv_indptr, kv_indices=kv_indices, kv_scale=_scale(kv, kv_scale), lse=parts[2]
+    )  # fmt: skip
+    return o, lse
+
+
 def pa_fwd_asm(
     Q: Tensor, K: Tensor, V: Tensor, block_tables: Tensor, context_lens: Tensor, block_tables_stride0: int, max_qlen: int = 1,
     K_QScale: Optional[Tensor] = None, V_QScale: Optional[Tensor] = None, out_: Optional[Tensor] = None,
@@ -491,10 +523,12 @@ def install() -> List[str]:
     Returns the names that are rfg's now; uninstall() undoes it."""
     uninstall()
     if "aiter" not in sys.modules and importlib.util.find_spec("aiter") is None:
-        sys.modules["aiter"] = sys.modules[__name__]
+        sys.modules["aiter"] = sys.modules["aiter.mla"] = sys.modules[__name__]
         return list(NAMES)
-    there: ModuleType = importlib.import_module("aiter")
-    functions = {name: getattr(there, name) for name in NAMES if hasattr(there, name)}
+    there: List[ModuleType] = [importlib.import_module("aiter")]
+    if hasattr(there[0], "__path__") and importlib.util.find_spec("aiter.mla") is not None:
+        there.append(importlib.import_module("aiter.mla"))
+    functions = {name: getattr(module, name) for module in there for name in NAMES if hasattr(module, name)}
     ours = {name: _before(name, globals()[name], theirs) for name, theirs in functions.items()}
     for module in [m for n, m in list(sys.modules.items()) if n == "aiter" or n.startswith("aiter.")]:
         for name, theirs in functions.items():
@@ -506,7 +540,7 @@ def install() -> List[str]:
 
 def uninstall() -> None:
     if sys.modules.get("aiter") is sys.modules[__name__]:
-        del sys.modules["aiter"]
+        del sys.modules["aiter"], sys.modules["aiter.mla"]
     while _replaced:
         module, name, theirs = _replaced.pop()
         setattr(module, name, theirs)

@@ -16,6 +16,7 @@ from .comparing import Comparison, compare
 from .modules import Report, disable, enable
 
 gemm = _torch.ops.rfg.gemm
+gemm_batched = _torch.ops.rfg.gemm_batched
 gemm_scaled = _torch.ops.rfg.gemm_scaled
 gemm_prepack = _torch.ops.rfg.gemm_prepack
 linears = _torch.ops.rfg.linears
@@ -39,6 +40,8 @@ mha = _torch.ops.rfg.mha
 mha_lse = _torch.ops.rfg.mha_lse
 mha_decode = _torch.ops.rfg.mha_decode
 lora = _torch.ops.rfg.lora
+mla_decode = _torch.ops.rfg.mla_decode
+mla_decode_lse = _torch.ops.rfg.mla_decode_lse
 merge_states = _torch.ops.rfg.merge_states
 rope = _torch.ops.rfg.rope
 kv_append = _torch.ops.rfg.kv_append

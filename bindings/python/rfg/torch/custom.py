@@ -45,6 +45,11 @@ def gemm(x: Tensor, w: Tensor, bias: Optional[Tensor] = None, dtype: Optional[to
     return ops.gemm(_rows(x), w, bias, dtype=dtype).view(*x.shape[:-1], _width(w))
 
 
+def gemm_batched(x: Tensor, w: Tensor, dtype: Optional[torch.dtype] = None) -> Tensor:
+    """x [M,batch,K], w [batch,N,K]."""
+    return ops.gemm(x, w, dtype=dtype)
+
+
 def gemm_scaled(
     x: Tensor, w: Tensor, x_scale: Tensor, w_scale: Tensor, x_per: str, w_per: str, dtype: torch.dtype, bias: Optional[Tensor] = None
 ) -> Tensor:
@@ -331,6 +336,31 @@ def lora(
     ops.lora(y, x, a, b, ids, indptr=indptr, scales=scales, ranks=ranks, scale=scale)
 
 
+_OF_MLA = "block_table kv_lens dv q_rope soft_cap causal kv_indptr kv_indices sinks kv_scale max_seqlen_k".split()
+
+
+def mla_decode(q: Tensor, kv: Tensor, scale: float, *rest: Any, **options: Any) -> Tensor:
+    options.update(zip(_OF_MLA, rest))
+    return ops.mla_decode(q, kv, scale=scale, **options)
+
+
+def mla_decode_lse(q: Tensor, kv: Tensor, scale: float, *rest: Any, **options: Any) -> Tuple[Tensor, Tensor]:
+    lse = _latent_lse(q)
+    return mla_decode(q, kv, scale, *rest, lse=lse, **options), lse
+
+
+def _latent_lse(q: Tensor) -> Tensor:
+    """[B,Hq,Sq] of [B,Sq,Hq,D], [B,Hq] of [B,Hq,D]."""
+    shape = q.shape[:2] if q.dim() == 3 else (q.shape[0], q.shape[2], q.shape[1])
+    return q.new_empty(shape, dtype=torch.float32)
+
+
+def _latent(q: Tensor, kv: Tensor, scale: float, *rest: Any, **options: Any) -> Tensor:
+    options.update(zip(_OF_MLA, rest))
+    whole = options.get("q_rope") is None and q.shape[-1] == 576
+    return q.new_empty((*q.shape[:-1], options.get("dv") or (512 if whole else q.shape[-1])))
+
+
 def merge_states(o: Tensor, lse: Tensor, base2: bool = False) -> Tuple[Tensor, Tensor]:
     return ops.merge_states(o, lse, base2=base2)
 
@@ -373,6 +403,11 @@ _PREFILL = (
     "(Tensor q, Tensor k, Tensor v, " + _MHA + "Tensor? cu_seqlens_q=None, Tensor? cu_seqlens_k=None, SymInt max_seqlen_q=0, "
     "SymInt max_seqlen_k=0, Tensor? block_table=None, Tensor? kv_lens=None)"
 )
+_MLA = (
+    "(Tensor q, Tensor kv, float scale, Tensor? block_table=None, Tensor? kv_lens=None, SymInt dv=0, Tensor? q_rope=None, "
+    "float soft_cap=0.0, bool causal=False, Tensor? kv_indptr=None, Tensor? kv_indices=None, Tensor? sinks=None, "
+    "Tensor? kv_scale=None, SymInt max_seqlen_k=0)"
+)
 _NORM = "float eps=1e-6, bool one_plus_weight=False"
 
 Op = Tuple[Callable[..., Any], str, Callable[..., Any]]
@@ -381,6 +416,11 @@ OPS: List[Op] = [
         gemm,
         "(Tensor x, Tensor w, Tensor? bias=None, ScalarType? dtype=None) -> Tensor",
         lambda x, w, bias=None, dtype=None: x.new_empty((*x.shape[:-1], _width(w)), dtype=dtype or x.dtype),
+    ),
+    (
+        gemm_batched,
+        "(Tensor x, Tensor w, ScalarType? dtype=None) -> Tensor",
+        lambda x, w, dtype=None: x.new_empty((*x.shape[:-1], w.shape[1]), dtype=dtype or x.dtype),
     ),
     (
         gemm_scaled,
@@ -550,6 +590,12 @@ OPS: List[Op] = [
         "(Tensor(a!) y, Tensor x, Tensor a, Tensor b, Tensor ids, Tensor? indptr=None, Tensor? scales=None, Tensor? ranks=None, "
         "float scale=1.0) -> ()",
         lambda *_, **__: None,
+    ),
+    (mla_decode, _MLA + " -> Tensor", _latent),
+    (
+        mla_decode_lse,
+        _MLA + " -> (Tensor, Tensor)",
+        lambda q, kv, scale, *rest, **options: (_latent(q, kv, scale, *rest, **options), _latent_lse(q)),
     ),
     (
         merge_states,
