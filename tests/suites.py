@@ -84,9 +84,9 @@ SLOW = {
 # Programs that need one of the emulated ROCm releases; they run on each: on those that are built by default (meson_options.txt) in `./dev test`.
 RELEASES = ["5.7", "6.1", "6.4", "7.0", "7.1"]
 USUAL_RELEASES = ["6.4", "7.1"]
-ON_RELEASES = ["rocm", "rocm_blas", "rocm_devices", "rocm_faults", "rocm_headers", "rocm_hiprtc", "rocm_late", "rocm_program", "rocm_rules", "rocm_streams"]
+ON_RELEASES = ["rocm", "rocm_blas", "rocm_calls", "rocm_devices", "rocm_faults", "rocm_headers", "rocm_hiprtc", "rocm_late", "rocm_program", "rocm_rules", "rocm_streams"]
 # But for those that are the same code on all: the oldest and those that are usual.
-ON_SOME = {"rocm_faults": ["5.7", "6.4", "7.1"], "rocm_headers": ["6.4"], "rocm_hiprtc": ["5.7", "6.4", "7.1"], "rocm_late": ["6.4"], "rocm_streams": ["6.4"]}
+ON_SOME = {"rocm_calls": ["5.7", "6.4", "7.1"], "rocm_faults": ["5.7", "6.4", "7.1"], "rocm_headers": ["6.4"], "rocm_hiprtc": ["5.7", "6.4", "7.1"], "rocm_late": ["6.4"], "rocm_streams": ["6.4"]}
 RELEASE_GPUS = {"5.7": ("MI210", "gfx90a"), "6.1": ("MI300X", "gfx942"), "6.4": ("MI300X", "gfx942"), "7.0": ("MI300X", "gfx942"),
                 "7.1": ("RX7900XTX", "gfx1100")}
 

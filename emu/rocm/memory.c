@@ -332,7 +332,7 @@ static hipError_t copy_rows(void *dst, size_t dst_pitch, const void *src, size_t
         (!dst || !src || __builtin_mul_overflow(dst_pitch, height - 1, &to) ||
          __builtin_mul_overflow(src_pitch, height - 1, &from) || !both_fit(dst, to + width, src, from + width)))
         e = hipErrorInvalidValue;
-    for (size_t y = 0; y < height && e == hipSuccess; y++)
+    for (size_t y = 0; width && y < height && e == hipSuccess; y++)
         e = emu_hipMemcpyAsync((char *)dst + y * dst_pitch, (const char *)src + y * src_pitch, width, hipMemcpyDefault,
                                stream);
     return rocm_end(e);

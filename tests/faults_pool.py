@@ -1,0 +1,380 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""`./dev mutate --generate` for a machine of many cores and little time: many trees, each in a root folder of its own at the same path, so that one
+build is copied rather than made for each; and no test is begun for one fault while a cheaper one waits for another.
+
+  faults_pool.py draw --seeds A,B,C -o DRAWN [PATHS...]   draws faults
+  faults_pool.py baseline -o FILE                         in a root: what each test of ./dev test runs, of the tree /f/clean, which is built with gcov
+  faults_pool.py run DRAWN --baseline FILE --roots DIR... --minutes M -o RESULTS   as root: in each DIR is a tree /f/0 (source, build), /f/cache, /f/ccache
+  faults_pool.py table RESULTS...                         what they say together; those of a later file are taken
+  faults_pool.py worker [CORES]                           in such a root: what `run` starts
+
+A test kills a fault if it fails twice, and passes without it: by the baseline or, what --changed adds, once it was tried. RESULTS lists for each
+fault how far it came; what ended for time is undecided.
+"""
+import argparse
+import collections
+import heapq
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+import types
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import faults  # noqa: E402
+import faults_run  # noqa: E402
+
+WHERE = os.environ.get("FAULTS_TREE", "/f/0")
+TREE = types.SimpleNamespace(where=WHERE, source=WHERE + "/source", build=WHERE + "/build", builds=True)
+CACHE = "/f/cache"
+BUILDING = 6         # seconds that a step costs besides its tests
+STEPS = (15, 60, 1e9)  # seconds of tests of each step of a fault
+MOST_SWEPT = 200     # seconds of tests that --changed adds, a fault
+AGAIN = 30           # seconds: a test that took longer isn't repeated
+NEED_MORE = ("python_torch", "ggml", "emu_triton")  # than a root has
+
+
+# ---- which faults, and what sees them
+
+def draw(a):
+    import mutate
+    import suites
+    equal, out = faults.equivalents(), []
+    for seed in a.seeds.split(","):
+        for n, fault in enumerate(faults.generate(seed, a.n, a.paths, a.kinds and a.kinds.split(","))):
+            tests = sorted(suites.tests_for([fault.file]), key=lambda t: (not t.default, t.seconds, t.name))
+            out.append(dict(fault._asdict(), seed=seed, n=n, kernels=mutate.kernel_text([fault.file]), diff=fault.diff(), equivalent=equal.get(faults.key(fault)),
+                            tests=[(t.name, t.default, t.seconds) for t in tests if t.program not in NEED_MORE]))
+    with open(a.output, "w") as file:
+        json.dump({"count": a.count, "faults": out}, file, indent=1)
+    print("%d faults" % len(out))
+
+
+def baseline(a):
+    """Each test of ./dev test on the tree /f/clean, which is built with gcov: what faults_run.Baseline keeps, as JSON."""
+    import suites
+    tree = types.SimpleNamespace(where="/f/clean", source="/f/clean/source", build="/f/clean/build", make=lambda targets: None)
+    known = faults_run.Baseline(tree, CACHE)
+    tests = [t for t in sorted(suites.everything(), key=lambda t: -t.seconds) if t.default and (not a.tests or t.name in a.tests)]
+    start = time.time()
+
+    def work():
+        while tests:
+            try:
+                test = tests.pop(0)
+            except IndexError:
+                return
+            result, what, seconds, _ = known.of(test)
+            print("%5.0f s %-8s %-40s %5.1f s %s" % (time.time() - start, result, test.name, seconds, "" if result == "passed" else what[:150]), flush=True)
+
+    threads = [threading.Thread(target=work) for _ in range(a.jobs)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    os.replace(known.path, a.output)
+
+
+def add_tests(found, known):
+    """Leaves of the tests that see a fault those that pass and, if any runs its lines, run them; of what --changed adds the cheaper."""
+    for f in found:
+        fault = faults.Fault(**{field: f[field] for field in faults.Fault._fields})
+        reaching = types.SimpleNamespace(of=lambda t: known[t.name])
+        default = [t for t in f["tests"] if t[1] and known.get(t[0], ("",))[0] == "passed"]
+        reach = [faults_run.Baseline.reach(reaching, types.SimpleNamespace(name=t[0]), fault) for t in default]
+        default = [t for t, reached in zip(default, reach) if reached or True not in reach]
+        default = sorted((known[name][2], name) for name, _, _ in default)
+        swept, spent = [], 0
+        for name, is_default, seconds in f["tests"]:
+            if not is_default and spent + seconds <= MOST_SWEPT:
+                swept.append((name, False, seconds))
+                spent += seconds
+        f.update(reached=True in reach, tests=[(name, True, seconds) for seconds, name in default] + swept)
+
+
+# ---- inside a root
+
+def make(targets):
+    env = dict(os.environ, CCACHE_DIR="/f/ccache")
+    done = subprocess.run(["ninja", "-C", TREE.build] + targets, capture_output=True, text=True, env=env)
+    return None if done.returncode == 0 else done.stdout[-20000:]
+
+
+def try_tests(job, tests, cores):
+    """What became of a fault or, without one, of the right tree: the first test that fails ends it."""
+    kernels, ran = job.get("kernels", False), []
+    every = os.sched_getaffinity(0)
+    cache = CACHE if kernels else TREE.where + "/cache"
+    if kernels:
+        problem = make(sorted({target for name, _, _ in job["tests"] for target in tests[name].target}))
+        assert not problem, problem
+        job = dict(job, built=True)
+    for name, _, seconds in job["tests"]:
+        test = tests[name]
+        problem = None if job.get("built") else make(test.target)
+        if problem:
+            return "nocompile", next((line for line in problem.split("\n") if "error" in line), "the build fails")[:200], ran
+        for attempt in range(2):
+            start = time.time()
+            if not kernels:
+                shutil.rmtree(cache, ignore_errors=True)
+                subprocess.run(["cp", "-al", CACHE, cache], check=False)
+            os.sched_setaffinity(0, cores or every)
+            result, what, output = faults_run.run_test(TREE, test, cache, max(25, 4 * seconds) + 40 * kernels, kernels)
+            os.sched_setaffinity(0, every)
+            spent = time.time() - start
+            if result != "failed" or spent > AGAIN or what.startswith("no end") or "old" not in job:
+                break
+        ran.append((name, result, round(spent, 1)))
+        if result == "failed":
+            compiled = faults_run.NOT_COMPILED.search(output) if kernels else None
+            if compiled:
+                return "nocompile", compiled[0] + output[compiled.end():].split("\n")[0][:150], ran
+            return "killed", what[:150], ran
+    return "passed", "", ran
+
+
+def worker(a):
+    import suites
+    tests = {t.name: t for t in suites.everything()}
+    cores = set(map(int, a.cores.split(","))) if a.cores else None
+    for line in sys.stdin:
+        job = json.loads(line)
+        path = TREE.source + "/" + job["file"] if "old" in job else None
+        text = open(path).read() if path else None
+        try:
+            if path:
+                fault = faults.Fault(**{field: job[field] for field in faults.Fault._fields})
+                with open(path, "w") as file:
+                    file.write(fault.apply(text))
+            answer = try_tests(job, tests, cores)
+        except Exception as e:
+            answer = "error", repr(e)[-3000:], []
+        finally:
+            if path:
+                with open(path, "w") as file:
+                    file.write(text)
+        print(json.dumps(answer), flush=True)
+
+
+# ---- outside
+
+class Pool:
+    def __init__(self, planned, end):
+        self.lock, self.end = threading.Condition(), end
+        self.faults = planned["faults"]
+        self.queue, self.verify = [], []  # (step, order, fault), (seconds, test)
+        self.right = {}                   # test: it passes without a fault
+        self.waiting = collections.defaultdict(list)  # faults that a test killed which is not known to be right
+        self.running = 0
+        self.wanted = collections.Counter({seed: planned["count"] for seed in {f["seed"] for f in self.faults}})
+        self.taken, self.drawn = collections.Counter(), collections.defaultdict(list)
+        for f in sorted(self.faults, key=lambda f: (f["n"], f["seed"])):
+            f.update(verdict="undecided", what="", test=None, ran=f.get("ran", []), step=0, spent=0.0)
+            self.drawn[f["seed"]].append(f)
+        for seed in self.drawn:
+            for _ in range(planned["count"]):
+                self.draw(seed)
+
+    def draw(self, seed):
+        """The next fault of a seed goes into the queue."""
+        if self.drawn[seed]:
+            f = self.drawn[seed].pop(0)
+            if f["equivalent"]:
+                f.update(verdict="equivalent", what=f["equivalent"])
+            elif not f["tests"]:
+                f.update(verdict="skipped", what="no test that can see it passes without it")
+            else:
+                heapq.heappush(self.queue, (0, f["n"], f["seed"], self.faults.index(f)))
+
+    def next(self):
+        """A job: ("verify", name, seconds) or ("fault", fault, tests); None at the end."""
+        with self.lock:
+            while True:
+                if time.time() > self.end:
+                    return None
+                if self.verify:
+                    self.running += 1
+                    seconds, name = heapq.heappop(self.verify)
+                    return "verify", name, seconds
+                if self.queue:
+                    f = self.faults[heapq.heappop(self.queue)[3]]
+                    tests, spent = [], 0
+                    done = {name for name, _, _ in f["ran"]}
+                    for t in f["tests"]:
+                        if t[0] in done or self.right.get(t[0]) is False:
+                            continue
+                        if tests and (spent + t[2] > STEPS[min(f["step"], 2)] or t[1] != tests[0][1]):
+                            break
+                        tests.append(t)
+                        spent += t[2]
+                    self.running += 1
+                    return "fault", f, tests
+                if self.running == 0:
+                    return None
+                self.lock.wait(1)
+
+    def verified(self, name, passed):
+        with self.lock:
+            self.running -= 1
+            self.right[name] = passed
+            for f in self.waiting.pop(name, []):
+                if passed:
+                    f["verdict"] = "killed"
+                else:
+                    self.put(f)
+            self.lock.notify_all()
+
+    def put(self, f):
+        f["verdict"] = "undecided"
+        done = {name for name, _, _ in f["ran"]}
+        if all(t[0] in done or self.right.get(t[0]) is False for t in f["tests"]):
+            f["verdict"] = "survived" if any(r == "passed" for _, r, _ in f["ran"]) else "skipped"
+            f["what"] = "%d tests pass" % sum(r == "passed" for _, r, _ in f["ran"])
+        else:
+            rest = next(t for t in f["tests"] if t[0] not in done and self.right.get(t[0]) is not False)
+            heapq.heappush(self.queue, (f["step"] + 3 * (not rest[1]), f["n"], f["seed"], self.faults.index(f)))
+
+    def tried(self, f, tests, verdict, what, ran, seconds):
+        with self.lock:
+            self.running -= 1
+            f["ran"] += ran
+            f["spent"] += seconds
+            f["step"] += 1
+            if verdict == "killed":
+                name = ran[-1][0]
+                f.update(test=name, default=next(t[1] for t in tests if t[0] == name), what=what)
+                if name in self.right and self.right[name]:
+                    f["verdict"] = "killed"
+                elif name in self.right:
+                    self.put(f)
+                else:
+                    f["verdict"] = "killed?"
+                    self.waiting[name].append(f)
+                    if len(self.waiting[name]) == 1:
+                        heapq.heappush(self.verify, (next(t[2] for t in tests if t[0] == name), name))
+            elif verdict == "passed":
+                self.put(f)
+            else:
+                f.update(verdict=verdict, what=what)
+                if verdict == "nocompile":
+                    self.draw(f["seed"])
+            self.lock.notify_all()
+
+    def drive(self, root, cores):
+        env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG": "C.UTF-8", "TERM": "dumb", "FAULTS_TREE": WHERE}
+        process = subprocess.Popen(["chroot", root, "python3", TREE.source + "/tests/faults_pool.py", "worker", cores], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
+        while True:
+            job = self.next()
+            if job is None:
+                break
+            kind, what, rest = job
+            start = time.time()
+            sent = {"tests": [(what, True, rest)]} if kind == "verify" else dict({k: what[k] for k in faults.Fault._fields}, kernels=what["kernels"], tests=rest)
+            process.stdin.write(json.dumps(sent) + "\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
+            verdict, said, ran = json.loads(line) if line else ("error", "the worker ended", [])
+            if time.time() > self.end + 5:  # another thread may be writing the results
+                break
+            if kind == "verify":
+                self.verified(what, verdict == "passed" and all(r == "passed" for _, r, _ in ran))
+                if verdict != "passed":
+                    print("not right without a fault: %s: %s" % (what, said[:300]), flush=True)
+            else:
+                self.tried(what, rest, verdict, said, ran, time.time() - start)
+                print("%5.0f %-9s %s %s:%d %s %.1f s %s | %s" % (self.end - time.time(), what["verdict"], what["id"], what["file"], what["line"], what["kind"], time.time() - start,
+                                                              what["test"] or "", said[:80]), flush=True)
+            if not line:
+                break
+        process.kill()
+
+
+def run(a):
+    planned = json.load(open(a.drawn))
+    known = json.load(open(a.baseline))
+    add_tests(planned["faults"], known)
+    host = [sum(t[2] for t in f["tests"] if t[1]) for f in planned["faults"]]
+    print("%d faults; tests of ./dev test of one: %.0f s on average, %.0f at most" % (len(host), sum(host) / len(host), max(host)), flush=True)
+    pool = Pool(planned, time.time() + 60 * a.minutes)
+    pool.right = {name: True for name, of in known.items() if of[0] == "passed"}
+    cores = os.cpu_count()
+    threads = []
+    for i, root in enumerate(a.roots):
+        pin = "%d,%d" % (i % cores, (i + 1) % cores) if cores > 2 else ""
+        threads.append(threading.Thread(target=pool.drive, args=(root, pin), daemon=True))
+        threads[-1].start()
+    while any(t.is_alive() for t in threads) and time.time() < pool.end + 3:
+        time.sleep(0.5)
+        if int(time.time()) % 20 == 0:
+            save(pool, a.output)
+    save(pool, a.output)
+    table(argparse.Namespace(results=[a.output], survivors=False))
+    os._exit(0)
+
+
+def save(pool, path):
+    with pool.lock:
+        text = json.dumps({"faults": [f for f in pool.faults if f["ran"] or f["verdict"] != "undecided"], "right": pool.right})
+    with open(path + ".new", "w") as file:
+        file.write(text)
+    os.replace(path + ".new", path)
+
+
+def table(a):
+    found = {}
+    for path in a.results:
+        for f in json.load(open(path))["faults"]:
+            found[f["seed"], f["id"]] = f
+    rows = [f for f in found.values() if f["verdict"] not in ("nocompile", "skipped")]
+    keys = [("seed", lambda f: f["seed"]), ("kind", lambda f: f["kind"]), ("folder", lambda f: f["file"].split("/")[0]), ("all", lambda f: "all")]
+    for title, of in keys:
+        print("%-12s %6s %8s %9s %11s %9s %10s %10s" % (title, "made", "killed", "--changed", "equivalent", "survived", "undecided", "of decided"))
+        for name in sorted({of(f) for f in rows}):
+            here = [f for f in rows if of(f) == name]
+            n = collections.Counter("killed" if f["verdict"] in ("killed", "killed?") and f["default"] else "changed" if f["verdict"].startswith("killed") else
+                                    f["verdict"] for f in here)
+            seen = n["killed"] + n["changed"] + n["survived"]
+            print("%-12s %6d %8d %9d %11d %9d %10d %6.1f%% %.1f%%" % (name, len(here), n["killed"], n["changed"], n["equivalent"], n["survived"], n["undecided"] + n["error"],
+                                                                100.0 * n["killed"] / max(1, seen), 100.0 * (n["killed"] + n["changed"]) / max(1, seen)))
+    if a.survivors:
+        for f in rows:
+            if f["verdict"] in ("survived", "undecided", "error"):
+                print("\n%s %s %s: %s\n%s" % (f["seed"], f["id"], f["verdict"], f["what"] or "%d of %d tests ran" % (len(f["ran"]), len(f["tests"])), f["diff"]))
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    sub = p.add_subparsers(dest="command", required=True)
+    s = sub.add_parser("draw")
+    s.add_argument("paths", nargs="*")
+    s.add_argument("--seeds", required=True)
+    s.add_argument("--n", type=int, default=150, help="drawn of each, some for those that don't compile")
+    s.add_argument("--count", type=int, default=100, help="run of each")
+    s.add_argument("--kinds")
+    s.add_argument("-o", dest="output", required=True)
+    b = sub.add_parser("baseline")
+    b.add_argument("tests", nargs="*")
+    b.add_argument("--jobs", type=int, default=os.cpu_count() + 2)
+    b.add_argument("-o", dest="output", required=True)
+    r = sub.add_parser("run")
+    r.add_argument("drawn")
+    r.add_argument("--baseline", required=True)
+    r.add_argument("--roots", nargs="+", required=True)
+    r.add_argument("--minutes", type=float, required=True)
+    r.add_argument("-o", dest="output", required=True)
+    t = sub.add_parser("table")
+    t.add_argument("results", nargs="+")
+    t.add_argument("--survivors", action="store_true")
+    w = sub.add_parser("worker")
+    w.add_argument("cores", nargs="?", default="")
+    a = p.parse_args()
+    {"draw": draw, "baseline": baseline, "run": run, "table": table, "worker": worker}[a.command](a)
+
+
+if __name__ == "__main__":
+    main()
