@@ -8,6 +8,9 @@ build is copied rather than made for each; and no test is begun for one fault wh
   faults_pool.py run DRAWN --baseline FILE --roots DIR... --minutes M -o RESULTS   as root: in each DIR is a tree /f/0 (source, build), /f/cache, /f/ccache
   faults_pool.py table RESULTS...                         what they say together; those of a later file are taken
   faults_pool.py worker [CORES]                           in such a root: what `run` starts
+  faults_pool.py --self-test                              who runs what, and what is said of it
+
+tests/tools/faults_roots.sh makes the roots.
 
 A test kills a fault if it fails twice, and passes without it: by the baseline or, what --changed adds, once it was tried. RESULTS lists for each
 fault how far it came; what ended for time is undecided.
@@ -171,8 +174,7 @@ class Pool:
         self.right = {}                   # test: it passes without a fault
         self.waiting = collections.defaultdict(list)  # faults that a test killed which is not known to be right
         self.running = 0
-        self.wanted = collections.Counter({seed: planned["count"] for seed in {f["seed"] for f in self.faults}})
-        self.taken, self.drawn = collections.Counter(), collections.defaultdict(list)
+        self.drawn = collections.defaultdict(list)
         for f in sorted(self.faults, key=lambda f: (f["n"], f["seed"])):
             f.update(verdict="undecided", what="", test=None, ran=f.get("ran", []), step=0, spent=0.0)
             self.drawn[f["seed"]].append(f)
@@ -347,7 +349,43 @@ def table(a):
                 print("\n%s %s %s: %s\n%s" % (f["seed"], f["id"], f["verdict"], f["what"] or "%d of %d tests ran" % (len(f["ran"]), len(f["tests"])), f["diff"]))
 
 
+def self_test():
+    """Faults of two seeds, and what their tests would say: killed at once; at the second step; by what --changed adds, of which one fails
+    without a fault too; survived; not compiled, for which another is drawn; equivalent."""
+    said = {"quick": {"killed": ["k"]}, "slow": {"killed": ["s"]}, "swept": {"killed": ["w"]}, "wrong": {"killed": ["k", "s", "w", "x"]}}
+    made = [("k", None), ("s", None), ("n", None), ("w", None), ("x", None), ("e", "the same")]
+    found = [dict(id=name, kind="check", file="base/a.c", line=1, old="a", new="b", seed=seed, n=n, kernels=False, diff="", equivalent=equal,
+                  tests=[("quick", True, 1), ("slow", True, 100), ("wrong", False, 5), ("swept", False, 50)])
+             for seed in ("1", "2") for n, (name, equal) in enumerate(made)]
+    pool = Pool({"count": 5, "faults": found}, time.time() + 20)
+    pool.right = {"quick": True, "slow": True}
+    begun = []
+    while (job := pool.next()) is not None:
+        kind, what, rest = job
+        if kind == "verify":
+            pool.verified(what, what != "wrong")
+            continue
+        begun.append(rest[0][0])
+        ran = []
+        for name, _, _ in rest:
+            ran.append((name, "failed" if what["id"] in said[name]["killed"] else "passed", 1))
+            if ran[-1][1] == "failed":
+                break
+        pool.tried(what, rest, "nocompile" if what["id"] == "n" else "killed" if ran[-1][1] == "failed" else "passed", "", [] if what["id"] == "n" else ran, 1)
+    got = {(f["seed"], f["id"]): (f["verdict"], f["test"] if f["verdict"] == "killed" else None) for f in found}
+    wanted = {"k": ("killed", "quick"), "s": ("killed", "slow"), "n": ("nocompile", None), "w": ("killed", "swept"), "x": ("survived", None), "e": ("equivalent", None)}
+    wrong = [(key, got[key], wanted[key[1]]) for key in got if got[key] != wanted[key[1]]]
+    if begun != sorted(begun, key=["quick", "slow", "wrong", "swept"].index):
+        wrong.append(begun)
+    for line in wrong:
+        print(line)
+    print("%d passed, %d failed" % (not wrong, len(wrong)))
+    return bool(wrong)
+
+
 def main():
+    if sys.argv[1:] == ["--self-test"]:
+        sys.exit(self_test())
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     sub = p.add_subparsers(dest="command", required=True)
     s = sub.add_parser("draw")

@@ -64,7 +64,7 @@ class Tree:
         cached = {"CC": "ccache gcc"} if shutil.which("ccache") and "CC" not in os.environ else {}
         self.env = dict(os.environ, CCACHE_DIR=os.path.dirname(where) + "/ccache", CCACHE_BASEDIR=os.path.dirname(where), CCACHE_NOHASHDIR="1", **cached)
         if self.builds and not os.path.exists(self.build + "/build.ninja"):
-            self.must(["meson", "setup", "-Dtests=enabled", "-Dwerror=false", "-Demu_hosts=native", "-Drocm_releases=" + ",".join(suites.RELEASES),
+            self.must(["meson", "setup", "-Dtests=enabled", "-Dwerror=false", "-Ddebug=false", "-Demu_hosts=native", "-Drocm_releases=" + ",".join(suites.RELEASES),
                        "-Db_coverage=" + str(covered).lower(), self.build, self.source], self.env)
 
     @staticmethod

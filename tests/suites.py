@@ -329,7 +329,7 @@ def tests(build="build", ziglang="", releases=RELEASES):
 # ---- what a changed file can break
 
 # Tests that are scripts or programs of other folders: meson.build has them. Of default ones, but those of the second list.
-SCRIPTS = ["verified", "model", "arrows", "arrows_self", "links", "links_self", "duplicates", "duplicates_self", "suites", "faults", "faults_run", "equivalents", "mutant", "emu_gfx950_words",
+SCRIPTS = ["verified", "model", "arrows", "arrows_self", "links", "links_self", "duplicates", "duplicates_self", "suites", "faults", "faults_run", "faults_pool", "equivalents", "mutant", "emu_gfx950_words",
            "emu_gfx11_words", "hip_page", "hook", "fleet_scripts", "install", "python", "example-cpu", "example-emu", "tune-rocm-7.1"] + ["fuzz-" + f for f in ("problem", "shapes", "loads", "rows_csv", "database", "cache_file", "pack", "elf", "dlpack")]
 SWEPT_SCRIPTS = ["python_torch", "ggml", "emu_triton", "tune-rocm-5.7", "tune-rocm-6.1", "tune-rocm-6.4", "tune-rocm-7.0"]
 
