@@ -112,9 +112,9 @@ FEW = {
     "moe_route": ["right_scores", "right_groups", "right_values", "rows_by_turns"],
     "moe_sum": ["right_shapes", "rows_by_turns"],
     "norm": ["right_shapes", "right_quantised"],
-    "prepack": ["right_products"],
-    "quantize": ["right_codes", "right_values_of_codes", "rows_by_turns"],
-    "rope": ["right_fused", "rows_by_turns"],
+    "prepack": ["right_moves", "right_products"],
+    "quantize": ["right_codes", "right_scales", "right_values_of_codes", "rows_by_turns"],
+    "rope": ["right_appends", "right_fused", "right_rotations", "rows_by_turns"],
     "sample": ["right_values", "any_batch", "rows_by_turns"],
     "decoder": ["graph", "load"],
 }
@@ -261,6 +261,14 @@ def few_cases():
     """Of each program the cases that ./dev test runs; of one that no table has, all."""
     cases = {program: [""] for program in of_operators() if program not in NOT_FEW}
     return {**cases, **FEW}
+
+
+def operators_of(program, cases):
+    """The operators whose problems are in the tables of these cases (op_cases.h: OP_CASES(case, table, ...))."""
+    text = "".join(open(os.path.join(HERE, source)).read() for source in sources(program, programs()[program]))
+    tables = [table for case, table in re.findall(r"^OP_CASES(?:_\w+)?\((\w+), (\w+)", text, re.M) if cases == [""] or case in cases]
+    bodies = [re.search(r"\b%s\[[^\]]*\] = \{(.*?)^\};" % table, text, re.S | re.M) for table in tables]
+    return {word for body in bodies if body for word in re.findall(r'"(\w+) [a-z0-9]+(?:,|->)', body[1])}
 
 
 # Emulated work runs when it is waited for: a wait that is left out shows in results. (Tests of the emulator say themselves.)
@@ -472,6 +480,9 @@ def self_test():
             wrong.append("%s isn't seen by %s" % (path, test))
     if any(t.name == "mha" for t in tests_for(["dispatch/db/db.c"])):
         wrong.append("dispatch/db is seen by mha")
+    with open(os.path.join(ROOT, "ops", "registry.def")) as file:
+        emulated_ones = set().union(*(operators_of(program, cases) for program, cases in few_cases().items()))
+        wrong += ["./dev test runs no kernel of %s on an emulated GPU: FEW" % op for op in re.findall(r"^RFG_OP\((\w+),", file.read(), re.M) if op not in emulated_ones]
     for line in wrong:
         print(line)
     print("%d passed, %d failed" % (0 if wrong else 1, len(wrong)))

@@ -18,7 +18,12 @@ static const char prelude[] = "#ifndef __global__\n"
                               "#define __global__ __attribute__((global))\n"
                               "#define __device__ __attribute__((device))\n"
                               "#endif\n"
-                              "#define TID __builtin_amdgcn_workitem_id_x()\n";
+                              "#define TID __builtin_amdgcn_workitem_id_x()\n"
+                              "#define BF(x) ((short)(__builtin_bit_cast(unsigned, (float)(x)) >> 16))\n";
+
+#define BF16_4                                                                                                         \
+    "typedef short s4 __attribute__((ext_vector_type(4))); typedef float f4 __attribute__((ext_vector_type(4))); "
+#define MFMA_BF16 "f4 c = { 0 }; c = __builtin_amdgcn_mfma_f32_4x4x4bf16_1k(a, b, c, 0, 0, 0); p[TID] = c[0];"
 
 /* The kernel stores to p[TID]; x is what makes the difference. good2 is as innocent as good. */
 static const struct {
@@ -51,6 +56,8 @@ static const struct {
       "__attribute__((ext_vector_type(4))); h4 a = { 0, 0, 0, (_Float16)x }, b = { 1, 1, 1, 0 }; f4 c = { 1, "
       "2, 3, 4 }; c = __builtin_amdgcn_mfma_f32_4x4x4f16(a, b, c, 0, 0, 0); p[TID] = c[1];",
       1e6f, 1, NAN },
+    { G9, "of a row of A and a column of B in lane 0, an infinity",
+      BF16_4 "s4 a = { 0, BF(x), 0, 0 }, b = { 0 }; " MFMA_BF16, INFINITY, 1, NAN },
     { G11, "v_wmma",
       "typedef _Float16 h16 __attribute__((ext_vector_type(16))); typedef float f8 "
       "__attribute__((ext_vector_type(8))); h16 a = (h16)(_Float16)x, b = (h16)(_Float16)0; f8 c = { 1, 2, 3 "

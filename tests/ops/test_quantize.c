@@ -161,6 +161,7 @@ static const struct op_case quantised_specials[] = {
 };
 
 static const struct op_case scales[] = {
+    { "quantize_scale bf16->f32 M=2 N=9 codes=e4m3" }, /* fewer chunks than threads. First: it is one of few */
     { "quantize_scale bf16->f32 M=17 N=512 codes=e4m3" },
     { "quantize_scale bf16->f32 M=300 N=1000 codes=e4m3fnuz max=224 ldx=1008" },
     { "quantize_scale f16->f32 M=1 N=20001 codes=i8 reciprocal=1 align=2" },

@@ -48,6 +48,7 @@ static const struct op_case rotations[] = {
 };
 
 static const struct op_case appends[] = {
+    { "kv_append bf16->bf16 T=5 D=64 Dv=72 Hkv=2 page=8" }, /* 5 lanes of v, 4 of k. First: it is one of few */
     { "kv_append bf16->bf16 T=9 D=128 Hkv=3 page=4" },
     { "kv_append f16->f16 T=9 D=64 Hkv=2 page=16 form=hnd qkv=gaps" },
     { "kv_append bf16->bf16 T=5 D=64 Hkv=2 page=8 form=packed qkv=fused" },
