@@ -173,6 +173,21 @@ START_TEST(logs_and_ranges)
 }
 END_TEST
 
+START_TEST(repeats_count_for_their_own)
+{
+    static const char text[] = CALLS "\n" CALLS " bias=1\n" CALLS " align=8\n" CALLS " bias=1\n" CALLS "\n" CALLS
+                                     " align=8\n" CALLS " align=8\n" CALLS " align=8\n" CALLS " bias=1\n";
+    static const double weights[] = { 2, 3, 4 };
+    struct rfg_shapes s;
+    struct said said;
+    ck_assert_msg(read_text(text, &s, &said) == RFG_OK, "%s", rfg_last_error());
+    ck_assert_uint_eq(s.n, 3);
+    for (int i = 0; i < 3; i++)
+        ck_assert_double_eq(s.v[i].weight, weights[i]);
+    rfg_shapes_free(&s);
+}
+END_TEST
+
 static char warning[700];
 
 static void hear_warning(void *user, rfg_log_topic topic, const char *line)
@@ -398,7 +413,7 @@ int main(void)
 {
     Suite *s = suite_create("shapes");
     TCase *tc = test_case(s, "shapes", setup, teardown);
-    ADD_TESTS(tc, impossible_gpus, odd_bytes, many_lines, long_lines);
+    ADD_TESTS(tc, impossible_gpus, odd_bytes, many_lines, long_lines, repeats_count_for_their_own);
     ADD_LOOPS(tc, COUNT(good), good_files);
     ADD_LOOPS(tc, COUNT(logs), logs_and_ranges);
     ADD_LOOPS(tc, COUNT(bad), bad_lines);
