@@ -34,6 +34,37 @@ START_TEST(rounding_is_refused)
 }
 END_TEST
 
+/* Each that isn't emulated, by its number. */
+START_TEST(hardware_registers_are_refused)
+{
+    static const int readable[] = { 1, 2, 3, 4, 15, 20, 23, 24, 29 }, unwritten[] = { 0, 2, 4, 7, 20, 29 };
+    char error[512], text[800] = "", says[40];
+    size_t at = 0, k = 0;
+    for (int reg = 0; reg < 32; reg++) {
+        snprintf(says, sizeof(says), "hardware register %d", reg);
+        if (k < sizeof(readable) / sizeof(readable[0]) && readable[k] == reg) {
+            at += (size_t)snprintf(text + at, sizeof(text) - at, "s_getreg_b32 s0, hwreg(%d)\n", reg);
+            k++;
+            continue;
+        }
+        char one[60];
+        snprintf(one, sizeof(one), "s_getreg_b32 s0, hwreg(%d)", reg);
+        decode_error(2, one, error, sizeof(error));
+        ck_assert_msg(strstr(error, says) != NULL, "%s: '%s'", one, error);
+    }
+    decode_error(2, text, error, sizeof(error));
+    ck_assert_str_eq(error, "");
+    for (size_t i = 0; i < sizeof(unwritten) / sizeof(unwritten[0]); i++) {
+        snprintf(text, sizeof(text), "s_setreg_b32 hwreg(%d), s0", unwritten[i]);
+        snprintf(says, sizeof(says), "hardware register %d", unwritten[i]);
+        decode_error(2, text, error, sizeof(error));
+        ck_assert_msg(strstr(error, says) != NULL, "%s: '%s'", text, error);
+    }
+    decode_error(2, "s_setreg_b32 hwreg(1, 4, 4), s0\ns_setreg_b32 hwreg(3), s0", error, sizeof(error));
+    ck_assert_str_eq(error, "");
+}
+END_TEST
+
 static const struct {
     int arch;
     const char *text;
@@ -246,8 +277,8 @@ END_TEST
 void emu_case_decode(Suite *s)
 {
     TCase *c = test_case(s, "decode", NULL, NULL);
-    ADD_TESTS(c, unknown_is_named, rounding_is_refused, operands, faults, stops, barrier_of_the_grid,
-              barrier_in_two_steps, hook, table);
+    ADD_TESTS(c, unknown_is_named, rounding_is_refused, hardware_registers_are_refused, operands, faults, stops,
+              barrier_of_the_grid, barrier_in_two_steps, hook, table);
     ADD_LOOPS(c, sizeof(waits) / sizeof(waits[0]), waiting);
     ADD_LOOPS(c, 6, garbage);
 }
