@@ -92,6 +92,31 @@ END_TEST
 
 /* What the machine did to candidates is no verdict about them: a kill from outside, a full disk, a fault or a hang that
  * doesn't come again. A winner that was found without some of them is provisional. */
+/* A kernel that its compiler refuses loses; the others go on, by the same compilers. */
+START_TEST(tunes_what_compiles)
+{
+    char cmd[1200], kernels[300];
+    const char *root = getenv("RFG_SOURCE_ROOT");
+    snprintf(kernels, sizeof(kernels), "%s/kernels", dir);
+    snprintf(cmd, sizeof(cmd), "cp -r '%s/ops' '%s' && echo '#error broken' >'%s/gemm/gpu/any/skinny.hip'",
+             root ? root : ".", kernels, kernels);
+    ck_assert_msg(system(cmd) == 0, "%s", cmd);
+    setenv("RFG_KERNEL_DIR", kernels, 1);
+    setenv("RFG_VARIANTS", "gemm_portable,gemm_skinny", 1);
+    setenv("RFG_TEST_MEASURE_TIMEOUT", "50", 1);
+    int code = run("--device", "emu:gfx942:4", "--problem", "gemm bf16,bf16->bf16 M=1 N=64 K=64", "--candidates", "4",
+                   "--per-shape", "0.1");
+    unsetenv("RFG_KERNEL_DIR");
+    unsetenv("RFG_VARIANTS");
+    ck_assert_msg(code == 0, "%d: %s", code, err);
+    assert_in(err, "gemm_skinny{");
+    assert_in(err, "broken");
+    assert_in(out, "gemm_portable{");
+    assert_in(out, "1 tuned");
+    ck_assert_int_gt(count_failures(), 0);
+}
+END_TEST
+
 START_TEST(forgets_what_was_not_the_candidates_doing)
 {
     static const struct {
@@ -403,6 +428,6 @@ int main(void)
     tc = add_case(s, "kills");
     ADD_TESTS(tc, stops_at_an_interrupt, loses_nothing_when_it_is_killed);
     tc = add_case(s, "lse");
-    ADD_TESTS(tc, looks_at_lse);
+    ADD_TESTS(tc, looks_at_lse, tunes_what_compiles);
     return run_suite(s);
 }
