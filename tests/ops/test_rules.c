@@ -8,6 +8,8 @@
 static const struct rule {
     const char *problem, *says;
 } rules[] = {
+    { "gemm_prepack bf16->bf16 N=1048576 K=2097120", NULL }, /* 65536 by 65535 blocks */
+    { "gemm_prepack bf16->bf16 N=1048576 K=2097152", "N=1048576, K=2097152: more than 4294967295 blocks of 16 x 32" },
     { "rope bf16,i64->bf16 T=8 D=64 Hq=2 Hkv=1", NULL },
     { "rope f32,i64->f32 T=8 D=64 Hq=2 Hkv=1", NULL },
     { "rope e4m3,i64->e4m3 T=8 D=64 Hq=2 Hkv=1", "dtype e4m3: must be bf16, f16 or f32" },
