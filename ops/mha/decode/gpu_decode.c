@@ -113,7 +113,7 @@ int mha_decode_registers(const struct rfg_device *dev, const struct rfg_problem 
     if (segmented(prob, p) && dev->wave_size == 64) /* the loop around it all */
         n += 24;
     if (!nvidia && mha_token_scales(prob))
-        n += is_rdna(dev) ? 24 : 16;
+        n += !is_rdna(dev) ? 16 : is_i4(prob) && !p[P_CLUSTER] ? 40 : 24;
     if (nvidia)
         n += (mha_token_scales(prob) ? is_i4(prob) && p[P_CLUSTER] ? 8 : 12
               : bits == 8            ? p[P_CLUSTER] ? -8 : -4
