@@ -183,7 +183,7 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_rope_append(rfg_context *ctx, const rfg_
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
 
 /* How positions become angles: pair i of R/2 turns by p f(i), with t(i) = theta^(-2i / R) where there is no scaling.
- * The names are config.json's rope_type; formulas are those of transformers (modeling_rope_utils.py, 5.24), which
+ * The names are config.json's rope_type; formulas are those of transformers (modeling_rope_utils, 5.24), which
  * vLLM shares but where it is said below. */
 typedef enum rfg_rope_scaling {
     RFG_ROPE_DEFAULT = 0, /* f = t (Su et al. 2021) */
