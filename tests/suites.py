@@ -266,6 +266,8 @@ def few_cases():
 def operators_of(program, cases):
     """The operators whose problems are in the tables of these cases (op_cases.h: OP_CASES(case, table, ...))."""
     text = "".join(open(os.path.join(HERE, source)).read() for source in sources(program, programs()[program]))
+    for name, said in re.findall(r'^#define (\w+) "([^"]*)"$', text, re.M):  # #define P "mla_append "
+        text = re.sub(r'\b%s "' % name, lambda _: '"' + said, text)
     tables = [table for case, table in re.findall(r"^OP_CASES(?:_\w+)?\((\w+), (\w+)", text, re.M) if cases == [""] or case in cases]
     bodies = [re.search(r"\b%s\[[^\]]*\] = \{(.*?)^\};" % table, text, re.S | re.M) for table in tables]
     return {word for body in bodies if body for word in re.findall(r'"(\w+) [a-z0-9]+(?:,|->)', body[1])}
