@@ -50,7 +50,7 @@ typedef struct rfg_gemm_params {
  * gemm_a16w16, gemm_a8w8 and gemm_a8w8_blockscale; DeepGEMM's fp8_gemm_nt). The sum over k, the bias and the residual
  * are added in fp32 and rounded once, to nearest even, to Y's dtype. With 4-bit weights (W4A16: AWQ, GPTQ,
  * compressed-tensors, mxfp4, nvfp4) W[n][k] = (w[n][k] - zero[n][k / group]) * scale[n][k / group] * global, also in
- * fp32: nothing is rounded to 16 bits on the way. The same holds for 8-bit weights (W8A16: fp8 or int8), which have no zero points.
+ * fp32: nothing is rounded to 16 bits on the way. The same holds for 8-bit weights (W8A16), which have no zero points.
  *
  *   x     [M,K]  bf16, fp16 or fp32, or codes: e4m3, e4m3fnuz, e5m2, i8 or e2m1; row stride >= K, unit column stride
  *   w     [N,K]  the same dtype as x; row stride >= K, unit column stride; or prepacked: see rfg_gemm_prepack().

@@ -319,7 +319,7 @@ static rfg_status check_alone(const struct call *c)
     static const char *const names[TENSORS] = {
         [BIAS] = "bias",         [W_SCALE] = "w_scale", [X_SCALE] = "x_scale", [W_ZERO] = "w_zero",
         [RESIDUAL] = "residual", [OFFSETS] = "offsets", [ROWS] = "rows",       [WEIGHTS] = "weights",
-        [Y_SCALE] = "y_scale",   [PLACES] = "places",   [TOKENS] = "tokens",
+        [Y_SCALE] = "y_scale",   [PLACES] = "places",   [TOKENS] = "tokens",   [W_GLOBAL] = "w_global",
     };
     for (int i = BIAS; i < TENSORS; i++)
         if (there(c, i))
@@ -327,7 +327,7 @@ static rfg_status check_alone(const struct call *c)
     if (c->p.gated || c->p.fast_accum || c->p.x_per || c->p.w_per)
         return BAD("gated is %d, fast_accum %d, x_per %d, w_per %d: must be 0, y has 3 dimensions", c->p.gated,
                    c->p.fast_accum, (int)c->p.x_per, (int)c->p.w_per);
-    return RFG_OK;
+    return !c->p.w_group ? RFG_OK : BAD("w_group is %" PRId64 ": must be 0, y has 3 dimensions", c->p.w_group);
 }
 
 static rfg_status check_batch(struct call *c)

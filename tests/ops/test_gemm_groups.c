@@ -206,6 +206,12 @@ START_TEST(refusals)
     rfg_gemm_params p = { .size = sizeof(p), .w_group = 16 };
     rfg_tensor x = rfg_tensor_2d(s, RFG_BF16, 4, 352, 352);
     op_refused(rfg_op_gemm(ctx, &y8, &x, &bf16, &p, NULL), "w_group is 16: must be 0, w has no groups");
+    rfg_tensor yb = rfg_tensor_nd(s, RFG_BF16, 3, (int64_t[]){ 1, 2, 2 });
+    rfg_tensor xb = rfg_tensor_nd(w, RFG_BF16, 3, (int64_t[]){ 1, 2, 8 });
+    rfg_tensor wb = rfg_tensor_nd(w, RFG_BF16, 3, (int64_t[]){ 2, 2, 8 });
+    op_refused(rfg_op_gemm(ctx, &yb, &xb, &wb, &p, NULL), "w_group is 16: must be 0, y has 3 dimensions");
+    p = (rfg_gemm_params){ .size = sizeof(p), .w_global = &one };
+    op_refused(rfg_op_gemm(ctx, &yb, &xb, &wb, &p, NULL), "w_global is given: must be NULL, y has 3 dimensions");
     rfg_context_destroy(&ctx);
 }
 END_TEST
