@@ -78,24 +78,35 @@ static void write_keys(struct engine *e, int64_t layer, const struct rows *r)
 {
     const struct model *m = e->m;
     const struct latent *s = &m->c.mla;
-    norm_latent(e, NULL, r, s->q_rank, s->kv_rank, m->layer[layer].k_norm);
+    void *norm = m->layer[layer].k_norm;
     rfg_tensor q = q_rope(e, r->count), k = heads_at(e, e->qkv, r->count, s->rope, m->qkv, s->rope, m->qkv - s->rope);
     rfg_tensor latent = heads_at(e, e->qkv, r->count, s->kv_rank, m->qkv, s->kv_rank, s->q_rank);
-    k.shape[1] = latent.shape[1] = 1;
-    rfg_tensor latents = pages_at(e, layer, 0, s->kv_rank), rotated = pages_at(e, layer, s->kv_rank, s->rope);
     rfg_tensor angles = rfg_tensor_2d(m->angles[0], RFG_F32, m->context, s->rope, s->rope);
     rfg_tensor positions = ints(r->positions, r->count), slots = rfg_tensor_1d(r->slots, RFG_I64, r->count);
-    rfg_rope_params rope = { .size = sizeof(rope), .gptj = 1 };
-    rfg_rope_append_params p = { .size = sizeof(p), .rope = &rope };
-    if (!e->p.unfused) { /* what isn't rotated goes where values go */
+    if (!e->p.unfused) {
+        rfg_tensor keys = pages_at(e, layer, 0, s->kv_rank + s->rope),
+                   weight = rfg_tensor_1d(norm, m->dtype, s->kv_rank);
+        rfg_tensor rows = rfg_tensor_2d(latent.data, m->dtype, r->count, s->kv_rank, m->qkv);
+        rfg_tensor rotated = rfg_tensor_2d(k.data, m->dtype, r->count, s->rope, m->qkv);
+        rfg_mla_append_params p = { .size = sizeof(p),
+                                    .norm = &weight,
+                                    .cos_sin = &angles,
+                                    .positions = &positions,
+                                    .q = &q,
+                                    .q_out = &q,
+                                    .eps = m->c.eps,
+                                    .gptj = 1 };
         if (wanted(e, OP_ROPE))
-            CHECK(rfg_op_rope_append(e->ctx, &q, &rotated, &latents, &q, &k, &latent, &angles, &positions, &slots, &p,
-                                     e->stream));
+            CHECK(rfg_op_mla_append(e->ctx, &keys, &rows, &rotated, &slots, &p, e->stream));
         return;
     }
+    norm_latent(e, NULL, r, s->q_rank, s->kv_rank, norm);
+    k.shape[1] = latent.shape[1] = 1;
+    rfg_tensor latents = pages_at(e, layer, 0, s->kv_rank), rotated = pages_at(e, layer, s->kv_rank, s->rope);
+    rfg_rope_params rope = { .size = sizeof(rope), .gptj = 1 };
     if (wanted(e, OP_ROPE))
         CHECK(rfg_op_rope(e->ctx, &q, &k, &q, &k, &angles, &positions, &rope, e->stream));
-    if (wanted(e, OP_APPEND))
+    if (wanted(e, OP_APPEND)) /* what isn't rotated goes where values go */
         CHECK(rfg_op_kv_append(e->ctx, &rotated, &latents, &k, &latent, &slots, NULL, e->stream));
 }
 
