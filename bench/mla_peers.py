@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""mla_decode beside FlashMLA and a copy's bandwidth, on one NVIDIA GPU, in one process. About a minute of GPU time.
+"""mla_decode beside FlashMLA and a copy's bandwidth, on one NVIDIA GPU, in one process. About a minute; with --tune
+three more, most of which the host checks candidates.
 
     bench/mla_peers.py --tune build/bin/rfg-tune [--lib build/librfg.so] [--db tuned.db] [--json FILE]
     bench/mla_peers.py --device cpu        # no times: is rfg right?
