@@ -385,7 +385,7 @@ static const struct far heads[] = {
     { "mla_decode bf16->bf16 B=2 Hq=4 D=512 S=50 page=16 kv=e4m3 format=v4", "", "kv", 1073742336 },
     { "mla_gather bf16->bf16 N=50 D=96 B=2 page=16", "", "kv", 67108928 },
     { "mla_gather bf16->bf16 N=50 D=96 B=2 page=16", "", "rows", 67108928 },
-    { "mla_gather e4m3->bf16 N=50 D=512 B=2 page=16 format=v4", "", "kv", 1073742336 },
+    { "mla_gather e4m3->bf16 N=50 D=512 B=2 page=16 format=v4", "", "kv", 2147484672 },
     { "mha_decode bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=50 page=16", "", "k", 67108928 },
     { "mha_decode bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=50 page=16", "", "v", 67108928 },
     { "mha_decode bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=50 page=16 form=hnd", "", "k", 67108928, .rows = 16 },
