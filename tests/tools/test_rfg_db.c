@@ -278,7 +278,7 @@ static void edit_kernels(const char *sed)
 }
 
 #define OTHER_BRANCH "$ a #if RFG_NVIDIA\\n#error other\\n#endif"
-#define OTHER_CODE   "s/rfg_activate(a, ACT)/rfg_activate(rfg_mul2(a, a), ACT)/"
+#define OTHER_CODE   "s/    struct raw raw;/    struct raw raw; asm volatile(\"s_nop 1\");/"
 #define OTHER_WORDS  "$ a /* a comment */"
 
 /* An edit that leaves the code as it was costs no row, one that changes it makes the row stale; text files too. */

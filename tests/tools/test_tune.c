@@ -132,7 +132,7 @@ START_TEST(rows_outlive_edits)
     assert_not_in(err, "another text");
     assert_in(out, "0 tuned, 1 up to date");
 
-    edit_kernels("/rfg_f32x2 activate/,/{/s/{/{ asm volatile(\"s_nop 1\");/");
+    edit_kernels("s/    struct raw raw;/    struct raw raw; asm volatile(\"s_nop 1\");/");
     assert_exit(run(EMULATED, "--seed", "3"), 0);
     assert_in(out, "1 tuned, 0 up to date");
     ck_assert_int_eq(get_row("act_and_mul bf16->bf16 M=1 N=64", &again), 1);
