@@ -80,6 +80,8 @@ static void special_tensor(const char *problem, const struct rfg_tensor_spec *s,
                       (long long)nans, (long long)all);
         return;
     }
+    if (all == 1) /* a tensor's only scale: a NaN would be in all results */
+        return;
     rfg_store(nan, s->dtype, 0, NAN);
     rfg_store(infinity, s->dtype, 0, INFINITY);
     if (isnan(rfg_load(nan, s->dtype, 0)))
