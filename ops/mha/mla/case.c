@@ -162,6 +162,8 @@ void mla_fill_format(int format, int64_t page, const rfg_tensor *t, enum rfg_dat
         for (int i = 0; i < MLA_CODES(format); i++)
             if (data != RFG_DATA_SPECIAL || r % 8)
                 row[i] = (char)((row[i] & 0x7f) == 0x7f ? 0 : row[i]);
+        if (data == RFG_DATA_SPECIAL && r == 0)
+            row[0] = 0x7f;
         if (data == RFG_DATA_RANDOM)
             row[rfg_random(&seed) % (uint64_t)MLA_CODES(format)] = (char)(0x68 | (rfg_random(&seed) & 0x80));
         for (int g = 0; g < MLA_SCALES(format); g++) {
