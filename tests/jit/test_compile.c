@@ -277,10 +277,10 @@ static long metadata(const struct rfg_blob *code, const char *key)
 static long reported(const char *log, const char *words, long absent)
 {
     const char *at = log ? strstr(log, words) : NULL;
+    while (at && (at == log || at[-1] < '0' || at[-1] > '9')) /* "use of registers": no number */
+        at = strstr(at + 1, words);
     if (!at)
         return log ? absent : -1;
-    while (at > log && at[-1] == ' ')
-        at--;
     while (at > log && at[-1] >= '0' && at[-1] <= '9')
         at--;
     return atol(at);

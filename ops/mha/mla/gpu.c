@@ -92,6 +92,13 @@ static bool fits(const struct rfg_device *dev, const struct shape *s, int parts,
     return s->items <= INT32_MAX || rfg_refuse(why, "%" PRId64 " work items: must be below 2^31", s->items);
 }
 
+/* Hopper decodes a kv of 8 bits out of LDS, but for two forms, of which that spills registers. */
+static bool decodes_from_lds(const struct rfg_device *dev, const struct rfg_problem *prob)
+{
+    return dev->lds_bytes >= LARGE_LDS && prob->v[MLA_KV] != RFG_E4M3FNUZ &&
+           !(prob->v[MLA_FORMAT] == MLA_V4 && prob->v[MLA_POSITIONS]);
+}
+
 static bool mma_valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
                       struct rfg_reason *why)
 {
@@ -99,8 +106,10 @@ static bool mma_valid(const struct rfg_device *dev, const struct rfg_problem *pr
     bool copies = dev->features & RFG_FEATURE_ASYNC;
     if (!copies && p[P_STAGES])
         return rfg_refuse(why, "stages=%d: must be 0 without asynchronous copies", p[P_STAGES]);
-    if (copies && !p[P_STAGES] && (!prob->v[MLA_KV] || dev->lds_bytes >= LARGE_LDS))
+    if (copies && !p[P_STAGES] && (!prob->v[MLA_KV] || decodes_from_lds(dev, prob)))
         return rfg_refuse(why, "stages=0: must be 2 or 3 with asynchronous copies");
+    if (p[P_STAGES] && prob->v[MLA_KV] && dev->lds_bytes >= LARGE_LDS && !decodes_from_lds(dev, prob))
+        return rfg_refuse(why, "stages=%d: decoding kv out of LDS takes registers that then spill", p[P_STAGES]);
     return fits(dev, &s, p[P_PARTS], why);
 }
 
