@@ -115,7 +115,7 @@ int mha_decode_registers(const struct rfg_device *dev, const struct rfg_problem 
     if (!nvidia && mha_token_scales(prob))
         n += !is_rdna(dev) ? 16 : is_i4(prob) && !p[P_CLUSTER] ? 40 : 24;
     if (nvidia)
-        n += (mha_token_scales(prob) ? is_i4(prob) && p[P_CLUSTER] ? 8 : 12
+        n += (mha_token_scales(prob) ? 12
               : bits == 8            ? p[P_CLUSTER] ? -8 : -4
                                      : 0) +
              (prob->v[MHA_CAP] || prob->v[MHA_ALIBI] ? 12 : 0) + (p[P_UNROLL] > 1 ? 6 : 0) +
