@@ -17,13 +17,19 @@ static const struct gemm_w_format w_formats[] = {
     { RFG_DTYPE_NONE, 0, 0, false, false, false, 0, 0 },
 };
 
+/* Whether a set has a dtype, which may be none: calls come here before it is judged. */
+static bool has_dtype(uint32_t set, int64_t dtype)
+{
+    return dtype >= 0 && dtype < RFG_DTYPE_COUNT && set >> dtype & 1;
+}
+
 const struct gemm_w_format *gemm_w_format(const struct rfg_problem *prob)
 {
     const struct gemm_w_format *first = NULL;
     for (const struct gemm_w_format *f = w_formats; f->w; f++) {
-        if (f->w != prob->dtype[1] || !(f->x >> prob->dtype[0] & 1))
+        if (f->w != prob->dtype[1] || !has_dtype(f->x, prob->dtype[0]))
             continue;
-        if (f->w_scale >> prob->v[GEMM_W_SCALE] & 1)
+        if (has_dtype(f->w_scale, prob->v[GEMM_W_SCALE]))
             return f;
         first = first ? first : f;
     }

@@ -91,7 +91,7 @@ static void write_groups(int format, char *row, char *scales, const float *x)
 /* Elements of 16 bits: as they were read, where nothing has changed them. */
 static void write_halves(const struct job *j, char *to, int64_t at, const float *x, int n, const char *from, bool same)
 {
-    if (same)
+    if (same && n)
         memcpy(to + at * 2, from, (size_t)n * 2);
     else
         for (int i = 0; i < n; i++)
