@@ -6,6 +6,7 @@
  *   run/    memory.c (allocations, shadow), sched.c (workgroups, waves, threads), launch.c
  *   check/  check_*.c (what a sanitizer would say)
  *   count/  counters.c, events
+ *   time/   microseconds from events
  *   hip/    the HIP table
  *   rocm/   libamdhip64 of several ROCm releases, made of it (tests only)
  *

@@ -372,6 +372,7 @@ SEEN_BY = [
     ("dispatch/*", ["*"]),
     ("emu/check/*", ["emu_rules", "emu_checks", "emu_twins*", "emu_correct*", "emu_removals*", "emu_nan", "emu_programs", "emu_mutated*", "emu_random*",
                      "emu_align", "emu_front", "emu_aiter*", "rocm_rules*", "*-gfx942-right_partials"]),
+    ("emu/time/*", ["emu_time"]),
     ("emu/count/*", ["emu_counters", "emu_l2", "bench", "emu_programs"]),
     ("emu/rocm/*", ["rocm*", "*-rocm-*", "which_rocm", "vendor*"]),
     ("emu/hip/*", ["emu_hip", "emu_launch", "emu_front", "emu_elf", "emu_checks", "emu_programs", "rocm*", "*-rocm-*", "device", "example-emu", "gemm-gfx*", "decoder-gfx942*"]),

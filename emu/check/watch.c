@@ -71,6 +71,7 @@ static void launch_begin(struct emu_launch *l)
         watch->groups = 0;
     if (counting)
         watch->counts = emu_counts_begin(l, watch->effects);
+    l->skips = emu_counts_skips(watch->counts);
     if (watch->groups & EMU_CHECK_RACES)
         watch->races = emu_races_create(l);
     if (!(watch->groups & EMU_CHECK_REGISTERS))

@@ -140,6 +140,8 @@ void emu_nans_after(struct emu_wave *w, const struct emu_inst *i, const struct e
 bool emu_only_waits(const struct emu_program *p, const struct emu_effect *effects, int from, int to, bool lds);
 bool emu_counts_wanted(bool *one_thread);
 struct emu_count_launch *emu_counts_begin(const struct emu_launch *l, const struct emu_effect *effects);
+/* The sink's, for emu_launch.skips. */
+bool (*emu_counts_skips(const struct emu_count_launch *c))(const struct emu_launch *l, uint64_t workgroup);
 void emu_counts_end(struct emu_count_launch *c, const struct emu_launch *l);
 struct emu_counts *emu_counts_create(struct emu_count_launch *c); /* NULL: no memory */
 void emu_counts_destroy(struct emu_counts *c);                    /* adds what it counted to its launch's */

@@ -260,6 +260,17 @@ static struct emu_l2 *l2_begin(const struct emu_launch *l, uint64_t bytes)
     return l2;
 }
 
+static bool skips(const struct emu_launch *l, uint64_t workgroup)
+{
+    const struct emu_event_sink *to = &l->watch->counts->sink;
+    return to->skips(to->to, l, workgroup);
+}
+
+bool (*emu_counts_skips(const struct emu_count_launch *c))(const struct emu_launch *l, uint64_t workgroup)
+{
+    return c && c->sink.skips ? skips : NULL;
+}
+
 struct emu_count_launch *emu_counts_begin(const struct emu_launch *l, const struct emu_effect *effects)
 {
     struct emu_count_launch *c = calloc(1, sizeof(*c));

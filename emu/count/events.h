@@ -48,6 +48,8 @@ struct emu_event {
 struct emu_event_sink {
     void (*event)(void *to, const struct emu_event *e);
     void *to;
+    /* NULL: none. Workgroups that are not to run; asked after LAUNCH_BEGIN. */
+    bool (*skips)(void *to, const struct emu_launch *l, uint64_t workgroup);
 };
 
 /* From the next launch on; NULL: no more. The struct is copied. */

@@ -118,10 +118,12 @@ struct emu_launch {
     _Atomic(const char *) why; /* the check that stopped it */
     uint64_t executed;         /* wave-instructions */
     double seconds;
-    bool cooperative;               /* all workgroups are resident, and may wait for each other */
-    struct emu_hostcall *hostcall;  /* NULL: the kernel asks nothing of the host */
-    struct emu_touched *touched;    /* run/touched.h; NULL: nobody asks what it touches */
-    bool one_thread;                /* launch_begin() may ask for it */
+    bool cooperative;              /* all workgroups are resident, and may wait for each other */
+    struct emu_hostcall *hostcall; /* NULL: the kernel asks nothing of the host */
+    struct emu_touched *touched;   /* run/touched.h; NULL: nobody asks what it touches */
+    bool one_thread;               /* launch_begin() may ask for it */
+    /* ... and for workgroups that are not to run; NULL: all are. */
+    bool (*skips)(const struct emu_launch *l, uint64_t workgroup);
     struct emu_launch_watch *watch; /* the checks' and counters' */
 };
 

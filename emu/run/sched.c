@@ -129,6 +129,17 @@ static struct emu_slot *new_slot(struct sched *s)
     return slot;
 }
 
+/* UINT64_MAX: there is none. */
+static uint64_t next_workgroup(struct sched *s)
+{
+    const struct emu_launch *l = s->l;
+    uint64_t n = UINT64_MAX;
+    do
+        n = atomic_load(&s->next) < l->n_workgroups ? atomic_fetch_add(&s->next, 1) : UINT64_MAX;
+    while (n < l->n_workgroups && l->skips && l->skips(l, n));
+    return n;
+}
+
 /* Starts the next workgroup if the GPU would hold one more. */
 static bool start_next(struct worker *k)
 {
@@ -137,7 +148,7 @@ static bool start_next(struct worker *k)
         atomic_fetch_sub(&s->live, 1);
         return false;
     }
-    uint64_t n = atomic_load(&s->next) < s->l->n_workgroups ? atomic_fetch_add(&s->next, 1) : UINT64_MAX;
+    uint64_t n = next_workgroup(s);
     if (n >= s->l->n_workgroups) {
         atomic_fetch_sub(&s->live, 1);
         return false;
@@ -575,6 +586,7 @@ enum emu_result emu_launch_run(struct emu_launch *l)
     emu_settings_read(&s.set);
     l->watch = NULL;
     l->one_thread = false;
+    l->skips = NULL;
     l->prog = emu_code_program(l->code, l->kernel);
     l->lds_bytes = l->kernel->lds_bytes + l->dynamic_lds;
     l->waves = (int)((threads + (uint32_t)l->kernel->wave_size - 1) / (uint32_t)l->kernel->wave_size);

@@ -48,6 +48,7 @@ BESIDE = [
     ("emu/", "dispatch/hip/hip_platform.h"),
     ("tuner/tools/emu", "emu/"),              # rfg-emu
     ("bench/counters.c", "emu/count/"),
+    ("bench/counters.c", "emu/time/"),
 ]
 
 INCLUDE = re.compile(r'\s*#\s*include\s*(["<])([^">]+)')
