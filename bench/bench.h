@@ -11,7 +11,7 @@ struct bench_options {
     int rounds;
     uint64_t seed;
     double max_s, threshold;
-    bool json, no_check, all, dispatch, counters, copy, overlap, invariant;
+    bool json, no_check, all, dispatch, counters, time, copy, overlap, invariant;
     struct bench_memory *memory; /* cpu */
     struct rfg_shapes shapes;
     bool bad_lines;
@@ -22,9 +22,9 @@ int bench_options_parse(struct bench_options *o, int argc, char **argv);
 /* Measures the dispatcher's own cost for a problem; prints nanoseconds, as text or one JSON object. */
 rfg_status bench_dispatch(rfg_context *ctx, const struct rfg_problem *prob, bool json);
 
-/* Counts one call's work on an emulated device: instructions by class, bytes, lines. */
+/* Counts one call's work on an emulated device: instructions by class, bytes, lines. timed: predicts its microseconds. */
 rfg_status bench_counters(rfg_context *ctx, const struct rfg_problem *prob, const char *variant, uint64_t seed,
-                          bool json);
+                          bool json, bool timed);
 
 /* Bandwidth of the cpu's memory with all its threads, over more than the last-level cache: reads, GB/s, the best of
  * some sweeps; and one copy, GB/s read and written. NULL if there is no memory for it. */

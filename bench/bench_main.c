@@ -260,7 +260,7 @@ static int run(struct bench_options *o, rfg_context *const contexts[CONTEXTS], s
         fprintf(stderr, "rfg-bench: --copy: %s\n", dev.platform == RFG_PLATFORM_CPU ? "no memory" : "on cpu only");
         return 2;
     }
-    if (!o->json && !o->dispatch && !o->counters)
+    if (!o->json && !o->dispatch && !o->counters && !o->time)
         print_header(o, &dev);
     for (size_t i = 0; i < o->shapes.n; i++) {
         struct rfg_problem prob = rfg_loads_applied(&o->shapes.v[i].problem);
@@ -272,9 +272,9 @@ static int run(struct bench_options *o, rfg_context *const contexts[CONTEXTS], s
         if (st == RFG_OK && old && bench_baseline_us(old, text) == 0)
             st = rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "--baseline: '%s' does not have this problem", o->baseline);
         if (st == RFG_OK)
-            st = o->dispatch   ? bench_dispatch(ctx, &prob, o->json)
-                 : o->counters ? bench_counters(ctx, &prob, o->variant, o->seed, o->json)
-                               : bench_one(o, ctx, &dev, &prob, &r);
+            st = o->dispatch              ? bench_dispatch(ctx, &prob, o->json)
+                 : o->counters || o->time ? bench_counters(ctx, &prob, o->variant, o->seed, o->json, o->time)
+                                          : bench_one(o, ctx, &dev, &prob, &r);
         if (st != RFG_OK) {
             fprintf(stderr, "rfg-bench: %s: %s\n", text, rfg_last_error());
             failed++;

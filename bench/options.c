@@ -84,6 +84,10 @@ static const struct rfg_option table[] = {
       "instead, on emu:ARCH[:CUS]: what one call does: instructions, bytes, cache lines, LDS\nconflicts, matrix "
       "cycles, occupancy",
       RFG_FLAG(counters) },
+    { "time", NULL,
+      "instead, on emu:ARCH[:CUS]: microseconds that one call would take, predicted by the model of\ntime "
+      "(docs/perf/amd_time.md); RFG_EMU_CHECKS=none is quicker",
+      RFG_FLAG(time) },
     { "save-baseline", "F",
       "write the medians; --baseline F compares: a median more than 10% above (--threshold PCT)\nis named and the exit "
       "code is 1",
@@ -116,12 +120,17 @@ int bench_options_parse(struct bench_options *o, int argc, char **argv)
         fprintf(stderr, "rfg-bench: '%s': not an option\n", argv[first]);
         return 2;
     }
-    if ((o->save || o->baseline) && (o->all || o->dispatch || o->counters)) {
+    if ((o->save || o->baseline) && (o->all || o->dispatch || o->counters || o->time)) {
         fprintf(stderr, "rfg-bench: %s: needs one time a problem: not with %s\n",
                 o->save ? "--save-baseline" : "--baseline",
                 o->all        ? "--all-variants"
                 : o->dispatch ? "--dispatch"
-                              : "--counters");
+                : o->counters ? "--counters"
+                              : "--time");
+        return 2;
+    }
+    if (o->time && (o->counters || o->dispatch || o->all)) {
+        fprintf(stderr, "rfg-bench: --time: not with --counters, --dispatch or --all-variants\n");
         return 2;
     }
     if (!o->shapes.n && o->dispatch && !add_problem(&o->shapes, "gemm bf16,bf16->bf16 M=1 N=64 K=7168"))

@@ -2,6 +2,7 @@
  *
  * rfg-emu: lists AMD code objects and runs them without a GPU. Its command line. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "emu_tool.h"
@@ -44,6 +45,19 @@ static bool take_block(void *options, const char *value)
     return parse_dims("--block", value, 1024, ((struct tool_run *)options)->block) == 0;
 }
 
+static bool take_param(void *options, const char *value)
+{
+    struct tool_time *t = &((struct tool_run *)options)->time;
+    if (t->n_set == MAX_SET) {
+        tool_wrong("--param %s: at most %d can be given", value, MAX_SET);
+        return false;
+    }
+    t->set[t->n_set++] = value;
+    return true;
+}
+
+static const char *const inputs[] = { "rotated", "cold", "warm", NULL }; /* enum emu_time_inputs */
+
 #define RFG_OPTIONS struct tool_run
 static const struct rfg_option run_options[] = {
     { "kernel", "NAME", "which kernel (needed if the file has several)", RFG_TEXT(kernel) },
@@ -54,19 +68,33 @@ static const struct rfg_option run_options[] = {
     { "device", "ARCH[:CUS]", "default: the code object's architecture", RFG_TEXT(device) },
     { "repeat", "N", "launch it N times", RFG_WHOLE(repeat, 1, 1000000), .must = "a number from 1 to 1000000" },
     { "counters", NULL, "counters of all launches together: docs/emulator.md defines them", RFG_FLAG(counters) },
-    { "json", NULL, "the run (and the counters) as one JSON object", RFG_FLAG(json) },
+    { "json", NULL, "the run (and the counters) as one JSON object; time: one for each launch", RFG_FLAG(json) },
+    { "inputs", "WHERE",
+      "time: where they are: rotated (default: 101 copies), cold (in memory), warm (in the last cache)",
+      RFG_CHOICE(time.inputs, inputs) },
+    { "param", "NAME=VALUE", "time: another value for a parameter of the model", RFG_CALL(take_param) },
+    { "params", NULL, "time: lists the parameters (--device: of which architecture)", RFG_FLAG(time.params) },
+    { "rounds", "N", "time: emulate N rounds of workgroups at most, the rest by likeness (default 3)",
+      RFG_WHOLE(time.rounds, 2, 1000), .must = "a number from 2 to 1000" },
+    { "trace", "FILE", "time: write what the first launch executed, for --replay", RFG_TEXT(time.trace) },
+    { "replay", NULL, "time: the files are traces", RFG_FLAG(time.replay) },
+    { "hot", "N", "time: the N instructions that waves were at the longest", RFG_WHOLE(time.hot, 1, 1000),
+      .must = "a number from 1 to 1000" },
+    { "timeline", "FILE", "time: write one CU's waves for a trace viewer (JSON)", RFG_TEXT(time.timeline) },
     { 0 },
 };
 
-static const struct rfg_command_line run_line = {
+static struct rfg_command_line run_line = {
     .program = self,
     .before =
         "usage: rfg-emu --coverage FILE.co...     instructions by mnemonic and family, and which are not implemented\n"
         "       rfg-emu list FILE.co...           kernels: registers, LDS, scratch, arguments\n"
         "       rfg-emu run FILE.co [options]     run a kernel on files\n"
+        "       rfg-emu time FILE.co [options]    run it, and predict its microseconds\n"
+        "       rfg-emu time --replay TRACE...    the same of traces; --params lists the model's parameters\n"
         "       rfg-emu bench [ARCH...]           how fast the emulator is here\n"
         "\n"
-        "run:\n",
+        "run, time:\n",
     .after = "  --args A...            the kernel's explicit arguments, in order; to the end of the line:\n"
              "      i8: i16: i32: i64: u8: u16: u32: u64: f32: f64:  a number, e.g. i32:5\n"
              "      in:FILE            a buffer with the file's bytes\n"
@@ -91,10 +119,27 @@ static const struct rfg_command_line run_line = {
     .bare = true,
 };
 
-static int run(int argc, char **argv)
+static int time_of(struct tool_run *r, char **paths, int n)
 {
-    static struct tool_run r = { .grid = { 1, 1, 1 }, .repeat = 1 };
+    if (r->time.params)
+        return n ? tool_wrong("time: --params takes no file") : tool_time_params(r);
+    if (r->counters || r->repeat != 1)
+        return tool_wrong("time: --counters and --repeat are run's");
+    if (r->time.replay)
+        return n && !r->time.trace ? tool_time_replay(r, paths, n)
+                                   : tool_wrong("time: --replay must have files of traces, and no --trace");
+    setenv("RFG_EMU_CHECKS", "none", 0);
+    return -1;
+}
+
+/* rfg-emu run; time: or rfg-emu time */
+static int run(int argc, char **argv, bool timed)
+{
+    static struct tool_run r = { .grid = { 1, 1, 1 }, .repeat = 1, .time.rounds = 3 };
     int first = 0;
+    r.timed = timed;
+    run_line.command = timed ? "time" : "run";
+    run_line.takes = timed ? NULL : " kernel grid block lds device repeat counters json ";
     argv[0] = self;
     /* --args takes the rest, whatever it looks like */
     for (int i = 1; i < argc; i++)
@@ -108,11 +153,14 @@ static int run(int argc, char **argv)
     int code = rfg_options_parse(&run_line, argc, argv, &r, &first);
     if (code >= 0)
         return code;
-    if (first + 1 != argc)
-        return tool_wrong("run: must have one FILE.co, has %d", argc - first);
-    r.path = argv[first];
     if (r.device && !strncmp(r.device, "emu:", 4))
         r.device += 4;
+    code = timed ? time_of(&r, argv + first, argc - first) : -1;
+    if (code >= 0)
+        return code;
+    if (first + 1 != argc)
+        return tool_wrong("%s: must have one FILE.co, has %d", run_line.command, argc - first);
+    r.path = argv[first];
     return tool_run(&r);
 }
 
@@ -142,8 +190,8 @@ static int command(int argc, char **argv)
     static const struct rfg_command_line line = { .program = self, .options = none, .help = help, .hint = HINT };
     const char *what = argc > 1 ? argv[1] : "";
     int first = 0;
-    if (!strcmp(what, "run"))
-        return run(argc - 1, argv + 1);
+    if (!strcmp(what, "run") || !strcmp(what, "time"))
+        return run(argc - 1, argv + 1, *what == 't');
     for (size_t i = 0; i < sizeof(simple) / sizeof(simple[0]); i++)
         if (!strcmp(what, simple[i].name)) {
             argv[1] = self;

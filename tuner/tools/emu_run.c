@@ -265,6 +265,8 @@ static int run_on(struct tool_run *r, const char *file, const struct emu_kernel 
         e = r->hip->hipEventRecord(event[0], stream);
     if (r->counters)
         rfg_emu_count(NULL);
+    if (r->timed && tool_time_begin(r))
+        return 1;
     for (long i = 0; i < r->repeat && e == hipSuccess; i++)
         e = r->hip->hipModuleLaunchKernel(fn, r->grid[0], r->grid[1], r->grid[2], r->block[0], r->block[1], r->block[2],
                                           r->lds, stream, params, NULL);
@@ -276,6 +278,8 @@ static int run_on(struct tool_run *r, const char *file, const struct emu_kernel 
         fprintf(stderr, "rfg-emu: %s: %s\n", k->name, r->hip->error_name(e));
         return 1;
     }
+    if (r->timed)
+        return tool_time_end(r);
     print_run(r, k->name, emu_executed(), (double)ms);
     return write_outputs(r) || emu_reports(NULL);
 }

@@ -29,12 +29,23 @@ int tool_coverage(char **paths, int n);
 int tool_bench(char **archs, int n);
 
 #define MAX_ARGS 128
+#define MAX_SET  64
+
+/* What rfg-emu time has beside run's options. */
+struct tool_time {
+    const char *trace, *timeline;
+    const char *set[MAX_SET];       /* name=value */
+    int n_set, inputs, rounds, hot; /* inputs: enum emu_time_inputs */
+    bool replay, params;
+};
 
 struct tool_run {
     const char *path, *kernel, *device;
     uint32_t grid[3], block[3], lds; /* of the block 0: what the kernel requires, or 64 */
     bool counters, json;
     long repeat;
+    bool timed;
+    struct tool_time time;
     char **args;
     int n_args;
     const struct rfg_hip *hip;
@@ -47,6 +58,12 @@ struct tool_run {
         const char *out; /* file to write the buffer to */
     } arg[MAX_ARGS];
 };
+
+/* emu_time.c: before the launches, after them; files of traces in place of a launch. Exit statuses. */
+int tool_time_begin(struct tool_run *r);
+int tool_time_end(struct tool_run *r);
+int tool_time_replay(struct tool_run *r, char **paths, int n);
+int tool_time_params(const struct tool_run *r);
 
 bool tool_number(const char *text, unsigned long long lo, unsigned long long hi, unsigned long long *out);
 int tool_run(struct tool_run *r);
