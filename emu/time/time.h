@@ -119,7 +119,8 @@ struct emu_time_trace {
     size_t n_inst, n_runs, n_paths, n_waves, n_groups, n_accesses, n_lines, n_blocks;
 };
 void emu_time_trace_free(struct emu_time_trace *t);
-/* A file of this host's layout, for refits: false: could not, errno says why (EINVAL: not such a file). */
+/* A file of this host's layout, for refits. A damaged one is refused; read none that others made: indices aren't
+ * checked. False, NULL: errno says why (EINVAL: not such a file, or damaged). */
 bool emu_time_trace_write(const struct emu_time_trace *t, FILE *f);
 struct emu_time_trace *emu_time_trace_read(FILE *f);
 

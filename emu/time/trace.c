@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <xxhash.h>
+
 #include "base/log.h"
 #include "emu/check/effects.h"
 #include "emu/check/watch.h"
@@ -488,30 +490,43 @@ void emu_time_record_end(void)
 
 #define MAGIC "rfg-emu trace 1\n"
 
-static bool part(FILE *f, bool reads, void *array, size_t n, size_t size)
+/* A file being read or written. sum: of all that went through, so that a damaged file is not replayed. */
+struct file {
+    FILE *f;
+    bool reads;
+    uint64_t sum;
+};
+
+static bool bytes(struct file *f, void *p, size_t n)
 {
-    void **p = array;
-    if (reads && !(*p = malloc(n * size + 1)))
-        return false;
-    return (reads ? fread(*p, size, n, f) : fwrite(*p, size, n, f)) == n;
+    bool ok = (f->reads ? fread(p, 1, n, f->f) : fwrite(p, 1, n, f->f)) == n;
+    f->sum = ok ? XXH3_64bits_withSeed(p, n, f->sum) : 0;
+    return ok;
 }
 
-static bool parts(struct emu_time_trace *t, FILE *f, bool reads)
+static bool part(struct file *f, void *array, size_t n, size_t size)
 {
-    return part(f, reads, &t->inst, t->n_inst, sizeof(*t->inst)) &&
-           part(f, reads, &t->run, t->n_runs, sizeof(*t->run)) &&
-           part(f, reads, &t->path, t->n_paths, sizeof(*t->path)) &&
-           part(f, reads, &t->wave, t->n_waves, sizeof(*t->wave)) &&
-           part(f, reads, &t->group, t->n_groups, sizeof(*t->group)) &&
-           part(f, reads, &t->access, t->n_accesses, sizeof(*t->access)) &&
-           part(f, reads, &t->line, t->n_lines, sizeof(*t->line)) &&
-           part(f, reads, &t->block, t->n_blocks, sizeof(*t->block));
+    void **p = array, *place = *p;
+    if (f->reads)
+        *p = place = n < SIZE_MAX / size ? malloc(n * size + 1) : NULL;
+    return place ? bytes(f, place, n * size) : n == 0;
+}
+
+static bool parts(struct file *f, struct emu_time_trace *t)
+{
+    return part(f, &t->inst, t->n_inst, sizeof(*t->inst)) && part(f, &t->run, t->n_runs, sizeof(*t->run)) &&
+           part(f, &t->path, t->n_paths, sizeof(*t->path)) && part(f, &t->wave, t->n_waves, sizeof(*t->wave)) &&
+           part(f, &t->group, t->n_groups, sizeof(*t->group)) &&
+           part(f, &t->access, t->n_accesses, sizeof(*t->access)) && part(f, &t->line, t->n_lines, sizeof(*t->line)) &&
+           part(f, &t->block, t->n_blocks, sizeof(*t->block));
 }
 
 bool emu_time_trace_write(const struct emu_time_trace *t, FILE *f)
 {
     struct emu_time_trace copy = *t;
-    return fwrite(MAGIC, 1, 16, f) == 16 && fwrite(t, sizeof(*t), 1, f) == 1 && parts(&copy, f, false);
+    struct file file = { .f = f };
+    return fwrite(MAGIC, 1, 16, f) == 16 && bytes(&file, &copy, sizeof(copy)) && parts(&file, &copy) &&
+           fwrite(&file.sum, sizeof(file.sum), 1, f) == 1;
 }
 
 struct emu_time_trace *emu_time_trace_read(FILE *f)
@@ -520,14 +535,12 @@ struct emu_time_trace *emu_time_trace_read(FILE *f)
     struct emu_time_trace *t = calloc(1, sizeof(*t));
     if (!t)
         return NULL;
-    errno = EINVAL;
-    if (fread(magic, 1, 16, f) != 16 || memcmp(magic, MAGIC, 16) || fread(t, sizeof(*t), 1, f) != 1) {
-        free(t);
-        return NULL;
-    }
+    struct file file = { .f = f, .reads = true };
+    bool ok = fread(magic, 1, 16, f) == 16 && !memcmp(magic, MAGIC, 16) && bytes(&file, t, sizeof(*t));
     t->inst = NULL, t->run = NULL, t->path = NULL, t->wave = NULL, t->group = NULL, t->access = NULL, t->line = NULL,
     t->block = NULL;
-    if (parts(t, f, true))
+    uint64_t sum = 0;
+    if (ok && parts(&file, t) && fread(&sum, sizeof(sum), 1, f) == 1 && sum == file.sum)
         return t;
     emu_time_trace_free(t);
     errno = EINVAL;
