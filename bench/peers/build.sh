@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Builds the peers' kernels for norms_, gemm_ and mha_peers.py into shared libraries; needs nvcc, no GPU.
 #   bench/peers/build.sh flashinfer FLASHINFER_INCLUDE OUT.so
-#   bench/peers/build.sh flashinfer_mha FLASHINFER_INCLUDE OUT.so
+#   bench/peers/build.sh flashinfer_mha FLASHINFER_INCLUDE OUT.so      # flashinfer_mla: the same
 #   bench/peers/build.sh flashinfer_xqa FLASHINFER_INCLUDE PAGE GROUP bf16|e4m3 OUT.so
 #       FLASHINFER_INCLUDE: flashinfer/data/include of an unpacked flashinfer-python wheel
 #   bench/peers/build.sh vllm VLLM_CSRC TORCH_INCLUDE OUT.so
@@ -27,10 +27,10 @@ build() {
 
 case "${1:-} $#" in
 "flashinfer 3") build "$3" -std=c++17 -I"$2" "$here/flashinfer.cu" ;;
-"flashinfer_mha 3")
+"flashinfer_mha 3" | "flashinfer_mla 3")
     # its own copy of libcu++ where it has one: it is ahead of the toolkit's
-    build "$3" -std=c++17 -I"$2/../cccl/libcudacxx/include" -I"$2/../cccl/cub" -I"$2/../cccl/thrust" -I"$2" \
-        "$here/flashinfer_mha.cu" ;;
+    build "$3" -std=c++17 -I"$2/../cccl/libcudacxx/include" -I"$2/../cccl/cub" -I"$2/../cccl/thrust" -I"$2" -I"$2/../cutlass/include" \
+        "$here/$1.cu" ;;
 "flashinfer_xqa 6")
     xqa=$2/../csrc/xqa
     case "$5" in

@@ -39,30 +39,11 @@ static constexpr uint32_t D = 128;
 static constexpr auto NO_ROPE = PosEncodingMode::kNone;
 using Variant = DefaultAttention<false, false, false, false>;
 
-#define PEER extern "C" __attribute__((visibility("default")))
-
-static thread_local std::string last_error;
+#include "flashinfer_peer.h"
 
 PEER const char *peer_mha_error()
 {
     return last_error.c_str();
-}
-
-/* 0, or 1 and a text for peer_mha_error(). */
-template <class F>
-static int guarded(F f)
-{
-    try {
-        cudaError_t e = f();
-        last_error = e ? cudaGetErrorString(e) : "";
-        if (e)
-            cudaGetLastError(); /* forgets it */
-        return e != cudaSuccess;
-    } catch (const std::exception &e) {
-        last_error = e.what();
-        cudaGetLastError();
-        return 1;
-    }
 }
 
 struct peer_plan {
@@ -214,11 +195,7 @@ PEER int peer_mha_open(void **plan, int is_fp8, int tensor_cores, int32_t *pages
                                      : p->plan_decode<bf16>(pages, s);
         return e ? e : cudaStreamSynchronize(s);
     });
-    if (failed)
-        delete p;
-    else
-        *plan = p;
-    return failed;
+    return given(plan, p, failed);
 }
 
 /* indices, begin [batch + 1] and last [batch] (keys in each sequence's last block): of the device. scale: of the
