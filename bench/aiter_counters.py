@@ -3,10 +3,10 @@
 """Counters of our kernels on an emulated gfx942 or gfx950, beside AITER's hand-written code objects of the same problems.
 
     pip download --no-deps --pre amd-aiter && unzip amd_aiter-*.whl 'aiter_meta/hsa/*'
-    bench/aiter_counters.py --aiter aiter_meta/hsa/gfx942 [--op attention|gemm|moe]... [--problem TEXT]...
+    bench/aiter_counters.py --aiter aiter_meta/hsa/gfx942 [--op attention|mla|gemm|moe]... [--problem TEXT]...
                             [--device emu:gfx942:304] [--bin build/bin] [--json]
 
-Needs numpy, and no GPU. aiter_attention.py, aiter_gemm.py and aiter_moe.py say which of AITER's code objects do a problem.
+Needs numpy, and no GPU. aiter_attention.py, aiter_mla.py, aiter_gemm.py and aiter_moe.py say which of AITER's code objects do a problem.
 Results of AITER's are compared with numpy's before they are counted: a wrong one ends the program with status 1. Ours are
 the dispatcher's picks, untuned, by `rfg-bench --counters` under all checks. Of the checks that AITER's fail, see
 docs/emulator.md, those named in the last column are off while they run; "in turn": waves take turns of one instruction.
@@ -23,7 +23,7 @@ Columns: instr      wave-instructions of the whole grid
          lines      distinct lines of 128 bytes over the minimum
          vgprs (AGPRs among them), spills, workgroups
 
-Of mha, and of gemm from 256 rows on, a second table has the inner loop: what as many keys, or as much of K, more add.
+Of mha, of mla_decode, and of gemm from 256 rows on, a second table has the inner loop: what as many keys, or as much of K, more add.
          share      as above
          issue      busy cycles of MFMAs over issue cycles alone, MFMAs' being 4: above 1 one wave can keep the matrix core
                     busy, if all else is issued while MFMAs are under way"""
@@ -33,11 +33,12 @@ import sys
 
 import aiter_attention
 import aiter_gemm
+import aiter_mla
 import aiter_moe
 from emu_counters import Wrong, row_of
 
-OPERATORS = {"attention": aiter_attention, "gemm": aiter_gemm, "moe": aiter_moe}
-OPERATOR_OF = {"mha": "attention", "mha_decode": "attention", "gemm": "gemm", "moe": "moe"}
+OPERATORS = {"attention": aiter_attention, "mla": aiter_mla, "gemm": aiter_gemm, "moe": aiter_moe}
+OPERATOR_OF = {"mla_decode": "mla", "mha": "attention", "mha_decode": "attention", "gemm": "gemm", "moe": "moe"}
 LOOP = [("mfma", ["mfma"]), ("valu", ["valu"]), ("trans", ["trans"]), ("lds", ["lds", "cross"]),
         ("loads", ["load", "store", "smem"]), ("salu", ["salu"]), ("waits", ["wait"]), ("branches", ["branch"])]
 COLUMNS = ("%9d %7.2f %7.0f %8d %9d %5.3f %8d %5.1f %6.3f %6.3f %5d %6d %6d",
