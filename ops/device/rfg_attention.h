@@ -60,10 +60,29 @@ RFG_DEVICE const void *rfg_kernel_args(void)
     return (const void *)(const __attribute__((address_space(4))) char *)at;
 }
 #define RFG_REREAD_ARGS(copy, args) ((void)(args), __builtin_memcpy(&(copy), rfg_kernel_args(), sizeof(copy)))
+/* The same by scalar loads, for kernels that have the registers. */
+typedef rfg_u32 __attribute__((may_alias)) rfg_any_u32;
+RFG_DEVICE void rfg_load_args(rfg_any_u32 *copy, int words)
+{
+    const __attribute__((address_space(4))) rfg_u32 *args =
+        (const __attribute__((address_space(4))) rfg_u32 *)rfg_kernel_args();
+#pragma unroll
+    for (int i = 0; i < words; i++)
+        copy[i] = args[i];
+}
+#define RFG_RELOAD_ARGS(copy, args) ((void)(args), rfg_load_args((rfg_any_u32 *)&(copy), (int)(sizeof(copy) / 4)))
 #else
 #define RFG_REREAD_ARGS(copy, args) ((copy) = *(args))
+#define RFG_RELOAD_ARGS(copy, args) ((copy) = *(args))
 #endif
 #define RFG_REREADS_ARGS RFG_AMD /* and what follows from them cheaply is computed again, too */
+
+/* What v is from here on does not matter: nothing copies it. */
+#if RFG_AMD
+#define rfg_forget(v) asm volatile("" : "=v"(v))
+#else
+#define rfg_forget(v) ((void)(v))
+#endif
 
 /* The same value, of which the compiler does not know that it is: what is computed from it is computed where it is
  * used, and not kept in registers through a loop. */

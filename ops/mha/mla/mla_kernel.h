@@ -2,6 +2,12 @@
  *
  * The kernel of mla_tile.h's pieces: included last. */
 
+#if SCALAR
+#define REREAD_ARGS RFG_REREAD_ARGS
+#else
+#define REREAD_ARGS RFG_RELOAD_ARGS
+#endif
+
 /* This workgroup's steps of an item, through tiles in LDS. `all`: what it combined of its segments, unless slots. */
 struct stream {
     struct cursor now, ahead; /* ahead: the next step to be copied */
@@ -14,8 +20,23 @@ struct stream {
 #endif
 };
 
+#if !STAGES
+/* What was written to LDS is in registers no longer, whether or not more is loaded: no copies of it. */
+RFG_DEVICE void forget(struct staged *s)
+{
+#pragma unroll
+    for (int i = 0; i < COPY_ROWS; i++)
+#pragma unroll
+        for (int k = 0; k < COPY_CHUNKS; k++)
+            rfg_forget(s->v[i].v[k]);
+}
+#endif
+
 RFG_DEVICE void copy_ahead(const struct mla_args *a, const struct work_item *it, struct stream *s, int tile)
 {
+#if !STAGES
+    forget(&s->next);
+#endif
     if (s->ahead.step < it->steps) {
 #if RAW
         copy_step(a, it, rfg_lds + RAW_AT / 4 + tile * KEYS * RAW_ROW, s->ahead.step, s->block);
@@ -84,11 +105,11 @@ RFG_DEVICE void attend_segment(const struct mla_args *a, const struct work_item 
 #pragma unroll 1
     while (more && s->now.step < it->steps) {
         struct mla_args for_copies, for_softmax;
-        RFG_REREAD_ARGS(for_copies, a);
+        REREAD_ARGS(for_copies, a);
         const rfg_u32x4 *tile = next_tile(&for_copies, it, s);
         multiply_keys(it, q, tile, lds);
         rfg_barrier_lds();
-        RFG_REREAD_ARGS(for_softmax, a);
+        REREAD_ARGS(for_softmax, a);
         softmax_step(&for_softmax, it, st, lds, s->now.step * KEYS);
         rfg_barrier_lds();
         add_values(it, acc, tile, lds);
@@ -102,7 +123,7 @@ RFG_DEVICE void attend_segment(const struct mla_args *a, const struct work_item 
 RFG_DEVICE float *slots_of(const struct mla_args *args, int item)
 {
     struct mla_args a;
-    RFG_REREAD_ARGS(a, args);
+    REREAD_ARGS(a, args);
     return (float *)a.workspace + (long long)item * MLA_SEGMENTS * MLA_SLOT_FLOATS(THREADS, ACC, ROWS);
 }
 
@@ -111,7 +132,7 @@ RFG_DEVICE float *slots_of(const struct mla_args *args, int item)
 RFG_DEVICE void run_item(const struct mla_args *args, int item, int tiles, float *lds, bool last_item)
 {
     struct mla_args a;
-    RFG_REREAD_ARGS(a, args);
+    REREAD_ARGS(a, args);
     struct work_item it;
     struct queries q;
     struct stream s;
@@ -140,12 +161,12 @@ RFG_DEVICE void run_item(const struct mla_args *args, int item, int tiles, float
         rfg_start_next();
     if (shared) {
         int n = it.segments < s.parts ? it.segments : s.parts;
-        RFG_REREAD_ARGS(a, args);
+        REREAD_ARGS(a, args);
         if (!rfg_last_to_arrive(a.counters + item, n, (rfg_u32 *)lds + FACTORS_AT))
             return;
         combine_segments(lds, slots_of(args, item), it.segments, &all_rows, &all);
     }
-    RFG_REREAD_ARGS(a, args);
+    REREAD_ARGS(a, args);
     finish_rows(&a, &it, lds, &all_rows);
     store_out(&a, &it, &all, lds);
 }

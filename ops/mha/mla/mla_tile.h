@@ -104,10 +104,10 @@ RFG_DEVICE rfg_u32x4 query_chunk(const struct mla_args *a, const struct work_ite
 
 /* ---- copying a step's rows to LDS --------------------------------------------------------------------------------- */
 
-/* Where chunk c of a row of keys (or queries) is. */
+/* Where chunk c of a row of keys (or queries) is: so that eights are a distance, which instructions hold. */
 RFG_DEVICE int chunk_at(int row, int c)
 {
-    return row * ROW_CHUNKS + (c ^ rfg_latent_swizzle(row));
+    return row * ROW_CHUNKS + ((c & 7) ^ rfg_latent_swizzle(row)) + (c & ~7);
 }
 
 /* The n-th step that a workgroup goes through: those of segments part, part + parts, ... */
