@@ -114,6 +114,18 @@ RFG_DEVICE void rfg_cluster_store16(void *p, int rank, rfg_f32x4 v)
     asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(at), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w)
                  : "memory");
 }
+/* 16 bytes at address `at` (rfg_lds_address()) of the rank-th workgroup's LDS. */
+RFG_DEVICE rfg_u32x4 rfg_cluster_load16(rfg_u32 at, int rank)
+{
+    rfg_u32x4 v;
+    rfg_u32 there;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"(rank));
+    asm volatile("ld.shared::cluster.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "r"(there)
+                 : "memory");
+    return v;
+}
 
 /* The first half of the first such barrier, where nothing but arrivals was written before: without a fence. */
 RFG_DEVICE void rfg_cluster_arrive_first(void)

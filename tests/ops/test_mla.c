@@ -107,6 +107,24 @@ static const struct op_case wide[] = {
     { "mla_decode f16->f16 B=8 Hq=4 D=192 S=140 Dv=128 lse=1 page=16", S },
 };
 
+#define CLUSTERS(parts, clusters) "mla_decode_wgmma{parts=" #parts ",clusters=" #clusters "}"
+/* Clusters that share a sequence: with less than a tile each, with one, with odd numbers of them. */
+static const struct op_case clusters[] = {
+    { "mla_decode bf16->bf16 B=1 Hq=16 D=576 S=700 Dv=512 lse=1 page=64", R, false, CLUSTERS(8, 2) },
+    { "mla_decode bf16->bf16 B=2 Hq=3 D=192 S=2100 Dv=128 sink=1 lse=1 page=16 lens=any", R, false, CLUSTERS(16, 2) },
+    { "mla_decode f16->f16 B=1 Hq=70 D=192 S=1100 Dv=128 lse=1 page=64", R, false, CLUSTERS(8, 4) },
+    { "mla_decode bf16->bf16 B=1 Hq=5 D=320 S=600 Sq=2 Dv=256 causal=1 lse=1 page=1", R, false, CLUSTERS(8, 16) },
+    { "mla_decode bf16->bf16 B=1 Hq=2 D=128 S=3000 lse=1", R, false, CLUSTERS(16, 8) },
+    { "mla_decode f16->f16 B=1 Hq=3 D=192 S=900 Dv=128 lse=1 page=64", R, false, CLUSTERS(2, 1) },
+    { "mla_decode bf16->bf16 B=2 Hq=70 D=576 S=300 Dv=512 lse=1 page=64", R, false, CLUSTERS(2, 2) },
+    { "mla_decode bf16->bf16 B=1 Hq=16 D=576 S=900 Dv=512 lse=1 page=64", R, false, CLUSTERS(2, 4) },
+    { "mla_decode f16->f16 B=3 Hq=40 D=192 S=700 Sq=2 Dv=128 causal=1 sink=1 lse=1 page=16 lens=any", R, false,
+      CLUSTERS(4, 2) },
+    { "mla_decode bf16->bf16 B=1 Hq=9 D=320 S=1000 Dv=256 lse=1 page=16", R, false, CLUSTERS(2, 16) },
+    { "mla_decode bf16->bf16 B=2 Hq=8 D=192 S=1024 Dv=128 page=16", I, false, CLUSTERS(8, 2) },
+    { "mla_decode bf16->bf16 B=3 Hq=8 D=192 S=1000 Dv=128 page=16 lens=any", C, false, CLUSTERS(8, 4) },
+};
+
 OP_CASES(right_heads, heads, "MLA decode")
 OP_CASES(right_options, options, "options of MLA decode")
 OP_CASES(right_formats, formats, "formats and positions of MLA decode")
@@ -114,11 +132,12 @@ OP_CASES(right_segments, segments, "segments of MLA decode")
 OP_CASES(right_exact, exact, "MLA decode of integers")
 OP_CASES(right_special, special, "MLA decode of NaN, inf, denormals")
 OP_CASES(right_wide, wide, "MLA decode of many rows")
+OP_CASES(right_clusters, clusters, "MLA decode by several clusters")
 
 int main(void)
 {
-    return op_main(
-        "mla",
-        OP_TESTS(right_heads, right_options, right_formats, right_segments, right_exact, right_special, right_wide),
-        OP_TESTS(NULL));
+    return op_main("mla",
+                   OP_TESTS(right_heads, right_options, right_formats, right_segments, right_exact, right_special,
+                            right_wide, right_clusters),
+                   OP_TESTS(NULL));
 }

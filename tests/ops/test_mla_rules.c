@@ -395,7 +395,20 @@ START_TEST(refusals)
 }
 END_TEST
 
+/* Of mla_decode_wgmma, which no emulated GPU has. */
+START_TEST(clusters)
+{
+    const char *few = "mla_decode bf16->bf16 B=1 Hq=16 D=576 S=8192 Dv=512 page=64";
+    op_config_taken("sm_90", few, "mla_decode_wgmma{parts=8,clusters=16}", NULL);
+    op_config_taken("sm_90", few, "mla_decode_wgmma{parts=16,clusters=8}", NULL);
+    op_config_taken("sm_90", few, "mla_decode_wgmma{parts=16,clusters=16}", "must be 2 parts at least, of at most 128");
+    op_config_taken("sm_90", few, "mla_decode_wgmma{parts=1,clusters=2}", "must be 2 parts at least, of at most 128");
+    op_config_taken("sm_90", "mla_decode bf16->bf16 B=1 Hq=16 D=96 S=99 Dv=64", "mla_decode_wgmma{parts=1,clusters=1}",
+                    "D=96");
+}
+END_TEST
+
 int main(void)
 {
-    return op_main("mla_rules", OP_TESTS(same_bits, past_the_tensors, formats, captured), OP_TESTS(refusals));
+    return op_main("mla_rules", OP_TESTS(same_bits, past_the_tensors, formats, captured), OP_TESTS(refusals, clusters));
 }

@@ -10,13 +10,20 @@
 #include "ops/gpu.h"
 #include "ops/model/model.h"
 
-enum { P_PARTS };
+enum { P_PARTS, P_CLUSTERS };
 
 static const struct rfg_param params[] = {
-    [P_PARTS] = { "parts", 5, { 1, 2, 4, 8, 16 } }, /* of a sequence's keys, a workgroup of a cluster each */
+    [P_PARTS] = { "parts", 5, { 1, 2, 4, 8, 16 } },       /* of a cluster's keys, a workgroup each */
+    [P_CLUSTERS] = { "clusters", 5, { 1, 2, 4, 8, 16 } }, /* that share a sequence's keys */
 };
 
-#define STEP (2 * MLA_WG_KEYS)
+#define STEP        (2 * MLA_WG_KEYS)
+#define MOST_GROUPS 128 /* for a sequence */
+
+static int parts_of(const int *p)
+{
+    return p[P_PARTS] * p[P_CLUSTERS];
+}
 
 static int64_t items(const struct rfg_problem *prob)
 {
@@ -45,43 +52,59 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
 
 static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
 {
-    int64_t groups = items(prob) * p[P_PARTS];
+    int64_t groups = items(prob) * parts_of(p);
     if (lds_bytes(prob) > dev->lds_bytes)
         return rfg_refuse(why, "%d bytes of LDS: must be at most %d", lds_bytes(prob), dev->lds_bytes);
+    if (p[P_CLUSTERS] > 1 && (p[P_PARTS] == 1 || parts_of(p) > MOST_GROUPS))
+        return rfg_refuse(why, "parts=%d clusters=%d: must be 2 parts at least, of at most %d in all", p[P_PARTS],
+                          p[P_CLUSTERS], MOST_GROUPS);
     return groups <= INT32_MAX || rfg_refuse(why, "%" PRId64 " workgroups: must be below 2^31", groups);
 }
 
 static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
 {
-    int64_t groups = items(prob) * p[P_PARTS];
-    if (p[P_PARTS] == 1)
+    int64_t groups = items(prob) * parts_of(p);
+    if (parts_of(p) == 1)
         return true;
-    if (groups > 8 * dev->cu_count)
-        return rfg_refuse(why, "parts=%d: %" PRId64 " workgroups", p[P_PARTS], groups);
-    return prob->v[MLA_S] > STEP * (int64_t)p[P_PARTS] / 2 ||
-           rfg_refuse(why, "parts=%d: S=%" PRId64 " are steps of %d", p[P_PARTS], prob->v[MLA_S], STEP);
+    if (groups > (p[P_CLUSTERS] > 1 ? 1 : 8) * dev->cu_count)
+        return rfg_refuse(why, "parts=%d clusters=%d: %" PRId64 " workgroups", p[P_PARTS], p[P_CLUSTERS], groups);
+    return prob->v[MLA_S] > MLA_WG_KEYS * (int64_t)parts_of(p) / 2 ||
+           rfg_refuse(why, "parts=%d clusters=%d: S=%" PRId64 " are tiles of %d", p[P_PARTS], p[P_CLUSTERS],
+                      prob->v[MLA_S], MLA_WG_KEYS);
 }
 
 /* As an H200 has it: a step is bound by matrix instructions at about three quarters of their peak, or by the bytes that a
  * CU takes in. */
 static double predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
-    double bytes, flops, d = (double)prob->v[MLA_D], dv = mla_dv(prob), parts = p[P_PARTS];
+    double bytes, flops, d = (double)prob->v[MLA_D], dv = mla_dv(prob), parts = parts_of(p);
     prob->op->cost(prob, &bytes, &flops);
     double at_once = gemm_at_once(dev, p[P_PARTS], 1), rounds = MAX(1, ceil((double)items(prob) * parts / at_once));
-    double steps = ceil(ceil((double)MAX(prob->v[MLA_S], 1) / STEP) / parts);
+    double steps = ceil(ceil((double)MAX(prob->v[MLA_S], 1) / MLA_WG_KEYS) / parts) / 2;
     double step_flops = 2.0 * MLA_WG_ROWS * STEP * (d + dv), step_bytes = 2 * STEP * d;
     double step = MAX(step_flops * dev->cu_count / (0.75e6 * dev->mma_tflops), step_bytes / 60e3);
     double us = MAX(rounds * steps * step, bytes / (1e3 * dev->mem_gbps));
-    return dev->latency_us + us + rounds * (4 * dev->load_us + (p[P_PARTS] > 1 ? 3 : 1));
+    us += rounds * (4 * dev->load_us + (p[P_PARTS] > 1 ? 3 : 1));
+    if (p[P_CLUSTERS] > 1) /* sums to the workspace, and all clusters' back */
+        us += dev->sync_us + 1 + (p[P_CLUSTERS] + 1) * MLA_WG_ROWS * dv * 4 / p[P_PARTS] / 100e3;
+    return dev->latency_us + us;
 }
 
-/* What keys are divided into depends on the sequence's length and on parts. */
+/* (Which has an end, of 32 MB: long before the counters, one for each part of an item, have theirs.) */
+static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    (void)dev;
+    return p[P_CLUSTERS] == 1 ? 0
+                              : (size_t)(items(prob) * parts_of(p)) *
+                                    MLA_WG_SLOT_FLOATS((size_t)mla_dv(prob), (size_t)p[P_PARTS]) * sizeof(float);
+}
+
+/* What keys are divided into depends on the sequence's length, on parts and clusters. */
 static bool order_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
                      struct rfg_order *order, struct rfg_reason *why)
 {
     (void)dev, (void)prob, (void)why;
-    snprintf(order->words, sizeof(order->words), "mla_decode_wgmma parts=%d", p[P_PARTS]);
+    snprintf(order->words, sizeof(order->words), "mla_decode_wgmma parts=%d clusters=%d", p[P_PARTS], p[P_CLUSTERS]);
     return true;
 }
 
@@ -98,13 +121,14 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     if (prob->v[MLA_STYPE])
         rfg_kernel_macro(k, "SINK_DTYPE", mla_sink_dtype(prob));
     rfg_kernel_macro(k, "PARTS", p[P_PARTS]);
+    rfg_kernel_macro(k, "CLUSTERS", p[P_CLUSTERS]);
     rfg_kernel_macro(k, "LDS_BYTES", lds_bytes(prob));
 }
 
 static void launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l)
 {
     (void)dev;
-    *l = (struct rfg_launch){ { (uint32_t)(MAX(items(prob), 1) * p[P_PARTS]), 1, 1 },
+    *l = (struct rfg_launch){ { (uint32_t)(MAX(items(prob), 1) * parts_of(p)), 1, 1 },
                               { 384, 1, 1 },
                               (uint32_t)lds_bytes(prob) };
 }
@@ -131,6 +155,7 @@ const struct rfg_variant mla_decode_wgmma = { .name = "mla_decode_wgmma",
                                               .order = order_of,
                                               .supports = supports,
                                               .valid = valid,
+                                              .workspace = workspace,
                                               .worth = worth,
                                               .predict = predict,
                                               .launch = launch,

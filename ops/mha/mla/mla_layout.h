@@ -45,4 +45,9 @@
 #define MLA_WG_Q_AT                   4096
 #define MLA_WG_LDS_BYTES(d, dv)       (MLA_WG_Q_AT + 3 * (d)*128 + ((d) >= (dv) + 64 ? 0 : 2 * 64 * 128))
 
+/* Its workspace, in floats: of each workgroup that shares a sequence's keys with other clusters, its columns' sums, a
+ * sixteenth of the parts' of DV, and ends, four floats of each of 256 threads. */
+#define MLA_WG_UNITS(dv, parts)       (((dv) / 16 + (parts)-1) / (parts))
+#define MLA_WG_SLOT_FLOATS(dv, parts) ((MLA_WG_UNITS(dv, parts) + 1) * 1024)
+
 #endif

@@ -13,10 +13,12 @@
  *
  * Budget: a step of 128 keys is 147 KB and 4352 cycles of matrix instructions a CU, 34 bytes a cycle, at D=576 Dv=512:
  * with 64 rows matrix instructions bind, as long as L2 yields the same keys to all of a sequence's workgroups. Few
- * sequences: a cluster of PARTS workgroups shares a sequence's keys, and combines in LDS.
+ * sequences: a cluster of PARTS workgroups shares a sequence's keys, and combines in LDS, each workgroup some of the
+ * columns; or CLUSTERS of them do, and of those who have the same columns the last one to arrive combines their sums.
  *
  * Macros: DTYPE; D (a multiple of 64), DV (128, 256 or 512), CAP, POSITIONS, SINK_DTYPE as mla_tile.h has them; PARTS (1 to 16);
- * LDS_BYTES. Rows of 16-byte chunks. Grid: PARTS for each 64 rows of each sequence. */
+ * CLUSTERS (above 1 with PARTS above 1); LDS_BYTES. Rows of 16-byte chunks. Grid: CLUSTERS times PARTS for each 64 rows of each
+ * sequence. */
 #include "rfg_device.h"
 #include "rfg_attention.h"
 #include "rfg_tma.h"
@@ -44,23 +46,24 @@
     (D >= DV + 64 ? KV_AT + TILE - BLOCK : KV_AT + 2 * TILE) /* of A; in place of keys that aren't values */
 #define WEIGHTS_BY (D >= DV + 64 ? TILE : BLOCK)             /* from A's to B's */
 struct barriers {
-    rfg_u64 q_full, empty[2][2]; /* [tile][half] */
-    rfg_u64 tiled[2][BLOCKS];    /* of a tile that TMA copies: a block each */
-    rfg_u64 copied[2][2];        /* of one that threads copy: what is refilled at a time */
+    rfg_u64 empty[2][2];      /* [tile][half] */
+    rfg_u64 tiled[2][BLOCKS]; /* of a tile that TMA copies: a block each */
+    rfg_u64 copied[2][2];     /* of one that threads copy: what is refilled at a time */
     float m[2][GROUP][2], l[GROUP][2];
 };
 static_assert(sizeof(struct barriers) <= Q_AT, "queries follow the barriers");
 static_assert(LDS_BYTES == MLA_WG_LDS_BYTES(D, DV), "mla_layout.h");
 static_assert(D % 64 == 0 && DV % 128 == 0 && DV <= D, "blocks of 64 columns");
 
-/* The keys of this workgroup: tiles of two in a row. */
+/* The keys of this workgroup: tiles, two a step; a last one alone is A. */
 struct span {
-    int begin, end; /* steps of 2 TILE_KV keys */
+    int begin, end;
 };
 RFG_DEVICE struct span span_of(const struct work_item *it)
 {
-    int steps = (it->len + 2 * TILE_KV - 1) / (2 * TILE_KV), part = rfg_group_x() % PARTS;
-    struct span s = { rfg_share_begin(steps, part, PARTS), rfg_share_begin(steps, part + 1, PARTS) };
+    const int n = PARTS * CLUSTERS;
+    int tiles = it->len > 0 ? (it->len - 1) / TILE_KV + 1 : 0, part = rfg_group_x() % n;
+    struct span s = { rfg_share_begin(tiles, part, n), rfg_share_begin(tiles, part + 1, n) };
     return s;
 }
 
@@ -73,7 +76,7 @@ RFG_DEVICE bool has_tiles(const struct mla_args *a)
 }
 RFG_DEVICE bool is_tiled(const struct work_item *it, bool tiles, int key0)
 {
-    return tiles && key0 + TILE_KV <= it->len; /* or keys past the end might be no numbers */
+    return tiles && key0 <= it->len - TILE_KV; /* or keys past the end might be no numbers */
 }
 
 /* ---- copies ------------------------------------------------------------------------------------------------------- */
@@ -81,40 +84,46 @@ RFG_DEVICE bool is_tiled(const struct work_item *it, bool tiles, int key0)
 #define MY_ROWS (TILE_KV * 8 / COPIERS) /* of a tile: a thread copies one chunk of each block */
 #define APART   (COPIERS / 8)
 
+/* The block of a key, which becomes its row there. One past the end is as the last one: masked, and a number if that's. */
+RFG_DEVICE int block_of(const struct mla_args *a, const struct work_item *it, int *key)
+{
+    int k = *key < it->len ? *key : it->len - 1;
+    *key = a->table ? k & ((1 << a->page_shift) - 1) : k;
+    return a->table ? within_i32((int)rfg_load4(it->table + (k >> a->page_shift)), 0, a->blocks - 1) : it->b;
+}
+
 RFG_DEVICE void find_rows(const struct mla_args *a, const struct work_item *it, int key0, int thread, const char **row)
 {
 #pragma unroll
     for (int i = 0; i < MY_ROWS; i++) {
-        int key = key0 + thread / 8 + i * APART, block = it->b;
-        key = key < it->len ? key : it->len - 1; /* masked; what it holds is a number if the last one's is */
-        if (a->table) {
-            block = within_i32((int)rfg_load4(it->table + (key >> a->page_shift)), 0, a->blocks - 1);
-            key &= (1 << a->page_shift) - 1;
-        }
+        int key = key0 + thread / 8 + i * APART, block = block_of(a, it, &key);
         row[i] = (const char *)a->kv + 2 * (block * a->kv_block + key * a->kv_row) + thread % 8 * 16;
-    }
-}
-
-RFG_DEVICE void copy_queries(const struct mla_args *a, const struct work_item *it, rfg_u32 to, int thread)
-{
-#pragma unroll 1
-    for (int i = thread; i < ROWS * (D / 8); i += COPIERS) {
-        int r = i / (D / 8), c = i % (D / 8);
-        const struct mla_rows *t = c < DV / 8 ? &a->q : &a->q_rope;
-        const rfg_u16 *p = (const rfg_u16 *)t->data + row_at(a, it, t, r) + (c < DV / 8 ? c : c - DV / 8) * 8;
-        rfg_async_copy16_at(to + (rfg_u32)(c / 8 * BLOCK) + rfg_wg_at(r, c % 8), p, it->row0 + r < it->rows, false);
     }
 }
 
 /* The matrix' row of this thread's part of the tile at key0. */
 RFG_DEVICE int tiled_row(const struct mla_args *a, const struct work_item *it, int key0, int rows, int thread)
 {
-    int key = key0 + thread * rows;
-    if (!a->table)
-        return it->b * a->skv + key;
-    key = key < it->len ? key : it->len - 1;
-    int block = within_i32((int)rfg_load4(it->table + (key >> a->page_shift)), 0, a->blocks - 1);
-    return (block << a->page_shift) + (key & ((1 << a->page_shift) - 1));
+    int key = key0 + thread * rows, block = block_of(a, it, &key);
+    return block * (a->table ? 1 << a->page_shift : a->skv) + key;
+}
+
+/* By the threads that multiply, meanwhile. */
+RFG_DEVICE void copy_queries(const struct mla_args *a, const struct work_item *it, rfg_u32 to)
+{
+#pragma unroll
+    for (int i = 0; i < ROWS * 8 / (2 * GROUP); i++) {
+        int r = rfg_thread() / 8 + i * (2 * GROUP / 8), c = rfg_thread() % 8;
+        const rfg_u16 *q = (const rfg_u16 *)a->q.data + row_at(a, it, &a->q, r) + c * 8;
+        const rfg_u16 *rope = (const rfg_u16 *)a->q_rope.data + row_at(a, it, &a->q_rope, r) + c * 8;
+#pragma unroll
+        for (int k = 0; k < BLOCKS; k++)
+            rfg_async_copy16_at(to + (rfg_u32)(k * BLOCK) + rfg_wg_at(r, c),
+                                k * 64 < DV ? q + k * 64 : rope + (k * 64 - DV), it->row0 + r < it->rows, false);
+    }
+    rfg_async_wait_all();
+    rfg_wg_see();
+    asm volatile("bar.sync 3, 256;" ::: "memory");
 }
 
 /* Blocks are copied, and keys multiplied, in two groups: first the half of the values that is done with first, A's left
@@ -150,38 +159,42 @@ RFG_DEVICE void copy_by_tma(struct barriers *b, rfg_u32 to, const rfg_tile_map *
     }
 }
 
+/* The sequence's part of the table to L2, before its length is known. */
+RFG_DEVICE void expect_table(const struct mla_args *a, int b, int thread)
+{
+    if (a->table && !a->indptr && thread * 32 <= (a->skv - 1) >> a->page_shift)
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(a->table + b * a->table_stride + thread * 32));
+}
+
 RFG_DEVICE void copy_all(const struct mla_args *a, const rfg_tile_map *map, const struct work_item *it, struct span s,
                          struct barriers *b, rfg_u32 lds, int thread)
 {
     bool tiles = has_tiles(a);
     int rows = MLA_WG_TMA_ROWS(a->table != 0, a->page_shift), odd = 1, next[2] = { 0, 0 };
     bool mine = tiles && thread < TILE_KV / rows;
-    if (s.begin >= s.end)
-        return;
-    if (mine) {
-        next[0] = tiled_row(a, it, 2 * s.begin * TILE_KV, rows, thread);
-        next[1] = tiled_row(a, it, (2 * s.begin + 1) * TILE_KV, rows, thread);
-    }
-    copy_queries(a, it, lds + Q_AT, thread);
-    rfg_arrive_copies(&b->q_full);
+#pragma unroll
+    for (int tile = 0; tile < 2; tile++)
+        if (mine && s.begin + tile < s.end)
+            next[tile] = tiled_row(a, it, (s.begin + tile) * TILE_KV, rows, thread);
 #pragma unroll 1
-    for (int step = s.begin; step < s.end; step++, odd ^= 1) {
+    for (int t = s.begin; t < s.end; t += 2, odd ^= 1) {
         const char *row[2][MY_ROWS];
         int at[2] = { next[0], next[1] };
 #pragma unroll
         for (int tile = 0; tile < 2; tile++) {
-            int key0 = (2 * step + tile) * TILE_KV;
-            if (mine)
-                next[tile] = tiled_row(a, it, key0 + 2 * TILE_KV, rows, thread);
-            if (!is_tiled(it, tiles, key0))
-                find_rows(a, it, key0, thread, row[tile]);
+            if (mine && t + 2 + tile < s.end)
+                next[tile] = tiled_row(a, it, (t + 2 + tile) * TILE_KV, rows, thread);
+            if (t + tile < s.end && !is_tiled(it, tiles, (t + tile) * TILE_KV))
+                find_rows(a, it, (t + tile) * TILE_KV, thread, row[tile]);
         }
 #pragma unroll
         for (int n = 0; n < 4; n++) {
             int tile = n % 2, later = n / 2;
             rfg_u32 to = lds + KV_AT + (rfg_u32)(tile * TILE);
+            if (t + tile >= s.end)
+                continue;
             rfg_arrival_wait(&b->empty[tile][later], odd);
-            if (is_tiled(it, tiles, (2 * step + tile) * TILE_KV))
+            if (is_tiled(it, tiles, (t + tile) * TILE_KV))
                 copy_by_tma(b, to, map, at[tile], rows, tile, later, thread);
             else
                 copy_by_threads(b, to, row[tile], tile, later, thread);
@@ -362,6 +375,45 @@ RFG_DEVICE void agree(struct state *w, rfg_u32x4 *weights, const float *m)
                                 scale_word(weights[i].z, its[0]), scale_word(weights[i].w, its[1]));
 }
 
+/* Scores of a tile become weights, which the other warpgroup is given. Returns whether older sums are to be multiplied
+ * by down. */
+RFG_DEVICE bool weigh_tile(const struct mla_args *a, const struct work_item *it, char *lds, const int *end,
+                           struct state *w, rfg_frag_c *s, rfg_u32x4 *weights, float *down, int key0, int tile,
+                           int thread)
+{
+    rfg_wg_wait(0);
+    wg_settle(s, TILE_KV / 16);
+    float scale = change_scores(a, it, s);
+    if (key0 > (end[0] < end[1] ? end[0] : end[1]) - TILE_KV)
+        mask_scores(s, key0, end);
+    bool raised = find_most(w, s, scale, down);
+    weigh(w, s, scale, down);
+    pack(weights, s);
+    give_weights(lds, tile, weights, w, thread);
+    return raised;
+}
+
+/* The last tile, alone: `first` has its scores. */
+RFG_DEVICE void attend_last(const struct mla_args *a, const struct work_item *it, char *lds, const int *end,
+                            struct state *w, int key0, rfg_u64 v, bool tiled, int odd, bool first, int thread)
+{
+    rfg_u32x4 weights[TILE_KV / 16];
+    float down[2], m[2];
+    if (first) {
+        rfg_frag_c s[TILE_KV / 16];
+        multiply_keys(s, (struct barriers *)lds, rfg_wg_rows(lds + Q_AT), rfg_wg_rows(lds + KV_AT), 0, tiled, odd);
+        if (weigh_tile(a, it, lds, end, w, s, weights, down, key0, 0, thread))
+            scale_down(w, down);
+    } else {
+        if (take_weights(lds, 0, weights, m, w, thread))
+            agree(w, weights, m);
+        rfg_wg_see();
+    }
+    multiply_values(w, weights, v, 0);
+    rfg_wg_wait(0);
+    wg_settle(w->o, O_PARTS);
+}
+
 /* `first`: this warpgroup has tile A's scores and the left half of the output; else B's and the right half. */
 RFG_DEVICE void attend(const struct mla_args *a, const struct work_item *it, struct span span, char *lds,
                        const int *end, struct state *w, bool first, int thread)
@@ -369,25 +421,17 @@ RFG_DEVICE void attend(const struct mla_args *a, const struct work_item *it, str
     struct barriers *b = (struct barriers *)lds;
     rfg_u64 q = rfg_wg_rows(lds + Q_AT), kv = rfg_wg_rows(lds + KV_AT),
             v = wg_rows_transposed(lds + KV_AT + (first ? 0 : V_HALF * BLOCK), BLOCK);
-    int odd = 0, tile = first ? 0 : 1;
+    int odd = 0, tile = first ? 0 : 1, t = span.begin;
     bool tiles = has_tiles(a);
 #pragma unroll 1
-    for (int step = span.begin; step < span.end; step++, odd ^= 1) {
+    for (; t + 1 < span.end; t += 2, odd ^= 1) {
         rfg_frag_c s[TILE_KV / 16];
         rfg_u32x4 mine[TILE_KV / 16], its[TILE_KV / 16];
         float down[2], m[2];
-        int key0 = (2 * step + tile) * TILE_KV;
+        int key0 = (t + tile) * TILE_KV;
         bool tiled = is_tiled(it, tiles, key0);
         multiply_keys(s, b, q, kv, tile, tiled, tiled || !tiles ? odd : 0);
-        rfg_wg_wait(0);
-        wg_settle(s, TILE_KV / 16);
-        float scale = change_scores(a, it, s);
-        if (key0 + TILE_KV > (end[0] < end[1] ? end[0] : end[1]))
-            mask_scores(s, key0, end);
-        bool raised = find_most(w, s, scale, down);
-        weigh(w, s, scale, down);
-        pack(mine, s);
-        give_weights(lds, tile, mine, w, thread);
+        bool raised = weigh_tile(a, it, lds, end, w, s, mine, down, key0, tile, thread);
         if (raised)
             scale_down(w, down);
         multiply_values(w, mine, v, tile);
@@ -403,136 +447,13 @@ RFG_DEVICE void attend(const struct mla_args *a, const struct work_item *it, str
         wg_settle(w->o, O_PARTS);
         release(&b->empty[1 - tile][1]);
     }
-}
-
-/* ---- the output ---------------------------------------------------------------------------------------------------- */
-
-/* Columns d, d + 1 and d + 8, d + 9 of a row. */
-RFG_DEVICE void store_four(char *to, float factor, float v0, float v1, float v2, float v3)
-{
-    bool none = factor == 0.0f; /* though the sums may be no numbers */
-    rfg_store4(to, none ? 0 : rfg_floats_to_16(v0 * factor, v1 * factor, DTYPE));
-    rfg_store4(to + 16, none ? 0 : rfg_floats_to_16(v2 * factor, v3 * factor, DTYPE));
-}
-
-/* Both warpgroups' sums of weights, each over its own keys and four lanes. */
-RFG_DEVICE void add_sums(struct barriers *b, struct state *w, bool first, int thread)
-{
-    float mine[2];
-#pragma unroll
-    for (int h = 0; h < 2; h++)
-        mine[h] = rfg_s_reduce(w->l[h], false);
-    if (!first) {
-        b->l[thread][0] = mine[0];
-        b->l[thread][1] = mine[1];
-    } else {
-        b->m[0][thread][0] = mine[0];
-        b->m[0][thread][1] = mine[1];
-    }
-    asm volatile("bar.sync 3, 256;" ::: "memory");
-#pragma unroll
-    for (int h = 0; h < 2; h++)
-        w->l[h] = first ? mine[h] + b->l[thread][h] : b->m[0][thread][h] + mine[h];
-}
-
-#if PARTS > 1
-/* In place of keys: of each thread that multiplies m and l of two rows, then four floats of each 16 columns and row. */
-#define ENDS_AT KV_AT
-#define SUMS_AT (ENDS_AT + 2 * GROUP * 16)
-#define UNIT    (2 * GROUP * 16)
-static_assert(SUMS_AT + 2 * O_PARTS * UNIT <= LDS_BYTES, "sums take the place of keys");
-
-RFG_DEVICE rfg_f32x4 load_of(rfg_u32 at, int rank)
-{
-    rfg_f32x4 v;
-    rfg_u32 there;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"(rank));
-    asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
-                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
-                 : "r"(there)
-                 : "memory");
-    return v;
-}
-
-/* Each workgroup combines all parts of some of the columns, in the parts' order, and stores them. */
-RFG_DEVICE void combine_parts(const struct mla_args *a, const struct work_item *it, const struct state *w, char *lds,
-                              int row, int d0)
-{
-    int thread = rfg_thread(), rank = rfg_group_x() % PARTS;
-    rfg_f32x4 *ends = (rfg_f32x4 *)(lds + ENDS_AT), *sums = (rfg_f32x4 *)(lds + SUMS_AT);
-    asm volatile("bar.sync 3, 256;" ::: "memory");        /* both are done with keys */
-    bool any = it->row0 + rfg_wave() % 4 * 16 < it->rows; /* of this wave's rows is there */
-    ends[thread] = make_float4(w->m[0], w->m[1], w->l[0], w->l[1]);
-#pragma unroll
-    for (int u = 0; u < 2 * O_PARTS && any; u++) {
-        const float *v = w->o[u / 2].v + u % 2 * 2;
-        sums[u * 2 * GROUP + thread] = make_float4(v[0], v[1], v[4], v[5]);
-    }
-    rfg_cluster_arrive();
-    rfg_cluster_wait();
-    float by[PARTS][2], m[2] = { LOWEST, LOWEST }, l[2] = { 0, 0 }, factor[2];
-#pragma unroll
-    for (int p = 0; p < PARTS; p++) {
-        rfg_f32x4 e = load_of(rfg_lds_address(ends + thread), p);
-        by[p][0] = e.x;
-        by[p][1] = e.y;
-        m[0] = rfg_max(m[0], e.x);
-        m[1] = rfg_max(m[1], e.y);
-    }
-#pragma unroll
-    for (int p = 0; p < PARTS; p++) {
-        rfg_f32x4 e = load_of(rfg_lds_address(ends + thread), p);
-#pragma unroll
-        for (int h = 0; h < 2; h++) {
-            by[p][h] = rfg_exp2(by[p][h] - m[h]);
-            l[h] = rfg_fma(h ? e.w : e.z, by[p][h], l[h]);
-        }
-    }
-#pragma unroll
-    for (int h = 0; h < 2; h++)
-        factor[h] = finish_row(a, it, row + 8 * h, m[h], l[h], rank == 0 && d0 % HALF == 0 && thread < GROUP);
-#pragma unroll
-    for (int n = 0; n < (2 * O_PARTS + PARTS - 1) / PARTS; n++) {
-        int u = n * PARTS + rank, h = u % 2;
-        if (!any || (2 * O_PARTS % PARTS != 0 && u >= 2 * O_PARTS))
-            break;
-        rfg_f32x4 v[PARTS];
-        float x = 0, y = 0, z = 0, q = 0;
-#pragma unroll
-        for (int p = 0; p < PARTS; p++)
-            v[p] = load_of(rfg_lds_address(sums + u * 2 * GROUP + thread), p);
-#pragma unroll
-        for (int p = 0; p < PARTS; p++) {
-            float f = h ? by[p][1] : by[p][0];
-            x = rfg_fma(v[p].x, f, x);
-            y = rfg_fma(v[p].y, f, y);
-            z = rfg_fma(v[p].z, f, z);
-            q = rfg_fma(v[p].w, f, q);
-        }
-        if (it->row0 + row + 8 * h < it->rows)
-            store_four((char *)a->out.data + (row_at(a, it, &a->out, row + 8 * h) + d0 + u / 2 * 16) * 2,
-                       h ? factor[1] : factor[0], x, y, z, q);
-    }
-    rfg_cluster_arrive(); /* what others read stays until they have */
-    rfg_cluster_wait();
-}
-#endif
-
-RFG_DEVICE void store_rows(const struct mla_args *a, const struct work_item *it, const struct state *w, int row, int d0)
-{
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-        float factor = finish_row(a, it, row + 8 * h, w->m[h], w->l[h], d0 == 0);
-        if (it->row0 + row + 8 * h >= it->rows)
-            continue;
-        char *to = (char *)a->out.data + (row_at(a, it, &a->out, row + 8 * h) + d0) * 2;
-#pragma unroll
-        for (int d = 0; d < O_PARTS; d++) {
-            const float *v = w->o[d].v + 2 * h;
-            store_four(to + d * 32, factor, v[0], v[1], v[4], v[5]);
-        }
+    if (t < span.end) {
+        bool tiled = is_tiled(it, tiles, t * TILE_KV);
+        attend_last(a, it, lds, end, w, t * TILE_KV, v, tiled, tiled || !tiles ? odd : 0, first, thread);
     }
 }
+
+#include "mha/mla/wgmma_out.h"
 
 RFG_DEVICE void multiply_all(const struct mla_args *a, const struct work_item *it, struct span span, char *lds)
 {
@@ -549,18 +470,25 @@ RFG_DEVICE void multiply_all(const struct mla_args *a, const struct work_item *i
     for (int d = 0; d < O_PARTS; d++)
         rfg_frag_zero(&w.o[d]);
     if (span.begin < span.end) {
-        rfg_arrival_wait(&((struct barriers *)lds)->q_full, 0);
+        copy_queries(a, it, rfg_lds_address(lds) + Q_AT);
         if (group == 0)
             attend(a, it, span, lds, end, &w, true, thread);
         else
             attend(a, it, span, lds, end, &w, false, thread);
     }
     add_sums((struct barriers *)lds, &w, group == 0, thread);
-    int d0 = group * HALF + 2 * (rfg_lane() % 4);
 #if PARTS > 1
-    combine_parts(a, it, &w, lds, row, d0);
+    combine_parts(a, it, &w, lds);
+    rfg_cluster_arrive(); /* what others read stays until they have */
 #else
-    store_rows(a, it, &w, row, d0);
+    store_rows(a, it, &w, row, group * HALF + 2 * (rfg_lane() % 4));
+#endif
+#if CLUSTERS > 1
+    if (is_last(a, (rfg_u32 *)((struct barriers *)lds)->l))
+        combine_clusters(a, it);
+#endif
+#if PARTS > 1
+    rfg_cluster_wait();
 #endif
 }
 
@@ -580,7 +508,6 @@ mla_decode_wgmma(struct mla_args a, const __grid_constant__ rfg_tile_map map)
     rfg_start_next();
     if (rfg_thread() == 0) {
         rfg_tile_expect(&map);
-        rfg_arrival_init(&b->q_full, COPIERS);
         for (int tile = 0; tile < 2; tile++) {
             for (int k = 0; k < BLOCKS; k++)
                 rfg_arrival_init(&b->tiled[tile][k], 1);
@@ -593,8 +520,10 @@ mla_decode_wgmma(struct mla_args a, const __grid_constant__ rfg_tile_map map)
     rfg_barrier_lds();
     rfg_await_previous();
     struct work_item it;
-    int tiles = (a.sq * a.hq + ROWS - 1) / ROWS;
-    open_item(&a, &it, rfg_group_x() / PARTS, tiles);
+    int tiles = (a.sq * a.hq + ROWS - 1) / ROWS, item = rfg_group_x() / (PARTS * CLUSTERS);
+    if (rfg_thread() >= 2 * GROUP)
+        expect_table(&a, item / tiles, rfg_thread() - 2 * GROUP);
+    open_item(&a, &it, item, tiles);
     struct span span = span_of(&it);
     if (rfg_thread() >= 2 * GROUP) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COPY_REGISTERS));

@@ -322,17 +322,6 @@ static_assert(COMBINE_BYTES == MHA_WGMMA_COMBINE_BYTES(GROUPS, DV), "what is com
 static_assert(LDS_BYTES == (Q_BEGIN + COMBINE_BYTES > LDS_END ? Q_BEGIN + COMBINE_BYTES : LDS_END),
               "LDS_BYTES: see prefill_layout.h");
 
-RFG_DEVICE rfg_u32x4 load_of(rfg_u32 at, int rank)
-{
-    rfg_u32x4 v;
-    rfg_u32 there;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"(rank));
-    asm volatile("ld.shared::cluster.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "r"(there)
-                 : "memory");
-    return v;
-}
 RFG_DEVICE rfg_u32x2 load_ends_of(rfg_u32 at, int rank)
 {
     rfg_u32x2 v;
@@ -372,8 +361,9 @@ RFG_DEVICE void combine_parts(const struct mha_args *a, const struct work_item *
 #pragma unroll
         for (int part = 0; part < PARTS; part++) {
             end[part] = load_ends_of(ends, part);
-            its[part][0] = load_of(from, part);
-            its[part][1] = load_of(from + (d + 1 < D_BLOCKS || D_BLOCKS % 2 == 0 ? RFG_S_ROWS * O_BYTES : 0), part);
+            its[part][0] = rfg_cluster_load16(from, part);
+            its[part][1] =
+                rfg_cluster_load16(from + (d + 1 < D_BLOCKS || D_BLOCKS % 2 == 0 ? RFG_S_ROWS * O_BYTES : 0), part);
         }
 #pragma unroll
         for (int part = 0; part < PARTS; part++)
