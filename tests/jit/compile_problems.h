@@ -82,6 +82,8 @@ static const char *const w8_problems[] = {
     "gemm f16,i8->f16 M=2 N=384 K=512 w_scale=f32 w_per=group w_group=32",
     "gemm bf16,e4m3->bf16 M=64 N=4096 K=2048 experts=32 top=4 w_scale=f32 w_per=block act=silu",
     "gemm bf16,i8->bf16 M=64 N=2048 K=2048 experts=32 weights=1 w_scale=f32 w_per=row packed=1",
+    "gemm bf16,e4m3->bf16 M=288 N=7168 K=256 experts=257 weights=1 w_scale=f32 w_per=block",
+    "gemm f16,i8->f32 M=64 N=512 K=448 residual=1 w_scale=f32 w_per=group w_group=64 packed=1",
 };
 static const char *const batch_problems[] = {
     "gemm bf16,bf16->bf16 M=1 N=512 K=128 batch=16",   "gemm bf16,bf16->bf16 M=32 N=128 K=512 batch=16",
@@ -165,6 +167,8 @@ static const char *const expert_problems[] = {
      "w_group=32 packed=1"),
     "gemm bf16,i4->bf16 M=32 N=4096 K=7168 experts=64 weights=1 w_scale=f16 w_zero=i8 w_group=128 packed=1",
     "gemm f32,f32->f32 M=7 N=100 K=33 experts=3 top=2 weights=1",
+    "gemm e4m3,e4m3->bf16 M=288 N=7168 K=256 experts=257 weights=1 x_scale=f32 w_scale=f32 x_per=block w_per=block",
+    "gemm i8,i8->bf16 M=288 N=512 K=512 experts=385 top=9 x_scale=f32 w_scale=f32 x_per=row w_per=row act=silu",
     "gemm bf16,bf16->bf16 M=64 N=2048 K=768 experts=128 weights=1 slots=8 residual=1",
     "gemm bf16,e2m1->bf16 M=32 N=2880 K=2816 experts=32 weights=1 w_scale=e8m0 w_group=32 packed=1 slots=4",
     "gemm bf16,bf16->bf16 M=4096 N=3072 K=4096 experts=128 top=8 act=silu gates=interleaved",

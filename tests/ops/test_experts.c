@@ -76,6 +76,8 @@ static const struct op_case formats[] = {
       "gates=interleaved",
       R, false },
     { "gemm f16,i4->f32 M=6 N=32 K=128 experts=4 weights=1 w_scale=f32 w_group=32", I },
+    { "gemm bf16,e4m3->bf16 M=24 N=136 K=256 experts=600 weights=1 w_scale=f32 w_per=block" },
+    { "gemm e4m3,e4m3->f32 M=30 N=256 K=192 experts=130 top=3 act=silu" BLOCKS, R, false },
 };
 
 /* Kernels of matrix cores and their splits of k, by name. */
@@ -109,6 +111,25 @@ static const struct op_case kernels[] = {
       "gemm_thin_mma{tile_m=16,frags_n=1,k_waves=4,unroll=4,split_k=2}" },
     { "gemm e4m3,e4m3->bf16 M=20 N=256 K=1040 act=silu" BLOCKS, R, false,
       "gemm_thin_mma{tile_m=32,frags_n=4,k_waves=4,unroll=1,split_k=1}" },
+    { "gemm bf16,bf16->f32 M=900 N=40 K=64 experts=700 top=3 weights=1", R, false,
+      "gemm_thin_mma{tile_m=8,frags_n=1,k_waves=4,unroll=1,split_k=1}" },
+    /* A short k: tiles beyond N, waves that have none, every format of x and w. */
+    { "gemm e4m3,e4m3->f32 M=20 N=300 K=256 experts=3 weights=1" BLOCKS, R, false,
+      "gemm_short_mma{tile_m=8,frags_n=2,waves=2,steps=4,along=2}" },
+    { "gemm e4m3,e4m3->f32 M=300 N=1030 K=256 experts=257 weights=1" BLOCKS, R, false,
+      "gemm_short_mma{tile_m=8,frags_n=4,waves=4,steps=4,along=7}" },
+    { "gemm bf16,e4m3->bf16 M=150 N=1030 K=256 experts=257 top=3 weights=1 w_scale=f32 w_per=block", R, false,
+      "gemm_short_mma{tile_m=8,frags_n=2,waves=4,steps=4,along=7}" },
+    { "gemm f16,e4m3->f32 M=50 N=512 K=128 experts=3 act=silu w_scale=f32 w_per=block", R, false,
+      "gemm_short_mma{tile_m=16,frags_n=1,waves=8,steps=2,along=4}" },
+    { "gemm bf16,i8->f32 M=50 N=48 K=512 w_scale=f32 w_per=group w_group=64", R, false,
+      "gemm_short_mma{tile_m=8,frags_n=1,waves=2,steps=8,along=2}" },
+    { "gemm i8,i8->f32 M=40 N=200 K=448 bias=1 btype=f32 residual=1" ROWS, R, false,
+      "gemm_short_mma{tile_m=16,frags_n=2,waves=2,steps=7,along=28}" },
+    { "gemm bf16,bf16->f32 M=70 N=92 K=96 act=silu bias=1", R, false,
+      "gemm_short_mma{tile_m=32,frags_n=4,waves=2,steps=3,along=2}" },
+    { "gemm f16,f16->f32 M=9 N=64 K=32 packed=1", S, false,
+      "gemm_short_mma{tile_m=8,frags_n=1,waves=2,steps=1,along=2}" },
 };
 
 /* Rows that are summed by token (ops/gemm_sum.h): experts without rows and one with all, N that no tile and no chunk
@@ -182,6 +203,8 @@ static const struct op_case hopper[] = {
     { "gemm bf16,e2m1->bf16 M=90 N=96 K=512 experts=40 weights=1 w_scale=e8m0 w_group=32 packed=1", R, false,
       "gemm_tile_wgmma{tile_n=96,cluster=1}" },
     { "gemm bf16,bf16->bf16 M=1 N=64 K=256 experts=1", R, false, "gemm_tile_wgmma{tile_n=64,cluster=1}" },
+    { "gemm e4m3,e4m3->bf16 M=150 N=160 K=272 experts=257 top=3 weights=1 fast=1" BLOCKS, R, false,
+      "gemm_tile_wgmma{tile_n=64,cluster=1}" },
     { "gemm e4m3,e4m3->f32 M=300 N=512 K=656 experts=3 top=2 act=silu fast=1" BLOCKS, R, false,
       "gemm_tile_wgmma{tile_n=128,cluster=1}" },
     { "gemm e4m3,e4m3->bf16 M=500 N=768 K=528 experts=4 top=2 act=silu limit=3 fast=1 x_columns=1" BLOCKS, R, false,

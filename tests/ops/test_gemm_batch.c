@@ -43,8 +43,17 @@ static const struct op_case layouts[] = {
     { "gemm bf16,bf16->f32 M=4 N=8 K=0 batch=3" },
 };
 
+/* On Hopper alone: of a short k. */
+static const struct op_case kernels[] = {
+    { "gemm bf16,bf16->bf16 M=1 N=512 K=128 batch=3", R, false,
+      "gemm_short_mma{tile_m=8,frags_n=2,waves=4,steps=4,along=2}" },
+    { "gemm f16,f16->f32 M=40 N=120 K=256 batch=5 ldx=264 ldy=640", R, false,
+      "gemm_short_mma{tile_m=16,frags_n=1,waves=2,steps=8,along=4}" },
+};
+
 OP_CASES(right_shapes, shapes, "batch")
 OP_CASES(right_layouts, layouts, "batch_layouts")
+OP_CASES(right_kernels, kernels, "batch_kernels")
 
 START_TEST(bad_problems)
 {
@@ -77,6 +86,10 @@ START_TEST(splits)
     op_config_taken("sm_90", DECODE, "gemm_thin_mma{tile_m=8,frags_n=1,k_waves=4,unroll=4,split_k=4}", NULL);
     op_config_taken("sm_90", DECODE, "gemm_wgmma{swap=1,tile_m=64,tile_n=8,tile_k=64,stages=4,split=1}",
                     "batch=16: must be 0");
+    op_config_taken("sm_90", DECODE, "gemm_short_mma{tile_m=8,frags_n=1,waves=4,steps=8,along=2}",
+                    "K=2048: must be a multiple of 32, at most 8 of them");
+    op_config_taken("sm_90", "gemm bf16,bf16->bf16 M=4 N=512 K=128 batch=16",
+                    "gemm_short_mma{tile_m=8,frags_n=1,waves=4,steps=3,along=2}", "steps=3: must be 4, K=128");
 #undef DECODE
 }
 END_TEST
@@ -203,6 +216,6 @@ END_TEST
 
 int main(void)
 {
-    return op_main("gemm_batch", OP_TESTS(right_shapes, right_layouts, strides),
+    return op_main("gemm_batch", OP_TESTS(right_shapes, right_layouts, right_kernels, strides),
                    OP_TESTS(bad_problems, splits, refusals));
 }

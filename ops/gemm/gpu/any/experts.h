@@ -21,6 +21,46 @@ RFG_DEVICE int expert_begin(const struct gemm_args *a, int e)
 
 /* Whose tile `tile` is, of all experts' tiles of tile_m rows, one after the other. False: there are fewer. The same in
  * all lanes, which must be on. */
+#if MANY_EXPERTS
+/* A round asks for the offsets of 512 experts at once: what takes long is that memory answers. */
+#define LANE_EXPERTS (512 / RFG_WAVE)
+RFG_DEVICE bool find_expert(struct expert *x, const struct gemm_args *a, int tile_m, int tile)
+{
+    int before = 0;
+#pragma unroll 1
+    for (int e0 = 0; e0 < a->experts; e0 += 512) {
+        int e = e0 + rfg_lane() * LANE_EXPERTS, begin[LANE_EXPERTS + 1], tiles[LANE_EXPERTS], all = 0;
+#pragma unroll
+        for (int i = 0; i <= LANE_EXPERTS; i++)
+            begin[i] = expert_begin(a, e + i < a->experts ? e + i : a->experts);
+#pragma unroll
+        for (int i = 0; i < LANE_EXPERTS; i++) {
+            int rows = begin[i + 1] - begin[i];
+            all += tiles[i] = rows > 0 ? (rows + tile_m - 1) / tile_m : 0;
+        }
+        int upto = (int)rfg_wave_sum_upto((rfg_u64)all), first = before + upto - all;
+        before += (int)rfg_wave_max_u32((rfg_u32)upto);
+        if (tile >= before)
+            continue;
+        struct expert own = { 0, 0, 0, 0, 0 }; /* not 0 in the one lane that has it */
+#pragma unroll
+        for (int i = 0; i < LANE_EXPERTS; i++) {
+            if (first <= tile && tile < first + tiles[i]) {
+                struct expert it = { e + i, begin[i], begin[i + 1] - begin[i], first, tiles[i] };
+                own = it;
+            }
+            first += tiles[i];
+        }
+        x->e = xcd_scalar((int)rfg_wave_max_u32((rfg_u32)own.e));
+        x->begin = xcd_scalar((int)rfg_wave_max_u32((rfg_u32)own.begin));
+        x->rows = xcd_scalar((int)rfg_wave_max_u32((rfg_u32)own.rows));
+        x->first = xcd_scalar((int)rfg_wave_max_u32((rfg_u32)own.first));
+        x->tiles = (x->rows + tile_m - 1) / tile_m;
+        return true;
+    }
+    return false;
+}
+#else
 RFG_DEVICE bool find_expert(struct expert *x, const struct gemm_args *a, int tile_m, int tile)
 {
     int before = 0;
@@ -44,6 +84,7 @@ RFG_DEVICE bool find_expert(struct expert *x, const struct gemm_args *a, int til
     }
     return false;
 }
+#endif
 
 /* The arguments of a product of at most tile_m of the expert's rows, from its row m0 on. */
 RFG_DEVICE struct gemm_args args_of(const struct gemm_args *all, const struct expert *x, int m0, int tile_m)

@@ -229,8 +229,9 @@ static double skinny_predict(const struct rfg_device *dev, const struct rfg_prob
     int registers = skinny_registers(dev, prob, p);
     int64_t chunks = ceil_div(skinny_chunks(prob), split), steps = ceil_div(chunks, (int64_t)threads * unroll);
     struct gemm_flow f = { .groups = (double)skinny_groups(prob, p) * split, .cluster = 1 };
+    struct down down = tiles_down(grouped, prob, m_tile, 1);
     f.per_cu = gemm_resident(dev, threads, MIN(registers, register_limit(dev, threads)), 0);
-    f.memory = m * x_row + n * w_row;
+    f.memory = m * x_row + n * w_row * (grouped->v[GEMM_EXPERTS] > FEW_EXPERTS ? down.reads : 1);
     f.bytes = (double)(rows * chunks * 16);
     f.in_flight = MIN((double)(rows * unroll * 16 * threads), f.bytes);
     /* Lane operations of a chunk: unpacking, FMAs, and X, which the caches send for each row of W again. */
@@ -242,7 +243,7 @@ static double skinny_predict(const struct rfg_device *dev, const struct rfg_prob
     /* Up to four rows of X are asked for with all chunks of a step at once, more four by four (rfg_keep_order()). */
     double batches = m_tile > 4 ? (double)ceil_div(chunks, threads) * m_tile / 4 : (double)steps;
     f.chain = (double)(steps - 1) * dev->load_us + batches * c->skinny_batch;
-    f.latency = c->skinny_tail;
+    f.latency = c->skinny_tail + find_us(grouped);
     return gemm_flow_us(dev, &f) + gemm_reduce_us(dev, split, rows * m_tile * 4.0) + CDNA_DOT_US(dev) +
            amd_again_us(dev, m * x_row * f.groups / split, 0);
 }

@@ -16,6 +16,8 @@
 #define MOST_K_I8  131071 /* products of 128 and 128 that 31 bits take */
 #define FRAG_K     32     /* as in rfg_frag.h */
 
+#define FEW_EXPERTS 128 /* among which a kernel looks for its own in rounds of a wave's lanes */
+
 /* A guess, since no dot-product kernel has been timed on CDNA: the arithmetic that follows the last load, and reads of
  * X from the caches, take a microsecond. The model has neither. */
 #define CDNA_DOT_US(dev) ((dev)->platform != RFG_PLATFORM_NVIDIA && (dev)->wave_size == 64 ? 1.0 : 0.0)
@@ -140,6 +142,8 @@ static inline void common_macros(const struct rfg_problem *prob, struct rfg_kern
         rfg_kernel_macro(k, "HALVES", 1);
     if (prob->v[GEMM_EXPERTS]) {
         rfg_kernel_macro(k, "EXPERTS", 1);
+        if (prob->v[GEMM_EXPERTS] > FEW_EXPERTS)
+            rfg_kernel_macro(k, "MANY_EXPERTS", 1);
         rfg_kernel_macro(k, "GATHER", prob->v[GEMM_TOP] != 0);
         rfg_kernel_macro(k, "WEIGHTED", (int)prob->v[GEMM_WEIGHTS]);
     }
@@ -265,6 +269,13 @@ static inline struct down tiles_down(const struct rfg_problem *grouped, const st
         return (struct down){ (double)tiles, 1 };
     double down = fmax(1, (double)plain->v[GEMM_M] / tile_m + 0.5);
     return (struct down){ down, 1 + 0.7 * (down - 1) };
+}
+
+/* Until a workgroup knows which of many experts it has, and where its rows of X are: two answers of a cache and the scan
+ * between them. (A guess; of few experts the constants above were fitted with it.) */
+static inline double find_us(const struct rfg_problem *grouped)
+{
+    return grouped->v[GEMM_EXPERTS] > FEW_EXPERTS ? 1.0 * (double)ceil_div(grouped->v[GEMM_EXPERTS], 512) + 0.4 : 0;
 }
 
 /* Of a step of their main loops: fragments of X for one of W, */

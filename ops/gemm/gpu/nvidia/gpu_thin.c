@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * gemm_thin_mma: what it can do, how it is launched, and how long it should take. */
+ * gemm_thin_mma, and of a short k gemm_short_mma: what they can do, how they are launched, and how long they should
+ * take. */
 #include "ops/gemm/gpu/any/gpu.h"
 #include "thin_layout.h"
 
@@ -46,11 +47,13 @@ static int registers_of(const struct rfg_problem *prob, const int *p, int unroll
     int of_w = gemm_halves(prob) ? 2 : 1;
     int scales = gemm_scales(prob) == GEMM_SCALES_BLOCKS ? unroll * (of_w + p[P_TILE_M] / 8) + 8 : 0;
     if (scales && (prob->v[GEMM_EXPERTS] || gemm_halves(prob))) /* addresses that nvcc makes ahead */
-        scales += (prob->v[GEMM_EXPERTS] ? 4 : 2) * unroll;
+        scales += (prob->v[GEMM_EXPERTS] > FEW_EXPERTS ? 9 : prob->v[GEMM_EXPERTS] ? 4 : 2) * unroll;
     int codes = gemm_is_codes(prob) ? 8 * pieces : 0; /* as fp16, and a step's sums */
     if (gemm_w_is_8_bits(prob)) {
         int rows = prob->v[GEMM_W_GROUP] ? 2 * p[P_FRAGS_N] : of_w;
-        codes = 28 + 16 * p[P_FRAGS_N] + 4 * unroll; /* and what nvcc decodes ahead */
+        codes = 28 + 16 * p[P_FRAGS_N] + 4 * unroll; /* and what nvcc decodes ahead, */
+        if (prob->v[GEMM_EXPERTS] > FEW_EXPERTS && gemm_scales(prob) == GEMM_SCALES_BLOCKS) /* not of these */
+            codes = 28 + 6 * p[P_FRAGS_N];
         scales = gemm_scales(prob) == GEMM_SCALES_BLOCKS ? 2 * unroll * rows + 8 : 0;
     }
     if (gemm_w_is_4_bits(prob)) {
@@ -224,7 +227,7 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *gr
                                        : 0;
     /* Loads are issued one after the other. */
     double first = (double)MIN(p[P_UNROLL], s.longest);
-    f.latency = first * loads * c->thin_step + s.lds / 1024.0 * c->thin_sum;
+    f.latency = first * loads * c->thin_step + s.lds / 1024.0 * c->thin_sum + find_us(grouped);
     f.overlaps = rfg_problem_overlaps(prob);
     if (!exact(&s, p))
         f.latency += longest * c->thin_uneven;
@@ -254,7 +257,8 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     rfg_kernel_macro(k, "K_WAVES", p[P_K_WAVES]);
     rfg_kernel_macro(k, "UNROLL", p[P_UNROLL]);
     rfg_kernel_macro(k, "SPLIT", p[P_SPLIT_K]);
-    rfg_kernel_macro(k, "X_FIRST", !rfg_problem_overlaps(prob));
+    /* Of many experts W comes first: X waits for where its rows are. */
+    rfg_kernel_macro(k, "X_FIRST", !rfg_problem_overlaps(prob) && prob->v[GEMM_EXPERTS] <= FEW_EXPERTS);
     /* Not of K but of how the waves divide it: fewer tests. */
     rfg_kernel_macro(k, "EXACT", exact(&s, p));
     rfg_kernel_macro(k, "TAIL", prob->v[GEMM_K] % gemm_step_k(prob) != 0);
@@ -282,4 +286,170 @@ const struct rfg_variant gemm_thin_mma = {
     .order = order_of,
     .kernel = kernel,
     .launch = launch,
+};
+
+/* ---- gemm_short_mma --------------------------------------------------------------------------------------------- */
+
+enum { S_TILE_M, S_FRAGS_N, S_WAVES, S_STEPS, S_ALONG };
+#define SHORT_STEPS 8
+
+static const struct rfg_param short_params[] = {
+    [S_TILE_M] = { "tile_m", 3, { 8, 16, 32 } },
+    [S_FRAGS_N] = { "frags_n", 3, { 1, 2, 4 } },
+    [S_WAVES] = { "waves", 3, { 2, 4, 8 } },
+    [S_STEPS] = { "steps", 8, { 1, 2, 3, 4, 5, 6, 7, 8 } }, /* K's */
+    [S_ALONG] = { "along", 7, { 2, 4, 7, 8, 14, 16, 28 } }, /* tiles of a wave */
+};
+
+/* As gemm_thin_mma, whose waves have all of k. */
+struct short_shape {
+    struct shape s;
+    int64_t span, groups_n; /* columns of a workgroup */
+};
+
+/* As nvcc has it, or a few more. */
+static int short_registers(const struct rfg_problem *prob, const int *p)
+{
+    int frags_n = p[S_FRAGS_N], pieces = frags_n + p[S_TILE_M] / 8 * step_frags(prob);
+    int rest = !gemm_w_has_per(prob) ? 40 + 8 * frags_n : 60 + 20 * frags_n + (gemm_is_codes(prob) ? 16 : 0);
+    return 4 * p[S_STEPS] * pieces + 4 * (THIN_BLOCKS(p[S_TILE_M], frags_n) - frags_n) + rest;
+}
+
+static struct short_shape short_shape(const struct rfg_problem *prob, const int *p)
+{
+    const int as_thin[] = { p[S_TILE_M], p[S_FRAGS_N], p[S_WAVES], p[S_STEPS], 1 };
+    struct short_shape s = { .s = shape_of(prob, as_thin) };
+    s.s.lds = 0;
+    s.s.registers = short_registers(prob, p);
+    s.span = (int64_t)s.s.tile_n * p[S_WAVES] * p[S_ALONG];
+    s.groups_n = ceil_div(prob->v[GEMM_N], s.span);
+    return s;
+}
+
+static const struct gemm_takes short_takes = { .rows = GEMM_READ_FRAGMENTS | GEMM_READ_W8,
+                                               .prepacked = GEMM_READ_HALF | GEMM_READ_W8,
+                                               .chunks = true,
+                                               .steps = true,
+                                               .ends = GEMM_ENDS_EPILOGUE | GEMM_END_BATCH };
+
+static bool short_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    if (dev->platform != RFG_PLATFORM_NVIDIA)
+        return rfg_refuse(why, "arch is %s: must be NVIDIA's, its tiles are mma.sync's", dev->arch);
+    if (prob->dtype[0] == RFG_F16 && prob->dtype[1] == RFG_E5M2)
+        return rfg_refuse(why, "w is e5m2: must not be with x of f16, decoding w takes registers that then spill");
+    struct rfg_problem plain = gemm_as_plain(prob);
+    if (!takes_mma(dev, prob, &short_takes, why) || !few_rows(&plain, 128, why) || !halves_in_blocks(prob, why) ||
+        !scales_steps(prob, why))
+        return false;
+    int64_t step = gemm_step_k(prob);
+    return (prob->v[GEMM_K] % step == 0 && prob->v[GEMM_K] <= SHORT_STEPS * step) ||
+           rfg_refuse(why, "K=%" PRId64 ": must be a multiple of %" PRId64 ", at most %d of them", prob->v[GEMM_K],
+                      step, SHORT_STEPS);
+}
+
+static bool short_valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                        struct rfg_reason *why)
+{
+    struct short_shape s = short_shape(prob, p);
+    int most = most_registers(dev, prob, s.s.threads);
+    if (p[S_STEPS] != s.s.steps)
+        return rfg_refuse(why, "steps=%d: must be %" PRId64 ", K=%" PRId64, p[S_STEPS], s.s.steps, prob->v[GEMM_K]);
+    if (s.s.registers > most)
+        return rfg_refuse(why, "about %d registers: must be at most %d", s.s.registers, most);
+    return grid_fits(s.s.tiles_m * s.groups_n, 1, s.s.threads, why);
+}
+
+static bool short_worth(const struct rfg_device *dev, const struct rfg_problem *grouped, const int *p,
+                        struct rfg_reason *why)
+{
+    struct rfg_problem plain = gemm_as_plain(grouped), *prob = &plain;
+    int64_t m = prob->v[GEMM_M], each = ceil_div(grouped->v[GEMM_N], short_shape(prob, p).span);
+    double groups = (double)prob->v[GEMM_N] / (double)grouped->v[GEMM_N] * (double)each;
+    if (p[S_TILE_M] > 8 && p[S_TILE_M] / 2 >= m)
+        return rfg_refuse(why, "tile_m=%d: less is enough for M=%" PRId64, p[S_TILE_M], m);
+    if (p[S_TILE_M] < m && p[S_TILE_M] < 32)
+        return rfg_refuse(why, "tile_m=%d: reads W again for M=%" PRId64, p[S_TILE_M], m);
+    if (p[S_ALONG] > 4 && groups * 3 < dev->cu_count * 2)
+        return rfg_refuse(why, "along=%d: only %.0f workgroups on %d CUs", p[S_ALONG], groups, dev->cu_count);
+    if (p[S_ALONG] < 7 && groups > 16.0 * dev->cu_count)
+        return rfg_refuse(why, "along=%d: %.0f workgroups on %d CUs", p[S_ALONG], groups, dev->cu_count);
+    return true;
+}
+
+static double short_predict(const struct rfg_device *dev, const struct rfg_problem *grouped, const int *p)
+{
+    struct rfg_problem plain = gemm_as_plain(grouped), *prob = &plain;
+    const struct gemm_model *c = gemm_model(dev);
+    struct short_shape s = short_shape(prob, p);
+    double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], w_row = (double)gemm_w_row_bytes(prob);
+    double of_x = (double)prob->v[GEMM_K] * x_bytes(prob), waves = p[S_WAVES];
+    int blocks = THIN_BLOCKS(p[S_TILE_M], p[S_FRAGS_N]);
+    struct down down = tiles_down(grouped, prob, p[S_TILE_M], s.s.tiles_m);
+    double products = n / (double)grouped->v[GEMM_N]; /* experts', or a batch's, side by side */
+    double tiles = MIN((double)p[S_ALONG], ceil((double)grouped->v[GEMM_N] / (s.s.tile_n * waves))); /* of a wave */
+    struct gemm_flow f = { .groups = down.tiles * products * (double)ceil_div(grouped->v[GEMM_N], s.span),
+                           .cluster = 1 };
+    f.per_cu = gemm_resident(dev, s.s.threads, MIN(s.s.registers, register_limit(dev, s.s.threads)), 0);
+    f.memory = m * of_x + n * w_row * down.reads;
+    f.in_flight = waves * s.s.tile_n * w_row;
+    f.bytes = f.in_flight * tiles + MIN(m, p[S_TILE_M]) * of_x;
+    double step = (p[S_FRAGS_N] * c->thin_load + blocks * step_frags(prob) * c->thin_mma) * p[S_STEPS];
+    f.issue = waves * tiles * step;
+    f.chain = tiles * (step + p[S_FRAGS_N] * p[S_STEPS] * 2 * c->thin_decode);
+    f.latency = p[S_STEPS] * s.s.pieces * c->thin_step + find_us(grouped);
+    f.overlaps = rfg_problem_overlaps(prob) && !grouped->v[GEMM_EXPERTS];
+    return gemm_flow_us(dev, &f);
+}
+
+/* All steps follow one another. */
+static bool short_order(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                        struct rfg_order *order, struct rfg_reason *why)
+{
+    (void)dev, (void)prob, (void)p, (void)why;
+    snprintf(order->words, sizeof(order->words), "gemm_short_mma");
+    return true;
+}
+
+static void short_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                         struct rfg_kernel *k)
+{
+    (void)dev;
+    k->source = "gemm/gpu/nvidia/thin.hip";
+    k->entry = "gemm_short_mma";
+    common_macros(prob, k);
+    rfg_kernel_macro(k, "TILE_M", p[S_TILE_M]);
+    rfg_kernel_macro(k, "FRAGS_N", p[S_FRAGS_N]);
+    rfg_kernel_macro(k, "K_WAVES", p[S_WAVES]);
+    rfg_kernel_macro(k, "UNROLL", p[S_STEPS]);
+    rfg_kernel_macro(k, "ALONG", p[S_ALONG]);
+    rfg_kernel_macro(k, "SPLIT", 1);
+    rfg_kernel_macro(k, "X_FIRST", 0);
+    rfg_kernel_macro(k, "EXACT", 1);
+    rfg_kernel_macro(k, "TAIL", 0);
+    rfg_kernel_macro(k, "PREPACKED", (int)prob->v[GEMM_PREPACKED]);
+}
+
+static void short_launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                         struct rfg_launch *l)
+{
+    struct short_shape s = short_shape(prob, p);
+    (void)dev;
+    *l = (struct rfg_launch){ { (uint32_t)(s.s.tiles_m * s.groups_n), 1, (uint32_t)gemm_products(prob) },
+                              { (uint32_t)s.s.threads, 1, 1 },
+                              0 };
+}
+
+const struct rfg_variant gemm_short_mma = {
+    .name = "gemm_short_mma",
+    .kind = RFG_VARIANT_KERNEL,
+    .n_params = COUNT(short_params),
+    .params = short_params,
+    .supports = short_supports,
+    .valid = short_valid,
+    .worth = short_worth,
+    .predict = short_predict,
+    .order = short_order,
+    .kernel = short_kernel,
+    .launch = short_launch,
 };

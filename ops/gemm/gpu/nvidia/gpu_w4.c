@@ -194,7 +194,7 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *gr
     f.chain = ceil(longest / p[K_WAVES]) * (p[FRAGS_N] * block * 2 / 1700 + c->wgmma_step);
     f.overlaps = rfg_problem_overlaps(prob);
     f.early = c->wgmma_fill / 2;
-    f.latency = c->wgmma_fill;
+    f.latency = c->wgmma_fill + find_us(grouped);
     if (p[SPLIT] > 1)
         f.latency += p[TILE_N] * p[TILE_M] * 4 / 1024.0 * c->wgmma_sent;
     return gemm_flow_us(dev, &f);

@@ -18,13 +18,16 @@
  * W of 4 bits, prepacked, is loaded in the same pieces, each of four steps of 32 columns, and decoded and scaled as
  * gemm_stream_mma does it, with X of mx formats, too, and so is W of 8 bits beside X of 16: see there.
  *
+ * ALONG, gemm_short_mma: of a short k a wave takes all UNROLL steps, and so many tiles along n, whose W it asks for in
+ * the same ring, a tile ahead: X stays where it is, and no wave waits for another.
+ *
  * Budget of a wave's step of 32 columns of 16 bits: FRAGS_N loads of W and TILE_M / 8 of X, 512 bytes each; two mma of
  * 16x8x16 for each of the BLOCKS blocks. W is read once for each tile along m. What binds is memory: its latency if k
  * is short, its bandwidth otherwise. Under way are at most UNROLL * K_WAVES * FRAGS_N * 512 bytes of W a workgroup.
  *
  * Macros: those of load.h and epilogue.h (X fp16 or bf16 and W the same or of 4 or 8 bits; or both codes), TILE_M (8, 16,
  * 32), FRAGS_N (1, 2, 4), K_WAVES, UNROLL (in steps), SPLIT (1 to 16), X_FIRST, EXACT (all waves have the same number
- * of steps, a multiple of UNROLL), TAIL (K % 32 != 0; of W of 8 bits % 64, of 4 bits % 128), PREPACKED (W is). Grid:
+ * of steps, a multiple of UNROLL), ALONG (0, or with EXACT, UNROLL all steps and SPLIT 1), TAIL (K % 32 != 0; of W of 8 bits % 64, of 4 bits % 128), PREPACKED (W is). Grid:
  * SPLIT neighbours for each tile, tiles along m first; of grouped products, along n first. LDS: THIN_LDS_BYTES. Needs
  * rows of X and W aligned to 16 bytes and K % 8 = 0 (of W of 8 bits % 16). */
 #include "rfg_device.h"
@@ -325,14 +328,11 @@ RFG_DEVICE struct range wave_range(int all, int split, int wave)
     return r;
 }
 
-/* Where the wave begins. Rows beyond the matrices repeat the last one: harmless, and their sums are not stored. */
-RFG_DEVICE void place_wave(struct place *p, const struct gemm_args *a, int m0, int n0, int first)
+/* Where W begins, of the tile from row n0 on. Rows beyond the matrix repeat the last one: harmless, and their sums are
+ * not stored. */
+RFG_DEVICE void place_w(struct place *p, const struct gemm_args *a, int n0, int first)
 {
     int lane = rfg_lane();
-    p->left = W_IS_8_BITS ? a->k / W_VEC - first * 4 - lane % 4 : a->k / X_VEC - first * (4 * W_STEPS) - lane % 4;
-#if W_IS_4_BITS
-    p->first = first;
-#endif
 #pragma unroll
     for (int j = 0; j < FRAGS_N; j++) {
         int n = n0 + j * 8 + lane / 4;
@@ -344,6 +344,22 @@ RFG_DEVICE void place_wave(struct place *p, const struct gemm_args *a, int m0, i
         p->zero[j] = (const char *)W_ZEROS(a) + PREPACKED4_GROUP_AT(n < a->n ? n : a->n - 1, 0, (long long)groups);
 #endif
     }
+#if SCALES == GEMM_SCALES_BLOCKS
+    p->a = a;
+    p->n = n0;
+    p->first = first;
+#endif
+}
+
+/* Where the wave begins. Rows of X beyond the matrix are as W's. */
+RFG_DEVICE void place_wave(struct place *p, const struct gemm_args *a, int m0, int n0, int first)
+{
+    int lane = rfg_lane();
+    p->left = W_IS_8_BITS ? a->k / W_VEC - first * 4 - lane % 4 : a->k / X_VEC - first * (4 * W_STEPS) - lane % 4;
+#if W_IS_4_BITS
+    p->first = first;
+#endif
+    place_w(p, a, n0, first);
 #pragma unroll
     for (int i = 0; i < PIECES_X; i++) {
         int m = m0 + i * 8 + lane / 4;
@@ -362,11 +378,6 @@ RFG_DEVICE void place_wave(struct place *p, const struct gemm_args *a, int m0, i
         p->m[i] = GATHER || m < a->m ? m : a->m - 1;
 #endif
     }
-#if SCALES == GEMM_SCALES_BLOCKS
-    p->a = a;
-    p->n = n0;
-    p->first = first;
-#endif
 }
 
 /* Asks for X of the first steps. */
@@ -399,6 +410,61 @@ RFG_DEVICE void multiply_all(float (*d)[4], struct step *ring, const struct plac
     }
 }
 
+#if ALONG
+/* A wave's tiles from row n0 on, K_WAVES apart. The ring has all of the first one's steps. */
+RFG_DEVICE void multiply_along(const struct gemm_args *a, struct step *ring, struct place *p, int m0, int n0)
+{
+#pragma unroll 1
+    for (int i = 0; i < ALONG && n0 < a->n; i++) {
+        float d[BLOCKS][4];
+        int next = n0 + K_WAVES * TILE_N;
+        bool more = i + 1 < ALONG && next < a->n;
+        place_w(p, a, next, 0);
+#pragma unroll
+        for (int b = 0; b < BLOCKS; b++)
+            d[b][0] = d[b][1] = d[b][2] = d[b][3] = 0.0f;
+#pragma unroll
+        for (int u = 0; u < UNROLL; u++) {
+            multiply(d, &ring[u]);
+            if (more)
+                load_w(&ring[u], p, u);
+        }
+#pragma unroll
+        for (int b = 0; b < BLOCKS; b++)
+            store_lane(a, m0, n0, b, rfg_lane(), d[b]);
+        n0 = next;
+    }
+}
+
+RFG_KERNEL(THREADS)
+gemm_short_mma(struct gemm_args a)
+{
+    rfg_start_next();
+#if BATCH
+    take_batch(&a);
+#endif
+    int along = (a.n - 1) / (TILE_N * K_WAVES * ALONG) + 1, m0 = 0;
+    int n0 = rfg_group_x() % along * (TILE_N * K_WAVES * ALONG) + rfg_wave() * TILE_N;
+#if EXPERTS
+    rfg_await_previous(); /* which may have sorted the rows */
+    if (!take_tile(&a, TILE_M, rfg_group_x() / along))
+        return;
+#else
+    m0 = rfg_group_x() / along * TILE_M;
+#endif
+    struct place p;
+    place_wave(&p, &a, m0, n0, 0);
+    struct step ring[UNROLL];
+#pragma unroll
+    for (int u = 0; u < UNROLL; u++)
+        load_w(&ring[u], &p, u);
+#if !EXPERTS
+    rfg_await_previous();
+#endif
+    begin_x(ring, &p, UNROLL);
+    multiply_along(&a, ring, &p, m0, n0);
+}
+#else
 #if SPLIT > 1
 RFG_KERNEL_CLUSTER(THREADS, SPLIT)
 #else
@@ -488,3 +554,4 @@ gemm_thin_mma(struct gemm_args a)
     reduce_sent(&a, lds, m0, n0, split, owned);
 #endif
 }
+#endif

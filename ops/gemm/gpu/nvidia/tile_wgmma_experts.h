@@ -39,6 +39,26 @@ RFG_DEVICE void list_tiles(struct tile_list *list, const struct gemm_args *a)
 {
     int each = (a->experts - 1) / RFG_WAVE + 1, from = rfg_lane() * each, tiles = 0;
     int to = from + each < a->experts ? from + each : a->experts;
+#if MANY_EXPERTS /* sixteen are asked for at once */
+#pragma unroll 1
+    for (int e0 = from; e0 < to; e0 += 16) {
+        int begin[17];
+#pragma unroll
+        for (int i = 0; i < 17; i++)
+            begin[i] = expert_begin(a, e0 + i < to ? e0 + i : to);
+#pragma unroll
+        for (int i = 0; i < 16; i++)
+            if (e0 + i < to) {
+                list[e0 + i].begin = begin[i];
+                list[e0 + i].first = tiles;
+                tiles += tiles_down(begin[i + 1] - begin[i]);
+            }
+    }
+    int first = (int)rfg_wave_sum_upto((rfg_u64)tiles) - tiles;
+    for (int e = from; e < to; e++)
+        list[e].first += first;
+    first += tiles;
+#else
 #pragma unroll 4
     for (int e = from; e < to; e++)
         tiles += tiles_down(expert_begin(a, e + 1) - expert_begin(a, e));
@@ -49,6 +69,7 @@ RFG_DEVICE void list_tiles(struct tile_list *list, const struct gemm_args *a)
         list[e].first = first;
         first += tiles_down(expert_begin(a, e + 1) - expert_begin(a, e));
     }
+#endif
     if (rfg_lane() == RFG_WAVE - 1) { /* nobody comes after it */
         list[a->experts].begin = expert_begin(a, a->experts);
         list[a->experts].first = first;
