@@ -246,7 +246,8 @@ typedef struct rfg_moe_params {
                                    * the stream's, see rfg_op_moe() */
     size_t workspace_bytes;       /* at least what rfg_moe_workspace_bytes() says; of NULL 0 */
     /* With x_per group: the dtype to which an x of floats, and the rows between the products, are quantised: e4m3, or
-     * e2m1 with w1 of e2m1. 0: x's if x is of codes, otherwise w1's. */
+     * e2m1 with w1 of e2m1. 0: x's if x is of codes, otherwise w1's. With w1 of 8 bits: x's dtype, bf16 or fp16, leaves
+     * both as they are (W8A16), with x_per tensor. */
     rfg_dtype x_codes;
     rfg_scale_rounding rounding; /* of their e8m0 scales; 0: RFG_SCALE_UP */
     float situ_beta;             /* of act, as of rfg_act_params */
@@ -280,7 +281,8 @@ typedef struct rfg_moe_params {
  * dtype, or of y's if x is of codes. The second product's rows are of y's dtype before they are summed, in the order of
  * the slots. The bits are the same every time.
  *
- * With w1 and w2 of 8 bits an x of floats, and the rows between the products, are quantised by rfg_op_quantize():
+ * With w1 and w2 of 8 bits an x of floats, and the rows between the products, are quantised by rfg_op_quantize(),
+ * unless x_codes is x's dtype. That is two launches less, and faster for few tokens:
  *   x_per row, block  a scale for each row, or for each 1 x 128, of w1_scale's dtype: exact in f32, by `rounding` in
  *                     e8m0
  *   x_per tensor      by x_scale and h_scale [1], which must be given

@@ -155,12 +155,19 @@ static void lay_out(struct moe *m)
     m->out = piece(m, m->y->dtype, m->pairs, m->hidden);
 }
 
+/* Are x, and the rows between the products, of 16 bits beside a w of 8? */
+static bool is_w8a16(const struct moe *m)
+{
+    return rfg_dtype_is_code(m->w1->dtype) && m->p.x_codes == m->x->dtype && RFG_HALF_FORMATS >> m->x->dtype & 1;
+}
+
 /* What of codes must be said, or not. */
 static rfg_status check_codes(struct moe *m)
 {
     const rfg_moe_params *p = &m->p;
     rfg_dtype w = m->w1->dtype;
-    bool mx = p->x_per == RFG_GEMM_SCALE_GROUP, codes = rfg_dtype_is_code(w) || mx;
+    bool mx = p->x_per == RFG_GEMM_SCALE_GROUP, as_it_is = is_w8a16(m),
+         codes = (rfg_dtype_is_code(w) && !as_it_is) || mx;
     if (w != m->w2->dtype)
         return BAD("w1 is %s, w2 %s: must be of one dtype", rfg_dtype_name(w), rfg_dtype_name(m->w2->dtype));
     m->quantise_x = codes && rfg_dtype_is_float(m->x->dtype);
@@ -168,17 +175,21 @@ static rfg_status check_codes(struct moe *m)
     if (mx && ((w != RFG_E2M1 && w != RFG_E4M3) || (m->codes != w && m->codes != RFG_E4M3)))
         return BAD("w1 is %s, x %s, x_codes %s: must be of e2m1 or e4m3, codes of w1's or e4m3, with x_per group",
                    rfg_dtype_name(w), rfg_dtype_name(m->x->dtype), rfg_dtype_name(p->x_codes));
-    if (!mx && p->x_codes)
-        return BAD("x_codes is %s: must be 0, x_per is not group", rfg_dtype_name(p->x_codes));
+    if (!mx && p->x_codes && !as_it_is)
+        return BAD("x_codes is %s: must be 0, x_per is not group, or x's dtype with w1 of 8 bits",
+                   rfg_dtype_name(p->x_codes));
+    if (as_it_is && p->x_per != RFG_GEMM_SCALE_TENSOR)
+        return BAD("x_per is %d: must be RFG_GEMM_SCALE_TENSOR, x_codes is x's dtype, %s", (int)p->x_per,
+                   rfg_dtype_name(p->x_codes));
     if ((int)p->rounding < 0 || (int)p->rounding > RFG_SCALE_CEIL)
         return BAD("rounding is %d: must be RFG_SCALE_UP, DOWN, EVEN or CEIL, or 0", (int)p->rounding);
     if (p->rounding && (!p->w1_scale || p->w1_scale->dtype != RFG_E8M0 || !codes))
         return BAD("rounding is %d: must be 0, nothing is quantised to scales of e8m0", (int)p->rounding);
     m->quantise_h = codes;
     if (!codes)
-        return p->h_scale || p->x_scale
-                   ? BAD("%s is given: must be NULL, w1 is %s", p->h_scale ? "h_scale" : "x_scale", rfg_dtype_name(w))
-                   : RFG_OK;
+        return p->h_scale || p->x_scale ? BAD("%s is given: must be NULL, %s is %s", p->h_scale ? "h_scale" : "x_scale",
+                                              as_it_is ? "x_codes" : "w1", rfg_dtype_name(as_it_is ? p->x_codes : w))
+                                        : RFG_OK;
     if (p->x_per == RFG_GEMM_SCALE_TENSOR) /* quantised with scales that are given */
         return p->x_scale && p->h_scale ? RFG_OK
                                         : BAD("%s is NULL: must be given with x_per tensor, w1 is %s",

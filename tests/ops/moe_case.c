@@ -27,6 +27,10 @@ const struct form forms[] = {
     { "int4", RFG_F16, RFG_I4, RFG_F16, 0, 32, RFG_ACT_SILU, .limit = 2, .experts = 6, .hidden = 64, .inner = 32 },
     { "fp8 blocks", RFG_BF16, RFG_E4M3, RFG_F32, RFG_GEMM_SCALE_BLOCK, 0, RFG_ACT_SILU, .halves = true, .experts = 4,
       .hidden = 208, .inner = 128, .eps = 0x1p-4 },
+    { "fp8 blocks, x as it is", RFG_BF16, RFG_E4M3, RFG_F32, RFG_GEMM_SCALE_BLOCK, 0, RFG_ACT_SILU, .halves = true,
+      .bounded = true, .experts = 4, .hidden = 208, .inner = 128, .codes = RFG_BF16 },
+    { "int8 rows, x as it is", RFG_F16, RFG_I8, RFG_F32, RFG_GEMM_SCALE_ROW, 0, RFG_ACT_SILU, .bias = true,
+      .experts = 4, .hidden = 64, .inner = 32, .codes = RFG_F16 },
     { "fp8 rows", RFG_BF16, RFG_E4M3, RFG_F32, RFG_GEMM_SCALE_ROW, 0, RFG_ACT_SILU, .bias = true, .experts = 4,
       .hidden = 128, .inner = 64, .eps = 0x1p-4 },
     { "fp8 tensors, scales given", RFG_BF16, RFG_E4M3, RFG_F32, RFG_GEMM_SCALE_TENSOR, 0, RFG_ACT_SILU, .experts = 4,
@@ -182,7 +186,8 @@ void new_call(struct call *c, const struct form *f, rfg_context *ctx, uint64_t s
         c->s2 = scaled(ctx, f, &c->w2, h, &seed);
         c->p.w1_scale = &c->s1.t;
         c->p.w2_scale = &c->s2.t;
-        c->p.x_per = c->p.w_per = f->per;
+        c->p.w_per = f->per;
+        c->p.x_per = rfg_dtype_is_float(f->codes) ? RFG_GEMM_SCALE_TENSOR : f->per;
     }
     if (f->per == RFG_GEMM_SCALE_GROUP && !rfg_dtype_is_float(f->x)) {
         c->sx = x_scales(ctx, &c->x, f->packed & 1, &seed);
@@ -296,6 +301,8 @@ void run(struct call *c, rfg_context *ctx, rfg_stream stream)
 static double least_step(const struct form *f, const struct value *v, int64_t n, bool h)
 {
     double most = 1.0 / 512, half = h && f->x == RFG_F16 ? 0x1p-25 : 0;
+    if (rfg_dtype_is_float(f->codes)) /* no codes */
+        return half;
     for (int64_t i = 0; i < n; i++)
         most = fmax(most, fabs(v[i].v));
     if (f->per == RFG_GEMM_SCALE_GROUP) /* a power of two, up to twice the least that would do */

@@ -21,7 +21,7 @@ struct form {
     float limit;
     int64_t experts, hidden, inner;
     double eps;      /* of an element of x and of what is between, beside the dtypes' */
-    rfg_dtype codes; /* mx formats: those of x, if it is of floats, and of what is between */
+    rfg_dtype codes; /* mx formats: those of x, if it is of floats, and of what is between; x: it is left as it is */
     int32_t rounding;
     int packed;       /* 1: w1, 2: w2, 3: both */
     int64_t identity; /* ids behind the experts' that are the token itself */

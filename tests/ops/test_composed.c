@@ -54,6 +54,49 @@ START_TEST(wrong_mx)
 }
 END_TEST
 
+/* An x that stays as it is beside a w of 8 bits has no scales. */
+START_TEST(wrong_w8a16)
+{
+    enum { T = 4, TOP = 2, E = 4, H = 128, N = 128 };
+    static const struct {
+        rfg_dtype x, w;
+        int32_t codes;
+        rfg_gemm_scale per;
+        int scale;         /* 1: x_scale is given, 2: h_scale */
+        const char *words; /* NULL: it is right */
+    } cases[] = {
+        { RFG_BF16, RFG_E4M3, RFG_BF16, 0, 0, NULL },
+        { RFG_F16, RFG_I8, RFG_F16, 0, 0, NULL },
+        { RFG_BF16, RFG_E4M3, RFG_F16, 0, 0, "x_codes is f16: must be 0" },
+        { RFG_F32, RFG_E4M3, RFG_F32, 0, 0, "x_codes is f32: must be 0" },
+        { RFG_BF16, RFG_BF16, RFG_BF16, 0, 0, "x_codes is bf16: must be 0" },
+        { RFG_BF16, RFG_E4M3, RFG_BF16, RFG_GEMM_SCALE_BLOCK, 0, "x_per is 2: must be RFG_GEMM_SCALE_TENSOR" },
+        { RFG_BF16, RFG_E4M3, RFG_BF16, 0, 1, "x_scale is given: must be NULL, x_codes is bf16" },
+        { RFG_BF16, RFG_E4M3, RFG_BF16, 0, 2, "h_scale is given: must be NULL, x_codes is bf16" },
+    };
+    for (int i = 0; i < COUNT(cases); i++) {
+        rfg_tensor x = rfg_tensor_2d(NULL, cases[i].x, T, H, H), y = rfg_tensor_2d(NULL, RFG_BF16, T, H, H);
+        rfg_tensor ids = rfg_tensor_2d(NULL, RFG_I32, T, TOP, TOP), weights = ids;
+        rfg_tensor w1 = rfg_tensor_2d(NULL, cases[i].w, E * 2 * N, H, H),
+                   w2 = rfg_tensor_2d(NULL, cases[i].w, E * H, N, N);
+        rfg_tensor s = rfg_tensor_2d(NULL, RFG_F32, E * 2, 1, 1), one = rfg_tensor_1d(NULL, RFG_F32, 1);
+        rfg_moe_params p = RFG_MOE_PARAMS_INIT;
+        size_t bytes = 0;
+        weights.dtype = RFG_F32;
+        p.experts = E;
+        p.w_per = RFG_GEMM_SCALE_BLOCK;
+        p.x_per = cases[i].per;
+        p.w1_scale = p.w2_scale = &s;
+        p.x_scale = cases[i].scale == 1 ? &one : NULL;
+        p.h_scale = cases[i].scale == 2 ? &one : NULL;
+        p.x_codes = cases[i].codes;
+        rfg_status st = rfg_moe_workspace_bytes(&y, &x, &w1, &w2, &ids, &weights, &p, &bytes);
+        ck_assert_msg(st == (cases[i].words ? RFG_ERROR_INVALID_ARGUMENT : RFG_OK), "%d: %s", i, rfg_last_error());
+        ck_assert_msg(!cases[i].words || strstr(rfg_last_error(), cases[i].words), "%d: %s", i, rfg_last_error());
+    }
+}
+END_TEST
+
 /* Prepacked weights of 4 bits are whole blocks of 128 columns, whatever hidden and intermediate size are. */
 START_TEST(workspace_of_padded)
 {
@@ -137,5 +180,5 @@ END_TEST
 int main(void)
 {
     return op_main("composed", OP_TESTS(NULL),
-                   OP_TESTS(wrong_mx, workspace_of_padded, gather_from_no_rows, sizes_that_overflow));
+                   OP_TESTS(wrong_mx, wrong_w8a16, workspace_of_padded, gather_from_no_rows, sizes_that_overflow));
 }

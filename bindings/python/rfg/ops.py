@@ -598,8 +598,8 @@ def moe(
 
     x [T,H]; w1 [E,2I,H], gate's rows, then up's, as most checkpoints have them (gates "interleaved": in turn); w2 [E,H,I]; ids
     [T,k] i32; weights [T,k] f32. Formats, scales, zero points, biases, act, limit: as of grouped_gemm(). With w1 and w2 of 8 bits x and what
-    is between are quantised by row or by block, or by x_scale and h_scale [1]. Of mx formats (x_per and w_per "group") to x_codes, by default
-    w1's; rounding: of their e8m0 scales ("exact", which they can't be: "up"). weights_first: they multiply before the activation.
+    is between are quantised by row or by block, or by x_scale and h_scale [1]; with x_codes of x's dtype they stay as they are. Of mx formats
+    (x_per and w_per "group") to x_codes, by default w1's; rounding: of their e8m0 scales ("exact", which they can't be: "up"). weights_first: they multiply before the activation.
     expert_map, tokens: as of moe_align(). identity: so many ids behind the experts' add the token itself times its weight (LongCat), of
     identity_x [T,H], out's dtype, or x. residual [T,H], out's dtype; may be out. experts: E where w1 hasn't three dimensions.
     workspace: an i8 tensor of moe_workspace_bytes() + 255; None: a new one."""
