@@ -143,8 +143,9 @@ struct layer {
     void *after_attention_norm, *after_mlp_norm; /* Gemma */
     void *qkv_bias, *o_bias, *sinks;             /* gpt-oss */
     /* MLA: qkv makes q's latent, k's, and what of k is rotated; q_norm and k_norm are norms of latents. q_b makes the
-     * heads' q. absorb_k [heads, kv_rank, nope] and absorb_v [heads, values, kv_rank] are kv_b's halves. */
-    void *q_b, *absorb_k, *absorb_v;
+     * heads' q. absorb_k [heads, kv_rank, nope] and absorb_v [heads, values, kv_rank] are kv_b's halves. expand_k
+     * [heads, nope + rope, kv_rank + rope] makes a head's k of a key in the cache: k's half, and 1 for what is rotated. */
+    void *q_b, *absorb_k, *absorb_v, *expand_k;
     void *qkv_scale, *q_b_scale, *o_scale; /* of e4m3, for each 128 x 128; NULL: they are of the model's dtype */
     /* Of a mixture. The experts' are [E, 2 intermediate, hidden] and [E, hidden, intermediate], shared ones last. */
     void *router, *router_bias, *choice_bias; /* the latter chooses only (DeepSeek) */
@@ -271,11 +272,20 @@ struct engine_params {
     bool separate;         /* q, k, v and gate, up by products of their own */
     bool unfused;          /* norms of heads, rotation and cache write by kernels of their own */
     bool plain_gemms;      /* residuals and activations by kernels of their own, not in epilogues */
+    /* MLA: a chunk of so many tokens attends to keys and values of heads, which it makes of so many latents at a time;
+     * 0: EXPAND_TOKENS, EXPAND_KEYS. */
+    int64_t expand, expand_keys;
+    /* Beside weights of fp8 so many rows and more are quantised, for matrix cores; 0: QUANTISE_ROWS. Fewer stay as they
+     * are, which saves launches. */
+    int64_t quantise;
     struct sampling sampling;
 };
 
-/* MLA's prefill takes so many tokens for a sequence of their own. */
-enum { LATENT_QUERIES = 8 };
+/* MLA's prefill, absorbed, takes so many tokens for a sequence of their own. From EXPAND_TOKENS on it takes less time to
+ * make keys and values of heads than to multiply latents: 16 heads' of a key are 5.6 million operations, which save 25
+ * thousand a token. Their attention has PIECES parts at most. */
+enum { QUANTISE_ROWS = 65 };
+enum { LATENT_QUERIES = 8, EXPAND_TOKENS = 256, EXPAND_KEYS = 4096, PIECES = 8 };
 /* Tokens that go through the layers together: in host memory, and in device memory for the kernels. The images are
  * alike, so that one copy brings all of it. */
 struct rows {
@@ -286,6 +296,7 @@ struct rows {
     int32_t *lens;            /* [sequences], the rows' own keys included; of MLA's prefill one for LATENT_QUERIES */
     int32_t *live;            /* [1]: the number of used rows; rows from there on have no experts; the engine sets it */
     int32_t *table;           /* [sequences, cache.per_sequence] */
+    int32_t *pieces;          /* of a chunk [PIECES][3]: 0, keys, and the first of them: engine_pieces() */
     int32_t *tokens;          /* [count]; of a decode step they are outside of the image: the device has them already */
     size_t bytes, head_bytes; /* of the image; of all before the table */
 };
@@ -307,14 +318,19 @@ struct engine {
     int32_t *next;                               /* device [batch]: the tokens that a decode step reads and replaces */
     int32_t *next_host;
     char *x, *residual, *normed, *qkv, *attention, *gate_up, *act; /* of max(batch, chunk) rows */
-    char *q, *absorbed, *latent;  /* MLA: heads' q, times absorb_k, and what attention makes before absorb_v */
-    float *logits;                /* [batch, vocab] */
-    float *router;                /* [max(batch, chunk), experts]: a layer's logits */
-    int32_t *ids, *given_ids;     /* [layers][max(batch, chunk), slots]: the newest step's rows' experts */
-    float *shares, *given_shares; /* the same: their weights */
-    bool given;                   /* rows take given_ids and given_shares; the others are made all the same */
-    size_t layer_slots;           /* max(batch, chunk) slots */
-    float *temperature, *top_p;   /* [batch], of draws, and the next two */
+    char *codes;                  /* of rows that are quantised, [max(batch, chunk), most columns], and a scale for each */
+    float *code_scales;           /* 128 of them */
+    char *q, *absorbed, *latent;          /* MLA: heads' q, times absorb_k, and what attention makes before absorb_v */
+    char *keys, *head_keys, *head_values; /* of expand_keys of the cache's rows; keys and values of heads, of them */
+    char *states;                         /* [PIECES][chunk, heads, values]: what attention makes of each piece */
+    float *lse;                           /* [PIECES][heads, chunk] */
+    float *logits;                        /* [batch, vocab] */
+    float *router;                        /* [max(batch, chunk), experts]: a layer's logits */
+    int32_t *ids, *given_ids;             /* [layers][max(batch, chunk), slots]: the newest step's rows' experts */
+    float *shares, *given_shares;         /* the same: their weights */
+    bool given;                           /* rows take given_ids and given_shares; the others are made all the same */
+    size_t layer_slots;                   /* max(batch, chunk) slots */
+    float *temperature, *top_p;           /* [batch], of draws, and the next two */
     int32_t *top_k;
     int64_t *seed;
     unsigned only;    /* bits of op_kind; 0: all */
@@ -382,7 +398,7 @@ enum { LADDER_RUNGS = 7 };
 
 struct ladder_params {
     const char *json, *save_baseline, *baseline; /* NULL: none */
-    int64_t batch, prompt, steps, chunk;         /* prompt: keys in the cache before the first timed step */
+    int64_t batch, prompt, steps, chunk, expand; /* prompt: keys in the cache before the first timed step */
     int64_t from;                                /* the first rung, from 1 */
 };
 

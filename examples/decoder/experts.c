@@ -159,7 +159,7 @@ void load_mixture(struct loader *l, int64_t layer)
         to->w2_bias = arena_take(&l->arena, (size_t)(s.experts * s.hidden) * sizeof(uint16_t));
     }
     size_t bytes = l->arena.used - from;
-    l->experts += bytes;
+    l->apart += bytes;
     l->m->expert_bytes = bytes / (size_t)s.experts;
     if (!begin)
         return;
@@ -197,7 +197,6 @@ void expert_tensors(struct expert_tensors *t, const struct model *m, int64_t lay
                              .act = m->c.act,
                              .gates = m->c.gpt_oss ? RFG_GATES_INTERLEAVED : RFG_GATES_HALVES,
                              .limit = m->c.moe.limit,
-                             .x_per = blocks ? RFG_GEMM_SCALE_BLOCK : RFG_GEMM_SCALE_TENSOR,
                              .w_per = blocks ? RFG_GEMM_SCALE_BLOCK : RFG_GEMM_SCALE_TENSOR,
                              .w1_scale = scaled ? &t->w1_scale : NULL,
                              .w2_scale = scaled ? &t->w2_scale : NULL,

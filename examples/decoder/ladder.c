@@ -101,7 +101,9 @@ static void measure_prefill(struct state *s, int64_t count)
 static void prepare(struct state *s)
 {
     const int64_t lengths[] = { 512, 2048, 8192 };
-    struct engine_params p = { .batch = s->p->batch, .context = s->m->context, .chunk = s->p->chunk };
+    struct engine_params p = {
+        .batch = s->p->batch, .context = s->m->context, .chunk = s->p->chunk, .expand = s->p->expand
+    };
     s->base = engine_create(s->ctx, s->m, &p);
     int64_t columns = s->base->cache.per_sequence;
     s->tables = allocate((size_t)(p.batch * columns), sizeof(*s->tables));

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * DeepSeek's attention, MLA, absorbed: a key in the cache is a latent that all heads share, and what is rotated. Of k =
+ * DeepSeek's attention, MLA: a key in the cache is a latent that all heads share, and what is rotated. Absorbed, of k =
  * W_UK latent and v = W_UV latent neither is ever made: q W_UK is multiplied by latents, and what attention makes of
- * these by W_UV, a product for each head. Prefill goes the same way, by LATENT_QUERIES tokens at a time, which read the
- * cache once. */
+ * these by W_UV, a product for each head. Short prefill goes the same way, by LATENT_QUERIES tokens at a time, which read
+ * the cache once. A chunk of many tokens expands: rows of the cache become keys and values of heads, piece by piece,
+ * and what attention makes of the pieces is merged by their logarithms of sums. */
 #include "ops.h"
+
+#include <string.h>
 
 /* [rows, heads, n] in rows of `row` elements, from element `at` of one on; heads are `head` elements apart. */
 static rfg_tensor heads_at(const struct engine *e, char *base, int64_t rows, int64_t n, int64_t row, int64_t head,
@@ -153,6 +156,97 @@ static void attend(struct engine *e, int64_t layer, const struct rows *r, int64_
         CHECK(rfg_op_mla_decode(e->ctx, &out, &q, &keys, &p, e->stream));
 }
 
+/* ---- expanded ---------------------------------------------------------------------------------------------------- */
+
+int engine_pieces(const struct engine *e, struct rows *r, int64_t first, int64_t count)
+{
+    int n = 0;
+    if (!e->m->c.mla.kv_rank || count < e->p.expand)
+        return 0;
+    for (int64_t at = 0; at <= first; n++) {
+        int64_t keys = first - at < e->p.expand_keys ? first - at : e->p.expand_keys, own = at == first;
+        int32_t piece[3] = { 0, (int32_t)(own ? count : keys), (int32_t)at };
+        memcpy(r->pieces + (ptrdiff_t)3 * n, piece, sizeof(piece));
+        at += own ? 1 : keys;
+    }
+    return n;
+}
+
+/* y [rows, n] = x [rows, k], of rows of the cache, times w^T */
+static void of_keys(struct engine *e, char *y, const void *w, int64_t rows, int64_t n, int64_t k)
+{
+    if (!wanted(e, OP_GEMM))
+        return;
+    int64_t key = key_elements(&e->m->c);
+    rfg_tensor ty = matrix(e, y, rows, n), tw = matrix(e, w, n, k), tx = matrix(e, e->keys, rows, k);
+    tx.strides[0] = key;
+    CHECK(rfg_op_gemm(e->ctx, &ty, &tx, &tw, NULL, e->stream));
+}
+
+/* e->head_keys and e->head_values = those of `keys` keys from a piece's first on. */
+static void expand(struct engine *e, int64_t layer, const struct rows *r, const int32_t *piece, int64_t keys)
+{
+    const struct config *c = &e->m->c;
+    const struct layer *l = &e->m->layer[layer];
+    int64_t key = key_elements(c), columns = e->cache.per_sequence;
+    rfg_tensor rows = matrix(e, e->keys, keys, key), cache = pages_at(e, layer, 0, key);
+    rfg_tensor upto = ints(piece, 2), first = ints(piece + 2, 1);
+    rfg_tensor table = rfg_tensor_2d(r->table, RFG_I32, 1, columns, columns);
+    rfg_mla_gather_params p = { .size = sizeof(p), .block_table = &table, .first = &first };
+    if (wanted(e, OP_ATTENTION))
+        CHECK(rfg_op_mla_gather(e->ctx, &rows, &cache, &upto, &p, e->stream));
+    of_keys(e, e->head_keys, l->expand_k, keys, c->heads * (c->mla.nope + c->mla.rope), key);
+    of_keys(e, e->head_values, l->absorb_v, keys, c->heads * c->mla.values, c->mla.kv_rank);
+}
+
+/* [1, rows, heads, n], one after the other */
+static rfg_tensor of_heads(const struct engine *e, void *data, int64_t rows, int64_t n)
+{
+    return rfg_tensor_nd(data, e->m->dtype, 4, (const int64_t[]){ 1, rows, e->m->c.heads, n });
+}
+
+/* The rows' queries to the keys in e->head_keys: to e->attention, or as a state of its own. */
+static void attend_heads(struct engine *e, const struct rows *r, int64_t keys, bool own, int state, bool alone)
+{
+    const struct config *c = &e->m->c;
+    const struct latent *s = &c->mla;
+    int64_t n = r->count * c->heads;
+    char *to = alone ? e->attention : e->states + (size_t)(state * n * s->values) * sizeof(uint16_t);
+    rfg_tensor q = of_heads(e, e->q, r->count, s->nope + s->rope), out = of_heads(e, to, r->count, s->values);
+    rfg_tensor k = of_heads(e, e->head_keys, keys, s->nope + s->rope), v = of_heads(e, e->head_values, keys, s->values);
+    rfg_tensor lse = rfg_tensor_nd(e->lse + state * n, RFG_F32, 3, (const int64_t[]){ 1, c->heads, r->count });
+    rfg_mha_params p = { .size = sizeof(p), .scale = c->attention_scale, .causal = own, .lse = alone ? NULL : &lse };
+    if (wanted(e, OP_ATTENTION))
+        CHECK(rfg_op_mha(e->ctx, &out, &q, &k, &v, &p, e->stream));
+}
+
+/* e->attention = the states', merged. */
+static void merge(struct engine *e, const struct rows *r, int states)
+{
+    const struct config *c = &e->m->c;
+    int64_t heads = c->heads, values = c->mla.values, n = r->count * heads;
+    rfg_tensor out = rfg_tensor_nd(e->attention, e->m->dtype, 3, (const int64_t[]){ r->count, heads, values });
+    rfg_tensor o = rfg_tensor_nd(e->states, e->m->dtype, 4, (const int64_t[]){ states, r->count, heads, values });
+    rfg_tensor lse = { e->lse, RFG_F32, 3, { states, r->count, heads }, { n, 1, r->count } };
+    if (wanted(e, OP_ATTENTION))
+        CHECK(rfg_op_merge_states(e->ctx, &out, &o, &lse, NULL, e->stream));
+}
+
+/* Of a chunk whose first token has `first` before it. */
+static void attend_expanded(struct engine *e, int64_t layer, const struct rows *r, int64_t first)
+{
+    int64_t size = e->p.expand_keys;
+    int n = (int)((first + size - 1) / size) + 1; /* as engine_pieces() has them */
+    for (int i = 0; i < n; i++) {
+        bool own = i == n - 1;
+        int64_t left = first - i * size, keys = own ? r->count : left < size ? left : size;
+        expand(e, layer, r, r->pieces + (ptrdiff_t)3 * i, keys);
+        attend_heads(e, r, keys, own, i, n == 1);
+    }
+    if (n > 1)
+        merge(e, r, n);
+}
+
 void op_latent_attention(struct engine *e, int64_t layer, const struct rows *r, bool prefill, int64_t longest)
 {
     const struct config *c = &e->m->c;
@@ -161,6 +255,10 @@ void op_latent_attention(struct engine *e, int64_t layer, const struct rows *r, 
     int64_t whole = r->count / LATENT_QUERIES, rest = r->count % LATENT_QUERIES;
     project(e, l, r);
     write_keys(e, layer, r);
+    if (prefill && r->count >= e->p.expand) {
+        attend_expanded(e, layer, r, longest - r->count);
+        return;
+    }
     each_head(e, heads_at(e, e->absorbed, r->count, rank, row, rank, 0), q_nope(e, r->count), l->absorb_k);
     if (!prefill)
         attend(e, layer, r, 0, r->count, 1, 0, longest);

@@ -14,7 +14,7 @@ struct loader {
     struct weights *w;
     struct arena arena;
     uint16_t *piece;
-    size_t experts; /* bytes of experts so far */
+    size_t apart; /* bytes so far of which a decode step reads few or none: experts, expand_k */
     char name[128];
 };
 

@@ -90,6 +90,7 @@ static void run_prompts(rfg_context *ctx, const struct model *m, struct options 
     struct engine_params p = { .batch = o->batch ? o->batch : (int64_t)o->count,
                                .context = m->context,
                                .chunk = o->chunk < m->context ? o->chunk : m->context,
+                               .expand = o->expand,
                                .sampling = o->sampling };
     for (size_t i = 0; i < o->count; i++) {
         int64_t prompt = o->requests[i].count, all = prompt + o->requests[i].tokens;
@@ -167,7 +168,8 @@ int main(int argc, char **argv)
                                                .prompt = o.prompt_tokens,
                                                .steps = o.steps,
                                                .from = o.from,
-                                               .chunk = o.chunk });
+                                               .chunk = o.chunk,
+                                               .expand = o.expand });
     else
         run_prompts(ctx, m, &o);
     for (size_t i = 0; i < o.count; i++)

@@ -94,6 +94,21 @@ static void *load_joined(struct loader *l, int64_t layer, const char *const *par
     return to;
 }
 
+/* A head's rows of expand_k; rows: those of kv_b that make its k. */
+static void load_expanding(struct loader *l, const struct layer *to, int64_t head, const uint16_t *rows,
+                           uint16_t *piece)
+{
+    const struct latent *s = &l->m->c.mla;
+    int64_t key = s->kv_rank + s->rope, n = (s->nope + s->rope) * key;
+    memset(piece, 0, (size_t)n * sizeof(*piece));
+    for (int64_t i = 0; i < s->nope; i++)
+        memcpy(piece + i * key, rows + i * s->kv_rank, (size_t)s->kv_rank * sizeof(*piece));
+    for (int64_t i = 0; i < s->rope; i++)
+        piece[(s->nope + i) * key + s->kv_rank + i] = l->m->dtype == RFG_BF16 ? 0x3f80 : 0x3c00; /* 1 */
+    load_copy(l, (char *)to->expand_k + (size_t)(head * n) * sizeof(*piece), piece, (size_t)n * sizeof(*piece),
+              RFG_HOST_TO_DEVICE);
+}
+
 /* kv_b, of each head rows that make its k and rows that make its v: the former are turned, since queries are multiplied
  * with them from the other side. */
 static void load_absorbed(struct loader *l, int64_t layer)
@@ -106,6 +121,9 @@ static void load_absorbed(struct loader *l, int64_t layer)
            v_bytes = (size_t)(s->values * rank) * sizeof(uint16_t);
     to->absorb_k = arena_take(&l->arena, (size_t)c->heads * k_bytes);
     to->absorb_v = arena_take(&l->arena, (size_t)c->heads * v_bytes);
+    size_t expanding = (size_t)(c->heads * (s->nope + s->rope) * (rank + s->rope)) * sizeof(uint16_t);
+    to->expand_k = arena_take(&l->arena, expanding);
+    l->apart += expanding;
     for (int64_t h = 0; h < c->heads && to->absorb_k; h++) {
         uint16_t *turned = l->piece + n;
         weights_get(l->w, load_name(l, layer, "self_attn.kv_b_proj.weight"), c->heads * rows, rank, 0,
@@ -116,6 +134,7 @@ static void load_absorbed(struct loader *l, int64_t layer)
         load_copy(l, (char *)to->absorb_k + (size_t)h * k_bytes, turned, k_bytes, RFG_HOST_TO_DEVICE);
         load_copy(l, (char *)to->absorb_v + (size_t)h * v_bytes, l->piece + s->nope * rank, v_bytes,
                   RFG_HOST_TO_DEVICE);
+        load_expanding(l, to, h, l->piece, turned);
     }
 }
 
@@ -171,11 +190,11 @@ static void load_all(struct loader *l)
     m->norm = norm(l, "model.norm.weight", m->c.hidden);
     if (!m->c.tied)
         m->head = load_matrix(l, "lm_head.weight", m->c.vocab, m->c.hidden);
-    m->step_bytes = l->arena.used - l->experts;
+    m->step_bytes = l->arena.used - l->apart;
     m->embedding = load_matrix(l, "model.embed_tokens.weight", m->c.vocab, m->c.hidden);
     if (m->c.tied) {
         m->head = m->embedding;
-        m->step_bytes = l->arena.used - l->experts;
+        m->step_bytes = l->arena.used - l->apart;
     }
     for (int i = 0; i < 2; i++)
         m->angles[i] = arena_take(&l->arena, (size_t)(m->context * rotated(&m->c)) * sizeof(float));
@@ -226,7 +245,7 @@ struct model *model_create(rfg_context *ctx, const struct config *c, struct weig
     CHECK(rfg_device_alloc(ctx, &m->memory, m->bytes));
     l.piece = allocate(PIECE, sizeof(*l.piece));
     l.arena = (struct arena){ m->memory, 0 };
-    l.experts = 0;
+    l.apart = 0;
     load_all(&l);
     free(l.piece);
     const char *unused = weights_unused(w);

@@ -65,6 +65,23 @@ void op_gemm(struct engine *e, void *y, rfg_dtype dtype, int64_t ldy, const void
     op_gemm_scaled(e, y, dtype, ldy, x, w, NULL, ldw, bias, rows, n, k, params);
 }
 
+static bool quantises(const struct engine *e, int64_t rows)
+{
+    return e->m->c.moe.format == EXPERTS_FP8_BLOCKS && rows >= e->p.quantise;
+}
+
+/* x and its scales: codes of [rows, k], a scale for each 128 columns. */
+static void quantise(struct engine *e, rfg_tensor *x, rfg_tensor *scales)
+{
+    int64_t rows = x->shape[0], k = x->shape[1];
+    rfg_tensor codes = rfg_tensor_2d(e->codes, RFG_E4M3, rows, k, k);
+    *scales = rfg_tensor_2d(e->code_scales, RFG_F32, rows, (k + 127) / 128, (k + 127) / 128);
+    rfg_quantize_params p = { .size = sizeof(p), .group_rows = 1, .group_cols = 128 };
+    e->launches++;
+    CHECK(rfg_op_quantize(e->ctx, &codes, scales, x, &p, e->stream));
+    *x = codes;
+}
+
 void op_gemm_scaled(struct engine *e, void *y, rfg_dtype dtype, int64_t ldy, const void *x, const void *w,
                     const void *scale, int64_t ldw, const void *bias, int64_t rows, int64_t n, int64_t k,
                     const rfg_gemm_params *params)
@@ -82,7 +99,13 @@ void op_gemm_scaled(struct engine *e, void *y, rfg_dtype dtype, int64_t ldy, con
     p.bias = bias ? &tb : NULL;
     int64_t columns = p.gated ? n / 2 : n;
     rfg_tensor ty = rfg_tensor_2d(y, dtype, rows, columns, ldy), tx = matrix(e, x, rows, k);
-    rfg_tensor tw = rfg_tensor_2d((void *)w, scale ? RFG_E4M3 : e->m->dtype, n, k, ldw);
+    rfg_tensor tw = rfg_tensor_2d((void *)w, scale ? RFG_E4M3 : e->m->dtype, n, k, ldw), xs;
+    if (scale && quantises(e, rows)) {
+        quantise(e, &tx, &xs);
+        p.x_scale = &xs;
+        p.x_per = RFG_GEMM_SCALE_BLOCK;
+        p.fast_accum = 1;
+    }
     CHECK(rfg_op_gemm(e->ctx, &ty, &tx, &tw, &p, e->stream));
 }
 
@@ -209,6 +232,12 @@ static void expert_call(struct expert_call *call, const struct engine *e, int64_
     call->shares = rfg_tensor_2d(e->shares + at, RFG_F32, r->count, slots, slots);
     call->live = ints(r->live, 1);
     call->t.p.tokens = &call->live;
+    if (quantises(e, r->count)) {
+        call->t.p.x_per = RFG_GEMM_SCALE_BLOCK;
+        call->t.p.fast_accum = 1;
+    } else if (e->m->c.moe.format == EXPERTS_FP8_BLOCKS) {
+        call->t.p.x_codes = e->m->dtype;
+    }
 }
 
 void op_experts(struct engine *e, int64_t layer, const struct rows *r, bool add)
@@ -234,7 +263,7 @@ void op_experts(struct engine *e, int64_t layer, const struct rows *r, bool add)
         CHECK(rfg_op_moe_route(e->ctx, &c.ids, &c.shares, &logits, &route, e->stream));
     if (!wanted(e, OP_EXPERTS))
         return;
-    e->launches += m->format == EXPERTS_FP8_BLOCKS ? 5 : 3; /* of rfg_op_moe()'s four or six operators */
+    e->launches += quantises(e, r->count) ? 5 : 3; /* of rfg_op_moe()'s four or six operators */
     if (e->given) {
         c.ids.data = e->given_ids + (size_t)layer * e->layer_slots;
         c.shares.data = e->given_shares + (size_t)layer * e->layer_slots;

@@ -37,6 +37,8 @@ void op_attention(struct engine *e, int64_t layer, const struct rows *r, bool pr
 /* MLA, all of it but o: e->attention = attention of e->normed's queries over the cache, to which their keys are
  * written. */
 void op_latent_attention(struct engine *e, int64_t layer, const struct rows *r, bool prefill, int64_t longest);
+/* A chunk's pieces in its image: keys before it, expand_keys at a time, then its own. How many there are. */
+int engine_pieces(const struct engine *e, struct rows *r, int64_t first, int64_t count);
 /* e->act = act(gate) up of e->gate_up, whose columns lie so */
 void op_act(struct engine *e, int64_t rows, rfg_gates gates);
 /* e->x [rows, hidden], or added to the residual, = what the experts of each row of e->normed make of it. Rows from

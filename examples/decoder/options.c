@@ -38,6 +38,8 @@ static const struct {
     { "context", "N", "keys that the cache holds of a sequence (2048, or less if the model has less)", INTEGER,
       AT(context), 1, 1 << 24 },
     { "chunk", "N", "tokens of a prompt that go through the layers together (2048)", INTEGER, AT(chunk), 1, 1 << 20 },
+    { "expand", "N", "DeepSeek: chunks of N tokens and more attend to keys of heads, made of latents (256)", INTEGER,
+      AT(expand), 1, 1 << 20 },
     { "temperature", "T, --top-k K, --top-p P", "draw tokens (0: the largest logit; 0: all; 1: all)", NUMBER,
       AT(sampling.temperature), 0, 100 },
     { "top-k", "K", NULL, INTEGER, AT(sampling.top_k), 0, INT32_MAX },

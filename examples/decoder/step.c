@@ -134,8 +134,9 @@ static size_t place_rows(struct rows *r, char *image, int64_t count, int64_t seq
     r->live = (int32_t *)(image + (at += (size_t)sequences * sizeof(int32_t)));
     at += sizeof(int32_t);
     if (tokens) {
-        r->tokens = (int32_t *)(image + at);
-        at += n;
+        r->pieces = (int32_t *)(image + at);
+        r->tokens = r->pieces + 3 * PIECES;
+        at += 3 * PIECES * sizeof(int32_t) + n;
     }
     r->table = (int32_t *)(image + at);
     r->head_bytes = at;
@@ -147,6 +148,26 @@ static size_t place_rows(struct rows *r, char *image, int64_t count, int64_t seq
 static int64_t chunk_sequences(const struct engine *e)
 {
     return e->m->c.mla.kv_rank ? (e->p.chunk + LATENT_QUERIES - 1) / LATENT_QUERIES : 1;
+}
+
+/* What MLA's prefill expands. Pieces are longer if there would be too many of them. */
+static void lay_out_expanded(struct engine *e, struct arena *a)
+{
+    const struct latent *s = &e->m->c.mla;
+    int64_t heads = e->m->c.heads, least = (e->p.context + PIECES - 2) / (PIECES - 1);
+    e->p.expand = e->p.expand ? e->p.expand : EXPAND_TOKENS;
+    e->p.expand_keys = e->p.expand_keys ? e->p.expand_keys : EXPAND_KEYS;
+    e->p.expand_keys = e->p.expand_keys > least ? e->p.expand_keys : least;
+    if (e->p.chunk < e->p.expand)
+        return;
+    int64_t longest = e->p.expand_keys < e->p.context ? e->p.expand_keys : e->p.context;
+    size_t keys = (size_t)(longest > e->p.chunk ? longest : e->p.chunk) * sizeof(uint16_t);
+    size_t rows = (size_t)(PIECES * e->p.chunk * heads);
+    e->keys = arena_take(a, keys * (size_t)(s->kv_rank + s->rope));
+    e->head_keys = arena_take(a, keys * (size_t)(heads * (s->nope + s->rope)));
+    e->head_values = arena_take(a, keys * (size_t)(heads * s->values));
+    e->states = arena_take(a, rows * (size_t)s->values * sizeof(uint16_t));
+    e->lse = arena_take(a, rows * sizeof(float));
 }
 
 /* Device memory: called once to know how much, and once to give it out. */
@@ -174,6 +195,7 @@ static void lay_out(struct engine *e, struct arena *a)
         e->q = arena_take(a, rows * (size_t)query_columns(c));
         e->absorbed = arena_take(a, rows * (size_t)(c->heads * c->mla.kv_rank));
         e->latent = arena_take(a, rows * (size_t)(c->heads * c->mla.kv_rank));
+        lay_out_expanded(e, a);
     }
     int64_t inner = has_experts(c, 0) ? 0 : c->intermediate;
     e->gate_up = arena_take(a, rows * (size_t)(2 * inner));
@@ -186,6 +208,13 @@ static void lay_out(struct engine *e, struct arena *a)
         e->shares = arena_take(a, slots);
         e->given_ids = arena_take(a, slots);
         e->given_shares = arena_take(a, slots);
+    }
+    e->p.quantise = e->p.quantise ? e->p.quantise : QUANTISE_ROWS;
+    if (c->moe.format == EXPERTS_FP8_BLOCKS) {
+        int64_t most = c->hidden > attention_columns(c) ? c->hidden : attention_columns(c);
+        most = most > c->mla.q_rank ? most : c->mla.q_rank;
+        e->codes = arena_take(a, rows / sizeof(uint16_t) * (size_t)most);
+        e->code_scales = arena_take(a, rows / sizeof(uint16_t) * (size_t)((most + 127) / 128) * sizeof(float));
     }
     e->logits = arena_take(a, (size_t)(batch * c->vocab) * sizeof(float));
     e->temperature = arena_take(a, ints);
@@ -279,6 +308,7 @@ void engine_prefill(struct engine *e, int64_t row, const int32_t *tokens, int64_
         host->slots[i] = cache_slot(table, first + i);
     }
     host->live[0] = (int32_t)count;
+    engine_pieces(e, host, first, count);
     CHECK(rfg_device_copy(e->ctx, device->slots, host->slots, host->bytes, RFG_HOST_TO_DEVICE, e->stream));
     device->count = count;
     all_layers(e, device, true, first + count);

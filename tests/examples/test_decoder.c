@@ -56,26 +56,27 @@ enum {
 
 /* ---- against the reference --------------------------------------------------------------------------------------- */
 
-/* Ten roundings a layer to the model's dtype, each off by up to half an ulp (rms: about a fourth of one), or, with fp8,
- * three to e4m3, off by 2.5 % (rms), that add up at random. The model makes them grow, by attention's exponentials and
+/* Ten roundings a layer to the model's dtype, each off by up to half an ulp (rms: about a fourth of one), or, where rows
+ * are quantised, six to e4m3, off by 2.5 % (rms), that add up at random. The model makes them grow, by attention's exponentials and
  * sums that cancel, by t->grows: measured, the worst token of both cpu and gfx942, and the same in bf16 as in f16
  * (where all is an eighth). Other orders of summation move it by up to a fifth; 1.3 times are allowed. */
-static double allowed(const struct tiny *t)
+static double allowed(const struct tiny *t, bool quantised)
 {
-    double roundings = t->fp8 ? 0.025 * sqrt(3.0 * t->layers) : (t->f16 ? 0x1p-12 : 0x1p-9) * sqrt(10.0 * t->layers);
-    return 1.3 * t->grows * roundings;
+    double roundings = quantised ? 0.025 * sqrt(6.0 * t->layers) : (t->f16 ? 0x1p-12 : 0x1p-9) * sqrt(10.0 * t->layers);
+    return 1.3 * (quantised ? t->grows_quantised : t->grows) * roundings;
 }
 
-static void expect_logits(const struct tiny *t, const char *what, int64_t at, const float *got, const double *want)
+static void expect_logits(const struct tiny *t, bool quantised, const char *what, int64_t at, const float *got,
+                          const double *want)
 {
     double d = 0, all = 0;
     for (int i = 0; i < TINY_VOCAB; i++) {
         d += (got[i] - want[i]) * (got[i] - want[i]);
         all += want[i] * want[i];
     }
-    ck_assert_msg(sqrt(d / all) <= allowed(t),
+    ck_assert_msg(sqrt(d / all) <= allowed(t, quantised),
                   "%s %s, token %d: rms of the difference is %.4g of the logits': %.4g allowed", t->name, what, (int)at,
-                  sqrt(d / all), allowed(t));
+                  sqrt(d / all), allowed(t, quantised));
 }
 
 /* Sets the next decode step to one token of the sequence in row ROW; nobody is in the others. */
@@ -106,12 +107,16 @@ START_TEST(like_the_reference)
     for (int d = 0; (name = device(d)); d++) {
         struct rig r = open_rig(name, "model", CONTEXT);
         for (int way = 0; way < (strcmp(name, "cpu") ? 2 : 4); way++) {
+            bool quantised = way < 2 && t->fp8 && t->hidden % 128 == 0; /* the other's experts are too near */
             struct engine_params p = { .batch = 3,
                                        .context = CONTEXT,
                                        .chunk = way % 2 ? 8 : 32,
                                        .separate = way == 1 || way == 2,
                                        .unfused = way == 1 || way == 2,
-                                       .plain_gemms = way >= 2 };
+                                       .plain_gemms = way >= 2,
+                                       .expand = way == 1 || way == 2 ? 4 : 0, /* with parts of 5 keys, and whole */
+                                       .expand_keys = 5,
+                                       .quantise = quantised ? 4 : 0 };
             struct engine *e = engine_create(r.ctx, r.m, &p);
             int32_t table[COLUMNS], gap[COLUMNS];
             ck_assert(cache_take(&e->cache, gap, PAGE)); /* so that blocks aren't those of the row */
@@ -122,7 +127,7 @@ START_TEST(like_the_reference)
                 engine_prefill(e, ROW, words + at, n, at, at + n == prompt, table);
             }
             engine_logits(e, ROW, got);
-            expect_logits(t, "prefill", prompt - 1, got, want[prompt - 1]);
+            expect_logits(t, quantised, "prefill", prompt - 1, got, want[prompt - 1]);
             int best = 0;
             for (int i = 0; i < TINY_VOCAB; i++)
                 best = got[i] > got[best] ? i : best;
@@ -131,7 +136,7 @@ START_TEST(like_the_reference)
                 set_rows(e, table, at, words[at]);
                 engine_decode(e);
                 engine_logits(e, ROW, got);
-                expect_logits(t, "decode", at, got, want[at]);
+                expect_logits(t, quantised, "decode", at, got, want[at]);
             }
             engine_destroy(&e);
         }
