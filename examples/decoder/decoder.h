@@ -318,8 +318,8 @@ struct engine {
     int32_t *next;                               /* device [batch]: the tokens that a decode step reads and replaces */
     int32_t *next_host;
     char *x, *residual, *normed, *qkv, *attention, *gate_up, *act; /* of max(batch, chunk) rows */
-    char *codes;                  /* of rows that are quantised, [max(batch, chunk), most columns], and a scale for each */
-    float *code_scales;           /* 128 of them */
+    char *codes;        /* of rows that are quantised, [max(batch, chunk), most columns], and a scale for each */
+    float *code_scales; /* 128 of them */
     char *q, *absorbed, *latent;          /* MLA: heads' q, times absorb_k, and what attention makes before absorb_v */
     char *keys, *head_keys, *head_values; /* of expand_keys of the cache's rows; keys and values of heads, of them */
     char *states;                         /* [PIECES][chunk, heads, values]: what attention makes of each piece */

@@ -14,9 +14,9 @@ enum { INTER = 96, D = 64, MOST_TENSORS = 220, MOST_TOKENS = TINY_MOST_TOKENS };
 enum { POSITIONS = 64, DYNAMIC_ORIGINAL = 32, LONGROPE_ORIGINAL = 16 };
 
 #define DEEPSEEK_FP8                                                                                                   \
-    .grows = 4.7, .grows_quantised = 1.9, .arch = "DeepseekV3ForCausalLM", .deepseek = true, .fp8 = true, .layers = 2, .dense = 1, .heads = 2, \
-    .theta = 1000, .q_rank = 128, .kv_rank = 192, .nope = 64, .rope = 64, .values = 96, .experts = 6, .top = 2,        \
-    .inter = 256, .groups = 2, .topk_groups = 1
+    .grows = 4.7, .grows_quantised = 1.9, .arch = "DeepseekV3ForCausalLM", .deepseek = true, .fp8 = true, .layers = 2, \
+    .dense = 1, .heads = 2, .theta = 1000, .q_rank = 128, .kv_rank = 192, .nope = 64, .rope = 64, .values = 96,        \
+    .experts = 6, .top = 2, .inter = 256, .groups = 2, .topk_groups = 1
 #define GEMMA3                                                                                                         \
     .grows = 1.1, .hidden = 128, .arch = "Gemma3ForCausalLM", .qk_norm = true, .gemma = true, .layers = 3, .heads = 2, \
     .kv_heads = 1, .theta = 5000, .local_theta = 50, .window = 5

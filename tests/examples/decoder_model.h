@@ -42,7 +42,7 @@ struct tiny {
     int q_rank, kv_rank, nope, rope, values;      /* MLA */
     double mscale, mscale_all;                    /* of DeepSeek's YaRN, if the latter isn't 0 */
     int seed;                                     /* of weights, such that no choice of experts is a near one */
-    double grows; /* the rms error of its logits, by what its roundings alone add up to: see test_decoder.c */
+    double grows;           /* the rms error of its logits, by what its roundings alone add up to: see test_decoder.c */
     double grows_quantised; /* the same where rows beside fp8 are quantised */
     /* what a test changes: */
     int shards; /* files, if not 0 */

@@ -180,7 +180,7 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *groupe
         return rfg_refuse(why, "tile_m=%d: reads W %" PRId64 " times", p[P_TILE_M], s.tiles_m);
     if (s.tile_n > FRAG_N && s.tile_n / 2 >= n)
         return rfg_refuse(why, "tile of %d columns: N=%" PRId64, s.tile_n, n);
-    int best = best_unroll(dev, prob, &s, p);
+    int best = best_unroll(dev, grouped, &s, p);
     if (p[P_UNROLL] != best)
         return rfg_refuse(why, "unroll=%d: %d is better for %" PRId64 " steps", p[P_UNROLL], best, s.longest);
     /* Steps shared out evenly, unless CUs are idle anyway. */
@@ -210,6 +210,7 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *gr
     double waves = p[P_K_WAVES], longest = (double)s.longest;
     int split = p[P_SPLIT_K], blocks = THIN_BLOCKS(p[P_TILE_M], p[P_FRAGS_N]);
     struct down down = tiles_down(grouped, prob, p[P_TILE_M], s.tiles_m);
+    s.registers = registers_of(grouped, p, p[P_UNROLL]);
     struct gemm_flow f = { .groups = down.tiles * (double)s.tiles_n * split, .cluster = split };
     f.per_cu = resident(dev, prob, &s, p);
     double w_row = (double)gemm_w_row_bytes(prob);
