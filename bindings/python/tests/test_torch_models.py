@@ -23,7 +23,7 @@ from models import build, used  # noqa: E402
 from transformers import DynamicCache, StaticCache  # noqa: E402
 
 BF16 = torch.bfloat16
-FAMILIES = ["Llama", "Qwen2", "Qwen3", "Mistral", "Gemma3", "Phi3"]
+FAMILIES = ["Llama", "Qwen2", "Qwen3", "Mistral", "Gemma3", "Phi3", "Gemma4", "Qwen3_5"]
 torch.manual_seed(6)
 IDS = torch.randint(2, 97, (2, 20))
 # How far off the model's own logits may be, of the largest: both round some ten results a layer to bf16, of two layers, in other
@@ -62,7 +62,7 @@ def test_logits(family, attention):
         after = logits(model, caches(model, kind))
         rt.disable(model)
         assert error(after, exact) <= 1.05 * error(before, exact), kind  # found: at most 0.99
-        assert (after - before).abs().max() <= NEAR * before.abs().max()
+        assert (after - before).abs().max() <= NEAR * model.config.num_hidden_layers / 2 * before.abs().max()
         assert torch.equal(logits(model, caches(model, kind)), before)
 
 

@@ -20,14 +20,16 @@ from .modules import SETTINGS, Report, Rule, Settings, direct, few_rows, norm_se
 HALVES = (torch.bfloat16, torch.float16)
 HEADS = range(8, 513, 8)  # D of rfg_op_mha
 CACHES = ("cache", "past_key_values")  # what its argument is called, since transformers 5.24 and before
-FAMILIES = ("Llama", "Qwen2", "Qwen3", "Mistral", "Gemma3", "Phi3")
+FAMILIES = ("Llama", "Qwen2", "Qwen3", "Mistral", "Gemma3", "Phi3", "Qwen3_5")
+# What else they and their like call a part.
+NAMES = {"RotaryEmbedding": ("Gemma4Text", "Qwen3_5Text"), "Attention": ("Gemma4Text",)}
 IMPLEMENTATIONS = ("sdpa", "eager")  # of attention: those that enable() replaces, by "rfg_sdpa" and "rfg_eager"
 PREFIX = "rfg_"
 OLD = "_rfg_attention"  # attribute of a model: (config, its attention before)
 
 
 def _is(m: Any, suffix: str) -> bool:
-    return type(m).__module__.startswith("transformers.models.") and type(m).__name__ in [f + suffix for f in FAMILIES]
+    return type(m).__module__.startswith("transformers.models.") and type(m).__name__ in [f + suffix for f in FAMILIES + NAMES.get(suffix, ())]
 
 
 def _ops(x: Tensor) -> Any:
@@ -50,13 +52,14 @@ def rotary(m: Any, x: Tensor, position_ids: Tensor, *args: Any, **kwargs: Any) -
 
 
 def _projections(m: Any) -> Tuple[str, ...]:
-    return ("qkv_proj",) if hasattr(m, "qkv_proj") else ("q_proj", "k_proj", "v_proj")
+    """Of Gemma 4's layers some have no v, which is k then, and some neither."""
+    return tuple(name for name in ("qkv_proj", "q_proj", "k_proj", "v_proj") if getattr(m, name, None) is not None)
 
 
 def _for_attention(m: Any) -> Settings:
     names = _projections(m)
     parts = [getattr(m, name) for name in names]
-    why = plain_linears(parts)
+    why = "its keys are another layer's" if names == ("q_proj",) else plain_linears(parts)
     if why:
         return why
     if parts[0].weight.dtype not in HALVES:
@@ -64,7 +67,7 @@ def _for_attention(m: Any) -> Settings:
     if len({p.bias is None for p in parts}) != 1:
         return "some of its projections have biases, some have none"
     takes = set(inspect.signature(type(m).forward).parameters)
-    unknown = takes - {"self", "hidden_states", "position_embeddings", "attention_mask", "cache_position", "kwargs", *CACHES}
+    unknown = takes - {"self", "hidden_states", "position_embeddings", "attention_mask", "cache_position", "kwargs", "shared_kv_states", *CACHES}
     if unknown or len(takes & set(CACHES)) != 1:
         return "its forward takes %s" % ", ".join(sorted(unknown or takes))
     norms: List[Any] = [getattr(m, name, None) for name in ("q_norm", "k_norm")]
@@ -76,18 +79,23 @@ def _for_attention(m: Any) -> Settings:
         if of_norms[0]["eps"] != of_norms[1]["eps"] or of_norms[0]["plus"] != of_norms[1]["plus"]:
             return "its norms of heads differ"
         found.update(eps=of_norms[0]["eps"], plus=of_norms[0]["plus"])
-    windowed = not type(m).__name__.startswith("Llama")
+    v_norm = getattr(m, "v_norm", None)
+    of_v = norm_settings(v_norm) if v_norm is not None else {"eps": None, "plus": False}
+    if isinstance(of_v, str) or of_v["plus"] or not (v_norm is None or untouched(v_norm)):
+        return "its norm of v has hooks, or isn't known"
+    windowed = not type(m).__name__.startswith(("Llama", "Qwen3_5"))
     window = getattr(m, "sliding_window", getattr(m.config, "sliding_window", None)) if windowed else None
     eager = getattr(sys.modules[type(m).__module__], "eager_attention_forward", None)
     joined = (names,) if len(names) > 1 else ()
     return dict(
         found, cache=(takes & set(CACHES)).pop(), window=window, windowed=windowed, eager=eager, projections=names, parts=joined,
-        absorbs=names + ("q_norm", "k_norm")
+        gated=parts[0].weight.shape[0] == 2 * m.config.num_attention_heads * m.head_dim, v_eps=of_v["eps"],
+        absorbs=names + ("q_norm", "k_norm", "v_norm")
     )  # fmt: skip
 
 
-def _static_layer(m: Any, cache: Any, places: Optional[Tensor], like: Tensor, batch: int) -> Any:
-    """The layer of a static cache that rotate_append() can write to; None: transformers does it."""
+def _static_layer(m: Any, cache: Any, places: Optional[Tensor], like: Tensor) -> Any:
+    """The layer of a static cache that rotate_append() can write k to, `like` of [B,S,Hkv,D]; None: transformers does it."""
     if not model_ops.is_places(places) or not m.config._attn_implementation.startswith(PREFIX) or cache is None:
         return None
     layers = getattr(cache, "layers", ())
@@ -95,7 +103,7 @@ def _static_layer(m: Any, cache: Any, places: Optional[Tensor], like: Tensor, ba
     if type(layer).__name__ != "StaticLayer" or not layer.is_initialized:
         return None
     keys, values = layer.keys, layer.values
-    shape = (batch, m.config.num_key_value_heads, layer.max_cache_len, m.head_dim)
+    shape = (like.shape[0], like.shape[2], layer.max_cache_len, m.head_dim)
     same = tuple(keys.shape) == shape == tuple(values.shape) and keys.dtype == values.dtype == like.dtype
     return layer if same and model_ops.can_append(keys) and model_ops.can_append(values) else None
 
@@ -105,17 +113,22 @@ def _known(cache: Any) -> bool:
     return cache is None or type(cache).__module__ == "transformers.cache_utils"
 
 
-def _projected(m: Any, x: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
-    parts = [getattr(m, name) for name in getattr(m, SETTINGS).projections]
-    if len(parts) == 1:
+def _projected(m: Any, x: Tensor) -> Tuple[Tensor, Tensor, Tensor, Optional[Tensor]]:
+    """q, k, v [B,S,heads,D], and what q's heads have beside them (Qwen3.5's gates)."""
+    settings = getattr(m, SETTINGS)
+    parts = [getattr(m, name) for name in settings.projections]
+    if settings.projections == ("qkv_proj",):
         heads = m.config.num_attention_heads, m.config.num_key_value_heads, m.config.num_key_value_heads
-        q, k, v = parts[0](x).split([n * m.head_dim for n in heads], -1)
+        y = parts[0](x).split([n * m.head_dim for n in heads], -1)
     elif few_rows(m, x):
-        y = ops_for(x).linears(x, [p.weight for p in parts], None if parts[0].bias is None else [p.bias for p in parts])
-        q, k, v = y.split([p.weight.shape[0] for p in parts], -1)
+        joined = ops_for(x).linears(x, [p.weight for p in parts], None if parts[0].bias is None else [p.bias for p in parts])
+        y = joined.split([p.weight.shape[0] for p in parts], -1)
     else:
-        q, k, v = (p(x) for p in parts)
-    return q.unflatten(-1, (-1, m.head_dim)), k.unflatten(-1, (-1, m.head_dim)), v.unflatten(-1, (-1, m.head_dim))
+        y = [p(x) for p in parts]
+    q, k, v = (t.unflatten(-1, (-1, m.head_dim)) for t in (y[0], y[1], y[-1]))
+    if settings.v_eps is not None:
+        v = ops_for(x).rmsnorm(v.flatten(0, 1), getattr(m.v_norm, "weight", None), settings.v_eps, False).view(v.shape)
+    return (q[:, :, ::2], k, v, q[:, :, 1::2]) if settings.gated else (q, k, v, None)
 
 
 def attention_module(m: Any, hidden_states: Tensor, *args: Any, **kwargs: Any) -> Tuple[Tensor, Optional[Tensor]]:
@@ -125,15 +138,16 @@ def attention_module(m: Any, hidden_states: Tensor, *args: Any, **kwargs: Any) -
     if theirs or x.dtype not in HALVES or not plain(x, getattr(m, settings.projections[0]).weight) or torch.is_grad_enabled() or m.training:
         return old(m, hidden_states, *args, **kwargs)
     cos, sin = angles
-    q, k, v = _projected(m, x)
-    ops = _ops(x)
-    layer = _static_layer(m, cache, mask, x, x.shape[0])
+    q, k, v, gate = _projected(m, x)
+    ops, shared = _ops(x), rest.pop("shared_kv_states", None)
+    layer = _static_layer(m, cache, mask, k)
     weights = None
     if layer is not None:
         layer.cumulative_length.add_(x.shape[1])
         norms = (m.q_norm.weight, m.k_norm.weight) if settings.norms else (None, None)
         q = ops.rotate_append(layer.keys, layer.values, q, k, v, cos, sin, mask, *norms, settings.eps, settings.plus)
-        out = ops.mha_cached(q, layer.keys, layer.values, mask, m.scaling, 0.0, model_ops.window_of(mask))
+        k, v = layer.keys, layer.values
+        out = ops.mha_cached(q, k, v, mask, m.scaling, 0.0, model_ops.window_of(mask))
     else:
         if settings.norms:
             norm = ops_for(x).rmsnorm
@@ -149,13 +163,18 @@ def attention_module(m: Any, hidden_states: Tensor, *args: Any, **kwargs: Any) -
         if settings.windowed:
             rest["sliding_window"] = settings.window
         out, weights = compute(m, q, k, v, mask, dropout=0.0, scaling=m.scaling, **rest)
-    return m.o_proj(out.reshape(*x.shape[:-1], -1).contiguous()), weights
+    if getattr(m, "store_full_length_kv", False):
+        shared[m.layer_type] = k, v
+    out = out.reshape(*x.shape[:-1], -1)
+    return m.o_proj(out.contiguous() if gate is None else out * torch.sigmoid(gate.reshape(out.shape))), weights
 
 
 # ---- decoder layers ----------------------------------------------------------------------------------------------------
 
 
 def _for_layer(m: Any) -> Settings:
+    if not hasattr(m, "self_attn"):
+        return "it has no attention"
     sandwich = hasattr(m, "pre_feedforward_layernorm")
     norm = m.pre_feedforward_layernorm if sandwich else m.post_attention_layernorm
     found = norm_settings(norm)
@@ -319,7 +338,7 @@ def _register() -> None:
 
 def _why_not(m: Any, config: Any) -> str:
     name = config._attn_implementation
-    if not getattr(m, "_supports_attention_backend", False):
+    if not getattr(m, "_supports_attention_backend", False) and not hasattr(sys.modules[type(m).__module__], "ALL_ATTENTION_FUNCTIONS"):
         return "its attention doesn't go through transformers' attention interface"
     if name not in IMPLEMENTATIONS:
         return "its attention is %s: only sdpa and eager are replaced" % name

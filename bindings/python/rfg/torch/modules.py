@@ -102,9 +102,10 @@ def rmsnorm(m: Any, x: Tensor) -> Tensor:
     pair, settings.ahead.pair = settings.ahead.pair, None
     if pair is not None and pair[0] is x:
         return pair[1]
-    if not plain(x, m.weight):
+    weight = getattr(m, "weight", None)
+    if not plain(x, weight):
         return old(m, x)
-    return ops_for(x).rmsnorm(x, m.weight, torch.finfo(x.dtype).eps if settings.eps is None else settings.eps, settings.plus)
+    return ops_for(x).rmsnorm(x, weight, torch.finfo(x.dtype).eps if settings.eps is None else settings.eps, settings.plus)
 
 
 @one_input
@@ -162,11 +163,12 @@ def norm_settings(m: Any) -> Settings:
     shape = getattr(m, "normalized_shape", None)
     if shape is not None and len(shape) != 1:
         return "it normalises over %d dimensions" % len(shape)
-    if m.weight is not None and m.weight.dim() != 1:
-        return "its weight has %d dimensions" % m.weight.dim()
+    weight = getattr(m, "weight", None)
+    if weight is not None and weight.dim() != 1:
+        return "its weight has %d dimensions" % weight.dim()
     if eps is None and shape is None:
         return "its epsilon isn't known"
-    width = m.weight.shape[0] if m.weight is not None else shape[0] if shape else 64
+    width = weight.shape[0] if weight is not None else shape[0] if shape else 64
     x = proof.values(width, next(m.parameters(), torch.ones(1)))
     found = [{"eps": eps, "plus": plus, "ahead": Ahead()} for plus in (False, True)]  # its weight is w, or 1 + w
     return next((f for f in found if not unproven(m, rmsnorm, f, x)), None) or unproven(m, rmsnorm, found[0], x)
@@ -247,7 +249,7 @@ RULES: List[Rule] = [
     Rule("linear", lambda m: type(m) is nn.Linear, _for_linear, linear),
     Rule("layernorm", lambda m: type(m) is nn.LayerNorm, _for_layernorm, layernorm),
     Rule("embedding", lambda m: type(m) is nn.Embedding, _for_embedding, embedding),
-    Rule("rmsnorm", lambda m: type(m).__name__.endswith("RMSNorm") and isinstance(getattr(m, "weight", 0), (Tensor, type(None))),
+    Rule("rmsnorm", lambda m: type(m).__name__.endswith("RMSNorm") and isinstance(getattr(m, "weight", None), (Tensor, type(None))),
          norm_settings, rmsnorm),
     Rule("act", lambda m: _act_name(m) is not None, _for_act, act),
     Rule("gated", _is_gated, _for_gated, gated),
