@@ -95,8 +95,8 @@ static void read_longrope(struct config *c, rfg_rope_table_params *r, const stru
     r->attention_factor = number_or(s, "attention_factor", 0);
     r->short_mscale = number_or(s, "short_mscale", 0);
     r->long_mscale = number_or(s, "long_mscale", 0);
-    read_factors(c->rope_factors[0], s, "short_factor", c->rotated / 2);
-    read_factors(c->rope_factors[1], s, "long_factor", c->rotated / 2);
+    read_factors(c->rope_factors[0], s, "short_factor", rotated(c, 0) / 2);
+    read_factors(c->rope_factors[1], s, "long_factor", rotated(c, 0) / 2);
 }
 
 static void read_yarn(rfg_rope_table_params *r, const struct source *s, int64_t positions)
@@ -127,14 +127,15 @@ static void read_llama3(rfg_rope_table_params *r, const struct source *s)
 static void read_rotated(struct config *c, rfg_rope_table_params *r, const struct source *config,
                          const struct source *s)
 {
-    bool proportional = r->scaling == RFG_ROPE_PROPORTIONAL;
+    bool proportional = r->scaling == RFG_ROPE_PROPORTIONAL, second = r != &c->rope;
     const struct source *from = s->object && has(s, "partial_rotary_factor") ? s : config;
-    double share = number_or(from, "partial_rotary_factor", 1);
+    double share = number_or(from, "partial_rotary_factor", c->gated ? 0.25 : 1);
     int64_t rotated = proportional ? c->head_dim : (int64_t)((double)c->head_dim * share);
     if (share > 1 || rotated < 2 || rotated % 2)
         die("%s: 'partial_rotary_factor' is %g: must be at most 1, and %lld of a head's %lld elements even", s->path,
             share, (long long)rotated, (long long)c->head_dim);
-    if (c->rotated && c->rotated != rotated)
+    rotated = rotated == c->head_dim ? 0 : rotated; /* all of a head, whatever its size */
+    if (second && c->rotated != rotated)
         die("%s: 'partial_rotary_factor' must be the same for all layers", s->path);
     c->rotated = rotated;
     if (proportional)
@@ -185,7 +186,7 @@ static void read_rope(struct config *c, const struct source *s)
     c->sliding_rope = c->rope;
     if (sliding)
         read_scaling(c, &c->sliding_rope, s, sliding);
-    else if (c->gemma)
+    else if (c->gemma && !c->gemma4.on)
         c->sliding_rope =
             (rfg_rope_table_params){ .size = sizeof(c->rope), .theta = number_or(s, "rope_local_base_freq", 10000) };
 }
@@ -212,6 +213,74 @@ static void read_sliding(struct config *c, const struct source *s)
         c->sliding[i] = type && !strcmp(type, "sliding_attention");
         if (!c->sliding[i] && (!type || strcmp(type, "full_attention")))
             die("%s: 'layer_types' must say sliding_attention or full_attention", s->path);
+    }
+}
+
+/* A value of per_layer_config, which must be the same for all full layers; as older files have it: at the top. */
+static int64_t of_full_layers(const struct config *c, const struct source *s, const char *key, const char *older,
+                              int64_t otherwise)
+{
+    int64_t found = integer_or(s, older, 1, 1 << 16, otherwise);
+    const json_t *given = json_object_get(s->object, "per_layer_config");
+    bool first = true;
+    for (int64_t l = 0; given && l < c->layers; l++) {
+        char number[24];
+        snprintf(number, sizeof(number), "%lld", (long long)l);
+        struct source one = { s->path, json_object_get(given, number) };
+        int64_t n = integer_or(&one, key, 1, 1 << 16, integer(s, key, 1, 1 << 16));
+        if (c->sliding[l] ? n != integer(s, key, 1, 1 << 16) : !first && n != found)
+            die("%s: 'per_layer_config': layer %s has '%s' %lld: full layers must have one value, sliding layers the "
+                "model's",
+                s->path, number, key, (long long)n);
+        if (!c->sliding[l]) {
+            found = n;
+            first = false;
+        }
+    }
+    return found;
+}
+
+static void read_gemma4(struct config *c, const struct source *s)
+{
+    struct gemma4 *g = &c->gemma4;
+    if (is_true(s, "enable_moe_block"))
+        die("%s: 'enable_moe_block' is true: Gemma 4's experts aren't known here", s->path);
+    if (has(s, "use_bidirectional_attention") && strcmp(string(s, "use_bidirectional_attention"), "vision"))
+        die("%s: 'use_bidirectional_attention' is '%s': must be null, or vision", s->path,
+            string(s, "use_bidirectional_attention"));
+    g->k_is_v = is_true(s, "attention_k_eq_v");
+    g->wide = is_true(s, "use_double_wide_mlp");
+    g->head_dim = of_full_layers(c, s, "head_dim", "global_head_dim", 512);
+    g->kv_heads =
+        of_full_layers(c, s, "num_key_value_heads", g->k_is_v ? "num_global_key_value_heads" : "", c->kv_heads);
+    g->shared = integer_or(s, "num_kv_shared_layers", 0, c->layers - 1, 0);
+    g->extra = integer_or(s, "hidden_size_per_layer_input", 0, 1 << 16, 256);
+    g->extra_vocab = integer_or(s, "vocab_size_per_layer_input", 1, 1 << 24, c->vocab);
+    g->soft_cap = (float)number_or(s, "final_logit_softcapping", 0);
+    if (g->head_dim % 8 || g->head_dim > MOST_HEAD || c->heads % g->kv_heads)
+        die("%s: full layers have heads of %lld elements, %lld of k: must be a multiple of 8 up to %d, and divide "
+            "'num_attention_heads'",
+            s->path, (long long)g->head_dim, (long long)g->kv_heads, MOST_HEAD);
+    if (g->extra % 8 || (g->extra && g->extra_vocab < c->vocab))
+        die("%s: 'hidden_size_per_layer_input' is %lld, 'vocab_size_per_layer_input' %lld: must be a multiple of 8, "
+            "and "
+            "%lld at least",
+            s->path, (long long)g->extra, (long long)g->extra_vocab, (long long)c->vocab);
+    for (int64_t l = c->layers - g->shared; l < c->layers; l++)
+        if (c->sliding[keys_of(c, l)] != c->sliding[l])
+            die("%s: 'num_kv_shared_layers' is %lld: layer %lld has no layer of its kind before them", s->path,
+                (long long)g->shared, (long long)l);
+}
+
+/* Its linear attention isn't rfg's. */
+static void read_qwen35(const struct config *c, const struct source *s)
+{
+    const json_t *types = need(s, "layer_types");
+    for (int64_t i = 0; i < c->layers; i++) {
+        const char *type = json_string_value(json_array_get(types, (size_t)i));
+        if (!type || strcmp(type, "full_attention"))
+            die("%s: 'layer_types': layer %lld is '%s': must be full_attention: rfg has no gated delta net", s->path,
+                (long long)i, type ? type : "no string");
     }
 }
 
@@ -403,20 +472,27 @@ void config_check(const struct config *c, const char *where)
 /* Reads "architectures"; an unknown one ends the program. */
 static void read_architecture(struct config *c, const struct source *s)
 {
-    static const char *const known[] = { "LlamaForCausalLM",     "Qwen3ForCausalLM",    "Gemma3ForCausalLM",
-                                         "Phi3ForCausalLM",      "Qwen3MoeForCausalLM", "GptOssForCausalLM",
-                                         "DeepseekV3ForCausalLM" };
-    enum { LLAMA, QWEN3, GEMMA3, PHI3, QWEN3_MOE, GPT_OSS, DEEPSEEK_V3, KNOWN };
+    static const char *const known[] = { "LlamaForCausalLM",    "Qwen3ForCausalLM",  "Gemma3ForCausalLM",
+                                         "Phi3ForCausalLM",     "Gemma4ForCausalLM", "Qwen3_5ForCausalLM",
+                                         "Qwen3MoeForCausalLM", "GptOssForCausalLM", "DeepseekV3ForCausalLM" };
+    enum { LLAMA, QWEN3, GEMMA3, PHI3, GEMMA4, QWEN3_5, QWEN3_MOE, GPT_OSS, DEEPSEEK_V3, KNOWN };
+    char names[256] = "";
     const char *arch = json_string_value(json_array_get(need(s, "architectures"), 0));
     int i = 0;
     while (i < KNOWN && (!arch || strcmp(arch, known[i])))
         i++;
+    for (int k = 0; i == KNOWN && k < KNOWN; k++) {
+        strcat(names, k == 0 ? "" : k + 1 == KNOWN ? " or " : ", ");
+        strcat(names, known[k]);
+    }
     if (i == KNOWN)
-        die("%s: 'architectures' is '%s': must be %s, %s, %s, %s, %s, %s or %s", s->path,
-            arch ? arch : "no list of a string", known[0], known[1], known[2], known[3], known[4], known[5], known[6]);
+        die("%s: 'architectures' is '%s': must be %s", s->path, arch ? arch : "no list of a string", names);
     snprintf(c->name, sizeof(c->name), "%s", arch);
-    c->qk_norm = i == QWEN3 || i == GEMMA3 || i == QWEN3_MOE;
-    c->gemma = i == GEMMA3;
+    c->qk_norm = i == QWEN3 || i == GEMMA3 || i == QWEN3_MOE || i == GEMMA4 || i == QWEN3_5;
+    c->gemma = i == GEMMA3 || i == GEMMA4;
+    c->plus = i == GEMMA3 || i == QWEN3_5;
+    c->gated = i == QWEN3_5;
+    c->gemma4.on = i == GEMMA4;
     c->phi3 = i == PHI3;
     c->gpt_oss = i == GPT_OSS;
     c->deepseek = i == DEEPSEEK_V3;
@@ -461,6 +537,8 @@ void config_read(struct config *c, const char *folder)
     read_heads(c, &s);
     config_check(c, path);
     read_rope(c, &s);
+    if (c->gated)
+        read_qwen35(c, &s);
     if (c->deepseek)
         c->attention_scale = config_latent_scale(&c->mla, &c->rope);
     if (c->gemma || c->gpt_oss)
@@ -469,11 +547,13 @@ void config_read(struct config *c, const char *folder)
         read_phi3(c, &s);
     else if (is_true(&s, "use_sliding_window"))
         die("%s: 'use_sliding_window' is true: only Gemma3's and gpt-oss' windows are known", path);
+    if (c->gemma4.on)
+        read_gemma4(c, &s);
     if (c->gemma)
-        c->attention_scale = (float)(1 / sqrt(number(&s, "query_pre_attn_scalar")));
+        c->attention_scale = c->gemma4.on ? 1 : (float)(1 / sqrt(number(&s, "query_pre_attn_scalar")));
     if ((is_true(&s, "attention_bias") && !c->gpt_oss) || is_true(&s, "mlp_bias"))
         die("%s: 'attention_bias' or 'mlp_bias' is true: projections have no bias here but gpt-oss'", path);
-    if (has(&s, "attn_logit_softcapping") || has(&s, "final_logit_softcapping"))
+    if (has(&s, "attn_logit_softcapping") || (has(&s, "final_logit_softcapping") && !c->gemma4.on))
         die("%s: logits are capped ('attn_logit_softcapping', 'final_logit_softcapping'): that isn't known here", path);
     json_decref(s.object);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A decoder for Llama-, Qwen3- and Gemma3-like dense models, and for mixtures of experts (Qwen3-MoE, gpt-oss, DeepSeek
+ * A decoder for Llama-, Qwen3- and Gemma-like dense models, and for mixtures of experts (Qwen3-MoE, gpt-oss, DeepSeek
  * V3), on rfg's operators alone: docs/decoder.md.
  *
  *   config.c    what a model is: config.json of a Hugging Face folder
@@ -12,6 +12,7 @@
  *   cache.c     one paged cache for all sequences: which blocks are whose
  *   ops.c       rfg_op_* as the layers call them
  *   latent.c    the same of DeepSeek's attention
+ *   gemma4.c    the same of what Gemma 4 has besides
  *   step.c      the layers: prefill of a chunk, decode of one token a sequence, and its graph
  *   generate.c  the continuous batch: sequences join, are prefilled, decode, leave
  *   ladder.c    what each step towards speed gains
@@ -55,6 +56,17 @@ struct latent {
     int64_t nope, rope, values; /* elements of a head: of q and k those that aren't rotated, and those that are; of v */
 };
 
+/* What Gemma 4 has besides. Heads of full layers may have another size, and be others in number. */
+struct gemma4 {
+    bool on;                    /* v is normed, too, and a layer ends with a factor */
+    bool k_is_v;                /* full layers: v is k before its norm and rotation. Its matrix is loaded twice */
+    bool wide;                  /* layers without keys of their own have an MLP of twice the size */
+    int64_t head_dim, kv_heads; /* of full layers */
+    int64_t shared;             /* the last layers, which have no keys of their own */
+    int64_t extra, extra_vocab; /* elements of a token's input to each layer, 0: there is none; rows of its table */
+    float soft_cap;             /* of logits; 0: none */
+};
+
 /* A mixture of experts in place of the MLP, in each layer but the first ones. */
 struct mixture {
     int64_t experts, top, intermediate; /* experts 0: layers have an MLP */
@@ -79,12 +91,15 @@ struct config {
     int64_t hidden, intermediate, layers, heads, kv_heads, head_dim, vocab, positions;
     float eps;
     rfg_act act;
-    bool qk_norm;          /* RMSNorm of each head of Q and K before the rotation (Qwen3, Gemma3) */
-    bool gemma;            /* norms multiply with 1 + w, and there are four a layer; the embedding is scaled */
-    bool tied;             /* lm_head is the embedding table */
-    bool bytes;            /* "tokenizer": "bytes": token ids are bytes */
-    float attention_scale; /* 0: 1 / sqrt(head_dim) */
-    int64_t window;        /* keys that a sliding layer sees, the token's own included */
+    bool qk_norm; /* RMSNorm of each head of Q and K before the rotation (Qwen3, Gemma3) */
+    bool gemma;   /* there are four norms a layer; the embedding is scaled */
+    bool plus;    /* norms multiply with 1 + w (Gemma3, Qwen3.5) */
+    bool gated;   /* attention's result is multiplied with the sigmoid of a gate (Qwen3.5) */
+    struct gemma4 gemma4;
+    bool tied;                                /* lm_head is the embedding table */
+    bool bytes;                               /* "tokenizer": "bytes": token ids are bytes */
+    float attention_scale;                    /* 0: 1 / sqrt(head_dim) */
+    int64_t window;                           /* keys that a sliding layer sees, the token's own included */
     bool slides, sliding[MOST_LAYERS];        /* any of them */
     rfg_rope_table_params rope, sliding_rope; /* of full and of sliding layers */
     int64_t rotated;                          /* the first elements of a head; 0: all */
@@ -102,9 +117,35 @@ void config_builtin(struct config *c, const char *name, int64_t layers);
 /* A model that the operators don't support ends the program. where: the file, or the option. */
 void config_check(const struct config *c, const char *where);
 
-static inline int64_t rotated(const struct config *c)
+/* Of a layer: elements of a head, those that are rotated; heads of k; columns of q. */
+static inline int64_t head_elements(const struct config *c, int64_t layer)
 {
-    return c->rotated ? c->rotated : c->head_dim;
+    return c->gemma4.on && !c->sliding[layer] ? c->gemma4.head_dim : c->head_dim;
+}
+static inline int64_t rotated(const struct config *c, int64_t layer)
+{
+    return c->rotated ? c->rotated : head_elements(c, layer);
+}
+static inline int64_t key_heads(const struct config *c, int64_t layer)
+{
+    return c->gemma4.on && !c->sliding[layer] ? c->gemma4.kv_heads : c->kv_heads;
+}
+static inline int64_t head_columns(const struct config *c, int64_t layer)
+{
+    return c->heads * head_elements(c, layer);
+}
+/* Whose keys a layer reads: its own, or those of the last layer of its kind that has some. */
+static inline int64_t keys_of(const struct config *c, int64_t layer)
+{
+    int64_t own = c->layers - c->gemma4.shared, of = layer;
+    if (layer >= own)
+        for (of = own - 1; of > 0 && c->sliding[of] != c->sliding[layer];)
+            of--;
+    return of;
+}
+static inline int64_t mlp_columns(const struct config *c, int64_t layer)
+{
+    return c->intermediate * (c->gemma4.wide && keys_of(c, layer) != layer ? 2 : 1);
 }
 
 /* ---- weights.c -------------------------------------------------------------------------------------------------- */
@@ -142,6 +183,10 @@ struct layer {
     void *attention_norm, *qkv, *q_norm, *k_norm, *o, *mlp_norm, *gate_up, *down;
     void *after_attention_norm, *after_mlp_norm; /* Gemma */
     void *qkv_bias, *o_bias, *sinks;             /* gpt-oss */
+    void *gate;                                  /* Qwen3.5: of attention; qkv has no rows of it */
+    /* Gemma 4: a layer's input and what it becomes; what the layer's result is multiplied with. */
+    void *extra_gate, *extra_projection, *extra_norm;
+    float factor;
     /* MLA: qkv makes q's latent, k's, and what of k is rotated; q_norm and k_norm are norms of latents. q_b makes the
      * heads' q. absorb_k [heads, kv_rank, nope] and absorb_v [heads, values, kv_rank] are kv_b's halves. expand_k
      * [heads, nope + rope, kv_rank + rope] makes a head's k of a key in the cache: k's half, and 1 for what is rotated. */
@@ -155,10 +200,13 @@ struct layer {
 struct model {
     struct config c;
     rfg_dtype dtype;
-    int64_t qkv;     /* columns of the joined projection: (heads + 2 kv_heads) head_dim; MLA: q_rank + kv_rank + rope */
+    /* Columns of the joined projection, of the largest layer: (heads + 2 kv_heads) head_dim; MLA: q_rank + kv_rank +
+     * rope */
+    int64_t qkv;
     int64_t context; /* positions that the rotary tables have */
     void *memory;    /* one allocation holds all */
     void *embedding, *norm, *head;
+    void *extra_embedding, *extra_projection, *extra_norm; /* of the layers' inputs; the norm in fp32 */
     void *angles[2]; /* [context, head_dim] fp32: cosines, then sines; of full and of sliding layers */
     struct layer layer[MOST_LAYERS];
     size_t bytes;        /* of memory */
@@ -181,19 +229,21 @@ static inline bool has_experts(const struct config *c, int64_t layer)
 {
     return c->moe.experts && layer >= c->moe.dense;
 }
-/* Of all heads: of q, and of what attention makes. */
+/* Of all heads, of the largest layer: of q, and of what attention makes. */
 static inline int64_t query_columns(const struct config *c)
 {
     return c->heads * (c->mla.kv_rank ? c->mla.nope + c->mla.rope : c->head_dim);
 }
 static inline int64_t attention_columns(const struct config *c)
 {
-    return c->heads * (c->mla.kv_rank ? c->mla.values : c->head_dim);
+    int64_t most = c->gemma4.head_dim > c->head_dim ? c->gemma4.head_dim : c->head_dim;
+    return c->heads * (c->mla.kv_rank ? c->mla.values : most);
 }
-/* Elements that a key has in the cache of a layer. */
+/* Elements that a key has in the cache, of the largest layer. */
 static inline int64_t key_elements(const struct config *c)
 {
-    return c->mla.kv_rank ? c->mla.kv_rank + c->mla.rope : 2 * c->kv_heads * c->head_dim;
+    int64_t one = c->kv_heads * c->head_dim, other = c->gemma4.kv_heads * c->gemma4.head_dim;
+    return c->mla.kv_rank ? c->mla.kv_rank + c->mla.rope : 2 * (one > other ? one : other);
 }
 
 struct model *model_create(rfg_context *ctx, const struct config *c, struct weights *w, int64_t context);
@@ -225,7 +275,7 @@ enum { PAGE = 16 }; /* keys of a block */
 struct cache {
     int64_t blocks, per_sequence; /* of a layer; columns of a block table */
     void *memory; /* [layers][k, v][blocks, PAGE, kv_heads, head_dim]; MLA: [layers][blocks, PAGE, kv_rank + rope] */
-    size_t bytes, layer_bytes; /* of all; of a layer */
+    size_t bytes, layer_bytes; /* of all; of a layer, the largest */
     int32_t *free;
     int64_t free_count;
 };
@@ -318,6 +368,11 @@ struct engine {
     int32_t *next;                               /* device [batch]: the tokens that a decode step reads and replaces */
     int32_t *next_host;
     char *x, *residual, *normed, *qkv, *attention, *gate_up, *act; /* of max(batch, chunk) rows */
+    float *gates; /* Qwen3.5: [2][rows, attention_columns], the second all 0; so is a second e->attention */
+    /* Gemma 4: [rows, layers, extra], what they are made of, twice; [rows, layers, 2, extra], the latter of the two. */
+    char *inputs, *scratch, *pairs;
+    int32_t *counting;            /* 0, 1, 2, ... */
+    size_t state_elements;        /* of e->attention, and of gates: where the second begins */
     char *codes;        /* of rows that are quantised, [max(batch, chunk), most columns], and a scale for each */
     float *code_scales; /* 128 of them */
     char *q, *absorbed, *latent;          /* MLA: heads' q, times absorb_k, and what attention makes before absorb_v */

@@ -344,7 +344,8 @@ static void step_bytes(const struct state *s, double *weights, double *keys)
         int64_t length = s->p->prompt + CHECKED + WARM + s->p->steps / 2;
         if (c->sliding[l] && length > c->window)
             length = c->window;
-        *keys += (double)(length * s->p->batch * key_elements(c)) * sizeof(uint16_t);
+        int64_t key = c->mla.kv_rank ? key_elements(c) : 2 * key_heads(c, l) * head_elements(c, l);
+        *keys += (double)(length * s->p->batch * key) * sizeof(uint16_t);
     }
 }
 

@@ -36,27 +36,51 @@ static void *interleaved(struct loader *l, const char *first, const char *second
 
 static void *norm(struct loader *l, const char *name, int64_t n)
 {
-    return load_vector(l, name, n, l->m->c.gemma ? 0 : 1, 0.1);
+    return load_vector(l, name, n, l->m->c.plus ? 0 : 1, 0.1);
+}
+
+/* Qwen3.5's q_proj has, for each head, rows of q and rows of its gate: all of the one kind right behind what is there. */
+static void load_every_other(struct loader *l, const char *name, const struct config *c, int which)
+{
+    int64_t n = c->head_dim * c->hidden;
+    char *to = l->arena.base ? l->arena.base + l->arena.used : NULL;
+    l->arena.used += (size_t)(c->heads * n) * sizeof(*l->piece);
+    for (int64_t h = 0; to && h < c->heads; h++) {
+        weights_get(l->w, name, 2 * c->heads * c->head_dim, c->hidden, 0, sqrt(3.0 / (double)c->hidden),
+                    (2 * h + which) * n, n, l->piece);
+        load_copy(l, to + (size_t)(h * n) * sizeof(*l->piece), l->piece, (size_t)n * sizeof(*l->piece),
+                  RFG_HOST_TO_DEVICE);
+    }
 }
 
 static void load_attention(struct loader *l, int64_t i)
 {
     const struct config *c = &l->m->c;
     struct layer *to = &l->m->layer[i];
-    int64_t q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
+    int64_t d = head_elements(c, i), q = c->heads * d, kv = key_heads(c, i) * d;
+    bool own = keys_of(c, i) == i, v_is_k = c->gemma4.k_is_v && !c->sliding[i];
     double spread = sqrt(3.0 / (double)c->hidden);
 #define NAMED(part) load_name(l, i, part)
     to->attention_norm = norm(l, NAMED("input_layernorm.weight"), c->hidden);
     if (c->phi3) {
         to->qkv = load_matrix(l, NAMED("self_attn.qkv_proj.weight"), q + 2 * kv, c->hidden);
     } else {
-        to->qkv = load_matrix(l, NAMED("self_attn.q_proj.weight"), q, c->hidden);
-        load_more(l, NAMED("self_attn.k_proj.weight"), kv, c->hidden, 0, spread);
-        load_more(l, NAMED("self_attn.v_proj.weight"), kv, c->hidden, 0, spread);
+        to->qkv = arena_take(&l->arena, 0);
+        if (c->gated)
+            load_every_other(l, NAMED("self_attn.q_proj.weight"), c, 0);
+        else
+            load_more(l, NAMED("self_attn.q_proj.weight"), q, c->hidden, 0, spread);
+        for (int n = 0; own && n < 2; n++)
+            load_more(l, n && !v_is_k ? NAMED("self_attn.v_proj.weight") : NAMED("self_attn.k_proj.weight"), kv,
+                      c->hidden, 0, spread);
+    }
+    if (c->gated) {
+        to->gate = arena_take(&l->arena, 0);
+        load_every_other(l, NAMED("self_attn.q_proj.weight"), c, 1);
     }
     if (c->qk_norm) {
-        to->q_norm = norm(l, NAMED("self_attn.q_norm.weight"), c->head_dim);
-        to->k_norm = norm(l, NAMED("self_attn.k_norm.weight"), c->head_dim);
+        to->q_norm = norm(l, NAMED("self_attn.q_norm.weight"), d);
+        to->k_norm = own ? norm(l, NAMED("self_attn.k_norm.weight"), d) : NULL;
     }
     to->o = load_matrix(l, NAMED("self_attn.o_proj.weight"), c->hidden, q);
     if (c->gpt_oss) {
@@ -155,6 +179,43 @@ static void load_latent(struct loader *l, int64_t i)
     load_absorbed(l, i);
 }
 
+/* A number, which random weights have near 1. */
+static float load_factor(struct loader *l, const char *name)
+{
+    float factor = 1;
+    if (l->arena.base)
+        weights_floats(l->w, name, 1, 0, 1, 0.1, &factor);
+    return factor;
+}
+
+static void load_input(struct loader *l, int64_t i)
+{
+    const struct config *c = &l->m->c;
+    struct layer *to = &l->m->layer[i];
+    to->factor = load_factor(l, NAMED("layer_scalar"));
+    if (!c->gemma4.extra)
+        return;
+    to->extra_gate = load_matrix(l, NAMED("per_layer_input_gate.weight"), c->gemma4.extra, c->hidden);
+    to->extra_projection = load_matrix(l, NAMED("per_layer_projection.weight"), c->hidden, c->gemma4.extra);
+    to->extra_norm = norm(l, NAMED("post_per_layer_input_norm.weight"), c->hidden);
+}
+
+/* What makes the layers' inputs: see op_inputs() for the factor. */
+static void load_inputs(struct loader *l)
+{
+    struct model *m = l->m;
+    int64_t n = m->c.gemma4.extra, columns = m->c.layers * n;
+    m->extra_projection = load_matrix(l, "model.per_layer_model_projection.weight", columns, m->c.hidden);
+    float *to = arena_take(&l->arena, (size_t)n * sizeof(*to)), *w = (float *)l->piece;
+    m->extra_norm = to;
+    if (!to)
+        return;
+    weights_floats(l->w, "model.per_layer_projection_norm.weight", n, 0, 1, 0.1, w);
+    for (int64_t i = 0; i < n; i++)
+        w[i] *= (float)sqrt(0.5);
+    load_copy(l, to, w, (size_t)n * sizeof(*w), RFG_HOST_TO_DEVICE);
+}
+
 static void load_layer(struct loader *l, int64_t i)
 {
     const struct config *c = &l->m->c;
@@ -170,15 +231,25 @@ static void load_layer(struct loader *l, int64_t i)
     } else {
         to->mlp_norm = norm(l, NAMED("post_attention_layernorm.weight"), c->hidden);
     }
+    if (c->gemma4.on)
+        load_input(l, i);
     if (has_experts(c, i)) {
         load_mixture(l, i);
         return;
     }
+    int64_t inner = mlp_columns(c, i);
     char gate[sizeof(l->name)];
     snprintf(gate, sizeof(gate), "%s", c->phi3 ? NAMED("mlp.gate_up_proj.weight") : NAMED("mlp.gate_proj.weight"));
-    to->gate_up = interleaved(l, gate, c->phi3 ? NULL : NAMED("mlp.up_proj.weight"), c->intermediate, c->hidden);
-    to->down = load_matrix(l, NAMED("mlp.down_proj.weight"), c->hidden, c->intermediate);
+    to->gate_up = interleaved(l, gate, c->phi3 ? NULL : NAMED("mlp.up_proj.weight"), inner, c->hidden);
+    to->down = load_matrix(l, NAMED("mlp.down_proj.weight"), c->hidden, inner);
 #undef NAMED
+}
+
+/* Of the rotary tables of full (0) and of sliding layers. */
+static int64_t table_columns(const struct config *c, int which)
+{
+    int64_t d = c->gemma4.on && which == 0 ? c->gemma4.head_dim : c->head_dim;
+    return c->rotated ? c->rotated : d;
 }
 
 /* Called twice: to know how many bytes it takes, and to fill them. */
@@ -188,6 +259,8 @@ static void load_all(struct loader *l)
     for (int64_t i = 0; i < m->c.layers; i++)
         load_layer(l, i);
     m->norm = norm(l, "model.norm.weight", m->c.hidden);
+    if (m->c.gemma4.extra)
+        load_inputs(l);
     if (!m->c.tied)
         m->head = load_matrix(l, "lm_head.weight", m->c.vocab, m->c.hidden);
     m->step_bytes = l->arena.used - l->apart;
@@ -196,8 +269,11 @@ static void load_all(struct loader *l)
         m->head = m->embedding;
         m->step_bytes = l->arena.used - l->apart;
     }
+    if (m->c.gemma4.extra)
+        m->extra_embedding = load_matrix(l, "model.embed_tokens_per_layer.weight", m->c.gemma4.extra_vocab,
+                                         m->c.layers * m->c.gemma4.extra);
     for (int i = 0; i < 2; i++)
-        m->angles[i] = arena_take(&l->arena, (size_t)(m->context * rotated(&m->c)) * sizeof(float));
+        m->angles[i] = arena_take(&l->arena, (size_t)(m->context * table_columns(&m->c, i)) * sizeof(float));
 }
 
 /* ---- rotary angles ---------------------------------------------------------------------------------------------- */
@@ -205,7 +281,7 @@ static void load_all(struct loader *l)
 /* Angles are a table in device memory, so that only the table depends on a model's scaling. */
 static void fill_angles(rfg_context *ctx, struct model *m, int which, rfg_rope_table_params p)
 {
-    int64_t rows = m->context, d = rotated(&m->c);
+    int64_t rows = m->context, d = table_columns(&m->c, which);
     float *host = allocate((size_t)(rows * d), sizeof(*host));
     rfg_tensor t = rfg_tensor_2d(host, RFG_F32, rows, d, d);
     rfg_tensor short_factor = rfg_tensor_1d(m->c.rope_factors[0], RFG_F32, d / 2);
@@ -237,7 +313,10 @@ struct model *model_create(rfg_context *ctx, const struct config *c, struct weig
     m->c = *c;
     m->context = context;
     m->dtype = weights_dtype(w);
-    m->qkv = c->mla.kv_rank ? c->mla.q_rank + c->mla.kv_rank + c->mla.rope : (c->heads + 2 * c->kv_heads) * c->head_dim;
+    for (int64_t i = 0; i < c->layers; i++) {
+        int64_t n = head_elements(c, i) * (c->heads + 2 * key_heads(c, i));
+        m->qkv = c->mla.kv_rank ? c->mla.q_rank + c->mla.kv_rank + c->mla.rope : n > m->qkv ? n : m->qkv;
+    }
     m->embedding_scale = embedding_scale(m);
     struct loader l = { .ctx = ctx, .m = m, .w = w };
     load_all(&l);

@@ -34,7 +34,7 @@ void op_embedding(struct engine *e, void *to, const struct rows *r)
 
 rfg_norm_params norm_params(const struct engine *e)
 {
-    return (rfg_norm_params){ .size = sizeof(rfg_norm_params), .eps = e->m->c.eps, .one_plus_weight = e->m->c.gemma };
+    return (rfg_norm_params){ .size = sizeof(rfg_norm_params), .eps = e->m->c.eps, .one_plus_weight = e->m->c.plus };
 }
 
 void op_norm(struct engine *e, void *y, const void *x, const void *weight, int64_t rows)
@@ -56,7 +56,8 @@ void op_add_norm(struct engine *e, void *y, void *residual, const void *x, const
     rfg_tensor ty = matrix(e, y, rows, n), tx = matrix(e, x, rows, n), tr = matrix(e, residual, rows, n);
     rfg_tensor tw = rfg_tensor_1d((void *)weight, e->m->dtype, n);
     rfg_norm_params p = norm_params(e);
-    CHECK(rfg_op_add_rmsnorm(e->ctx, &ty, &tr, &tx, &tr, &tw, &p, e->stream));
+    p.one_plus_weight = weight && p.one_plus_weight;
+    CHECK(rfg_op_add_rmsnorm(e->ctx, &ty, &tr, &tx, &tr, weight ? &tw : NULL, &p, e->stream));
 }
 
 void op_gemm(struct engine *e, void *y, rfg_dtype dtype, int64_t ldy, const void *x, const void *w, int64_t ldw,
@@ -118,11 +119,10 @@ void op_gemm_add(struct engine *e, void *residual, const void *x, const void *w,
     op_gemm_scaled(e, residual, e->m->dtype, n, x, w, scale, k, bias, rows, n, k, &p);
 }
 
-void op_act(struct engine *e, int64_t rows, rfg_gates gates)
+void op_act(struct engine *e, int64_t rows, int64_t n, rfg_gates gates)
 {
     if (!wanted(e, OP_ACT))
         return;
-    int64_t n = e->m->c.intermediate;
     rfg_tensor y = matrix(e, e->act, rows, n), x = matrix(e, e->gate_up, rows, 2 * n);
     rfg_act_params p = { .size = sizeof(p), .act = e->m->c.act, .gates = gates };
     CHECK(rfg_op_act_and_mul(e->ctx, &y, &x, &p, e->stream));
@@ -130,18 +130,17 @@ void op_act(struct engine *e, int64_t rows, rfg_gates gates)
 
 /* ---- attention -------------------------------------------------------------------------------------------------- */
 
-/* Heads first .. first + n - 1 of the joined projection: [rows, n, head_dim] where they lie. */
-static rfg_tensor heads(const struct engine *e, int64_t rows, int64_t first, int64_t n)
+rfg_tensor heads(const struct engine *e, int64_t layer, int64_t rows, int64_t first, int64_t n)
 {
-    int64_t d = e->m->c.head_dim;
+    int64_t d = head_elements(&e->m->c, layer);
     char *at = e->qkv + (size_t)(first * d) * sizeof(uint16_t);
     return (rfg_tensor){ at, e->m->dtype, 3, { rows, n, d }, { e->m->qkv, d, 1 } };
 }
 
-/* A layer's keys (0) or values (1): [blocks, PAGE, kv_heads, head_dim]. */
+/* A layer's keys (0) or values (1): [blocks, PAGE, key_heads, head_elements]. */
 static rfg_tensor pages(const struct engine *e, int64_t layer, int which)
 {
-    int64_t h = e->m->c.kv_heads, d = e->m->c.head_dim;
+    int64_t h = key_heads(&e->m->c, layer), d = head_elements(&e->m->c, layer);
     char *at = (char *)e->cache.memory + (size_t)(2 * layer + which) * (e->cache.layer_bytes / 2);
     return rfg_tensor_nd(at, e->m->dtype, 4, (const int64_t[]){ e->cache.blocks, PAGE, h, d });
 }
@@ -150,19 +149,30 @@ void op_rope_append(struct engine *e, int64_t layer, const struct rows *r)
 {
     const struct config *c = &e->m->c;
     const struct layer *l = &e->m->layer[layer];
-    rfg_tensor q = heads(e, r->count, 0, c->heads), k = heads(e, r->count, c->heads, c->kv_heads);
-    rfg_tensor v = heads(e, r->count, c->heads + c->kv_heads, c->kv_heads);
+    int64_t of_k = key_heads(c, layer), turned = rotated(c, layer);
+    rfg_tensor q = heads(e, layer, r->count, 0, c->heads), k = heads(e, layer, r->count, c->heads, of_k);
+    rfg_tensor v = heads(e, layer, r->count, c->heads + of_k, of_k);
     rfg_tensor keys = pages(e, layer, 0), values = pages(e, layer, 1);
-    rfg_tensor angles = rfg_tensor_2d(e->m->angles[c->sliding[layer]], RFG_F32, e->m->context, rotated(c), rotated(c));
+    rfg_tensor angles = rfg_tensor_2d(e->m->angles[c->sliding[layer]], RFG_F32, e->m->context, turned, turned);
     rfg_tensor positions = ints(r->positions, r->count), slots = rfg_tensor_1d(r->slots, RFG_I64, r->count);
-    rfg_tensor q_norm = rfg_tensor_1d(l->q_norm, e->m->dtype, c->head_dim), k_norm = q_norm;
+    rfg_tensor q_norm = rfg_tensor_1d(l->q_norm, e->m->dtype, head_elements(c, layer)), k_norm = q_norm;
     k_norm.data = l->k_norm;
+    if (keys_of(c, layer) != layer) {
+        rfg_norm_params p = norm_params(e);
+        if (wanted(e, OP_NORM))
+            CHECK(rfg_op_rmsnorm(e->ctx, &q, &q, &q_norm, &p, e->stream));
+        if (wanted(e, OP_ROPE))
+            CHECK(rfg_op_rope(e->ctx, &q, NULL, &q, NULL, &angles, &positions, NULL, e->stream));
+        return;
+    }
+    if (c->gemma4.on)
+        op_norm_v(e, layer, r);
     if (!e->p.unfused) {
         rfg_rope_append_params p = { .size = sizeof(p),
                                      .q_norm = c->qk_norm ? &q_norm : NULL,
                                      .k_norm = c->qk_norm ? &k_norm : NULL,
                                      .eps = c->qk_norm ? c->eps : 0,
-                                     .one_plus_weight = c->qk_norm && c->gemma };
+                                     .one_plus_weight = c->qk_norm && c->plus };
         if (wanted(e, OP_ROPE))
             CHECK(
                 rfg_op_rope_append(e->ctx, &q, &keys, &values, &q, &k, &v, &angles, &positions, &slots, &p, e->stream));
@@ -185,11 +195,12 @@ void op_attention(struct engine *e, int64_t layer, const struct rows *r, bool pr
     if (!wanted(e, OP_ATTENTION))
         return;
     const struct config *c = &e->m->c;
-    rfg_tensor q = heads(e, r->count, 0, c->heads), out = q, k = pages(e, layer, 0), v = pages(e, layer, 1);
+    int64_t from = keys_of(c, layer);
+    rfg_tensor q = heads(e, layer, r->count, 0, c->heads), out = q, k = pages(e, from, 0), v = pages(e, from, 1);
     rfg_tensor lens = ints(r->lens, r->sequences), sinks = rfg_tensor_1d(e->m->layer[layer].sinks, RFG_F32, c->heads);
     rfg_tensor table = rfg_tensor_2d(r->table, RFG_I32, r->sequences, e->cache.per_sequence, e->cache.per_sequence);
     out.data = e->attention;
-    out.strides[0] = c->heads * c->head_dim;
+    out.strides[0] = head_columns(c, layer);
     rfg_mha_params p = { .size = sizeof(p),
                          .scale = c->attention_scale,
                          .causal = 1,
@@ -211,6 +222,22 @@ void op_attention(struct engine *e, int64_t layer, const struct rows *r, bool pr
                            { 1, t->shape[0], t->shape[1], t->shape[2] },
                            { t->shape[0] * t->strides[0], t->strides[0], t->strides[1], 1 } };
     CHECK(rfg_op_mha(e->ctx, &out, &q, &k, &v, &p, e->stream));
+}
+
+/* sigmoid(g) x is x merged with an attention state of 0, if g and 0 are their logarithms: rfg has no other operator
+ * for it. Each element is a head of its own. */
+void op_gate(struct engine *e, int64_t layer, const struct rows *r)
+{
+    const struct model *m = e->m;
+    int64_t n = attention_columns(&m->c), second = (int64_t)e->state_elements;
+    op_gemm(e, e->gates, RFG_F32, n, e->normed, m->layer[layer].gate, m->c.hidden, NULL, r->count, n, m->c.hidden,
+            NULL);
+    if (!wanted(e, OP_ACT))
+        return;
+    rfg_tensor states = { e->attention, m->dtype, 4, { 2, r->count, n, 1 }, { second, n, 1, 1 } };
+    rfg_tensor logs = { e->gates, RFG_F32, 3, { 2, r->count, n }, { second, n, 1 } };
+    rfg_tensor out = { e->attention, m->dtype, 3, { r->count, n, 1 }, { n, 1, 1 } };
+    CHECK(rfg_op_merge_states(e->ctx, &out, &states, &logs, NULL, e->stream));
 }
 
 /* ---- experts ---------------------------------------------------------------------------------------------------- */

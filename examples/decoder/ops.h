@@ -12,12 +12,14 @@ bool wanted(struct engine *e, enum op_kind kind);
 rfg_tensor matrix(const struct engine *e, const void *data, int64_t rows, int64_t cols); /* of the model's dtype */
 rfg_tensor ints(const int32_t *data, int64_t n);
 rfg_norm_params norm_params(const struct engine *e);
+/* Heads first .. first + n - 1 of a layer's joined projection, in e->qkv: [rows, n, head_elements]. */
+rfg_tensor heads(const struct engine *e, int64_t layer, int64_t rows, int64_t first, int64_t n);
 
 /* to = rows of the embedding table. */
 void op_embedding(struct engine *e, void *to, const struct rows *r);
 /* y = norm(x) */
 void op_norm(struct engine *e, void *y, const void *x, const void *weight, int64_t rows);
-/* y = norm(residual += x) */
+/* y = norm(residual += x); weight NULL: 1 */
 void op_add_norm(struct engine *e, void *y, void *residual, const void *x, const void *weight, int64_t rows);
 /* y [rows, n] = x [rows, k] w^T; rows of y are ldy elements apart, those of w ldw. bias: [n], or NULL. params:
  * an epilogue, or NULL. */
@@ -39,8 +41,16 @@ void op_attention(struct engine *e, int64_t layer, const struct rows *r, bool pr
 void op_latent_attention(struct engine *e, int64_t layer, const struct rows *r, bool prefill, int64_t longest);
 /* A chunk's pieces in its image: keys before it, expand_keys at a time, then its own. How many there are. */
 int engine_pieces(const struct engine *e, struct rows *r, int64_t first, int64_t count);
-/* e->act = act(gate) up of e->gate_up, whose columns lie so */
-void op_act(struct engine *e, int64_t rows, rfg_gates gates);
+/* e->act [rows, n] = act(gate) up of e->gate_up, whose columns lie so */
+void op_act(struct engine *e, int64_t rows, int64_t n, rfg_gates gates);
+/* e->attention *= sigmoid(e->normed gate^T), of Qwen3.5. */
+void op_gate(struct engine *e, int64_t layer, const struct rows *r);
+/* Gemma 4: v = norm(v) in e->qkv; e->pairs = inputs of the layers, of the embedding in e->residual; what a
+ * layer ends with, if there is something: false. After it e->residual is complete, e->x no part of it; they may have
+ * changed places. */
+void op_norm_v(struct engine *e, int64_t layer, const struct rows *r);
+void op_inputs(struct engine *e, const struct rows *r);
+bool op_layer_end(struct engine *e, int64_t layer, const struct rows *r);
 /* e->x [rows, hidden], or added to the residual, = what the experts of each row of e->normed make of it. Rows from
  * r->live on have none: theirs are left as they are. */
 void op_experts(struct engine *e, int64_t layer, const struct rows *r, bool add);

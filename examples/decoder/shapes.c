@@ -73,6 +73,7 @@ static const struct config shapes[] = {
       .window = 1024,
       .qk_norm = true,
       .gemma = true,
+      .plus = true,
       .tied = true,
       .act = RFG_ACT_GELU_TANH,
       .attention_scale = 1 / 16.f },

@@ -5,6 +5,7 @@
  * slots are in device memory, at the same addresses, so that one graph serves all steps. */
 #include "ops.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,22 +31,27 @@ static void attention_block(struct engine *e, int64_t l, const struct rows *r, b
     const struct model *m = e->m;
     const struct config *c = &m->c;
     const char *w = m->layer[l].qkv, *bias = m->layer[l].qkv_bias, *o_bias = m->layer[l].o_bias;
-    int64_t part[] = { attention_columns(c), c->kv_heads * c->head_dim, c->kv_heads * c->head_dim };
+    int64_t q = c->mla.kv_rank ? attention_columns(c) : head_columns(c, l);
+    int64_t kv = key_heads(c, l) * head_elements(c, l);
+    bool own = keys_of(c, l) == l;
+    int64_t part[] = { q, own ? kv : 0, own ? kv : 0 }, columns = part[0] + part[1] + part[2];
     if (c->mla.kv_rank) {
         op_latent_attention(e, l, r, prefill, longest);
     } else if (e->p.separate) {
         size_t at = 0; /* columns of qkv, rows of w */
-        for (int i = 0; i < 3; at += (size_t)part[i++])
+        for (int i = 0; i < 3 && part[i]; at += (size_t)part[i++])
             op_gemm(e, e->qkv + at * sizeof(uint16_t), m->dtype, m->qkv, e->normed,
                     w + at * (size_t)c->hidden * sizeof(uint16_t), c->hidden,
                     bias ? bias + at * sizeof(uint16_t) : NULL, r->count, part[i], c->hidden, NULL);
     } else {
-        op_gemm(e, e->qkv, m->dtype, m->qkv, e->normed, w, c->hidden, bias, r->count, m->qkv, c->hidden, NULL);
+        op_gemm(e, e->qkv, m->dtype, m->qkv, e->normed, w, c->hidden, bias, r->count, columns, c->hidden, NULL);
     }
     if (!c->mla.kv_rank) {
         op_rope_append(e, l, r);
         op_attention(e, l, r, prefill, longest);
     }
+    if (c->gated)
+        op_gate(e, l, r);
     const void *o = m->layer[l].o, *scale = m->layer[l].o_scale;
     if (adds_in_gemm(e, r))
         op_gemm_add(e, e->residual, e->attention, o, scale, o_bias, r->count, part[0]);
@@ -66,18 +72,18 @@ static void mlp_block(struct engine *e, int64_t l, const struct rows *r)
         return;
     }
     const char *w = m->layer[l].gate_up;
-    int64_t n = c->intermediate;
+    int64_t n = mlp_columns(c, l);
     if (e->p.separate) {
         for (int i = 0; i < 2; i++) /* every other row of w */
             op_gemm(e, e->gate_up + (size_t)(i * n) * sizeof(uint16_t), m->dtype, 2 * n, e->normed,
                     w + (size_t)(i * c->hidden) * sizeof(uint16_t), 2 * c->hidden, NULL, r->count, n, c->hidden, NULL);
-        op_act(e, r->count, RFG_GATES_HALVES);
+        op_act(e, r->count, n, RFG_GATES_HALVES);
     } else if (epilogues(e, r)) {
         rfg_gemm_params p = { .size = sizeof(p), .gated = 1, .act = c->act, .gates = RFG_GATES_INTERLEAVED };
         op_gemm(e, e->act, m->dtype, n, e->normed, w, c->hidden, NULL, r->count, 2 * n, c->hidden, &p);
     } else {
         op_gemm(e, e->gate_up, m->dtype, 2 * n, e->normed, w, c->hidden, NULL, r->count, 2 * n, c->hidden, NULL);
-        op_act(e, r->count, RFG_GATES_INTERLEAVED);
+        op_act(e, r->count, n, RFG_GATES_INTERLEAVED);
     }
     if (adds_in_gemm(e, r))
         op_gemm_add(e, e->residual, e->act, m->layer[l].down, NULL, NULL, r->count, n);
@@ -101,15 +107,20 @@ static void next_norm(struct engine *e, const struct rows *r, bool added, const 
 static void all_layers(struct engine *e, const struct rows *r, bool prefill, int64_t longest)
 {
     const struct model *m = e->m;
-    bool added = adds_in_gemm(e, r);
+    bool added = adds_in_gemm(e, r), complete = true;
+    char *residual = e->residual, *x = e->x;
     op_embedding(e, e->residual, r);
+    op_inputs(e, r);
     for (int64_t l = 0; l < m->c.layers; l++) {
-        next_norm(e, r, added || l == 0, m->layer[l].attention_norm);
+        next_norm(e, r, added || complete, m->layer[l].attention_norm);
         attention_block(e, l, r, prefill, longest);
         next_norm(e, r, added, m->layer[l].mlp_norm);
         mlp_block(e, l, r);
+        complete = op_layer_end(e, l, r);
     }
-    next_norm(e, r, added, m->norm);
+    next_norm(e, r, added || complete, m->norm);
+    e->residual = residual; /* a captured step begins where it began */
+    e->x = x;
 }
 
 /* logits[row..] of rows of e->normed from `from` on, and the tokens that they choose. */
@@ -190,14 +201,21 @@ static void lay_out(struct engine *e, struct arena *a)
     e->residual = arena_take(a, hidden);
     e->normed = arena_take(a, hidden);
     e->qkv = arena_take(a, rows * (size_t)e->m->qkv);
-    e->attention = arena_take(a, rows * (size_t)attention_columns(c));
+    e->state_elements = rows / sizeof(uint16_t) * (size_t)attention_columns(c);
+    e->attention = arena_take(a, e->state_elements * sizeof(uint16_t) * (c->gated ? 2 : 1));
+    e->gates = arena_take(a, c->gated ? 2 * e->state_elements * sizeof(float) : 0);
+    size_t extra = rows * (size_t)(c->layers * c->gemma4.extra);
+    e->inputs = arena_take(a, extra);
+    e->scratch = arena_take(a, extra);
+    e->pairs = arena_take(a, 2 * extra);
+    e->counting = arena_take(a, rows / sizeof(uint16_t) * sizeof(int32_t));
     if (c->mla.kv_rank) {
         e->q = arena_take(a, rows * (size_t)query_columns(c));
         e->absorbed = arena_take(a, rows * (size_t)(c->heads * c->mla.kv_rank));
         e->latent = arena_take(a, rows * (size_t)(c->heads * c->mla.kv_rank));
         lay_out_expanded(e, a);
     }
-    int64_t inner = has_experts(c, 0) ? 0 : c->intermediate;
+    int64_t inner = has_experts(c, 0) ? 0 : c->intermediate * (c->gemma4.wide ? 2 : 1);
     e->gate_up = arena_take(a, rows * (size_t)(2 * inner));
     e->act = arena_take(a, rows * (size_t)inner);
     if (c->moe.experts) {
@@ -245,6 +263,11 @@ static void set_sampling(struct engine *e)
 
 struct engine *engine_create(rfg_context *ctx, const struct model *m, const struct engine_params *p)
 {
+    if (m->c.gemma4.soft_cap > 0 && p->sampling.temperature != 0)
+        die("temperature %g: must be 0 where logits are capped ('final_logit_softcapping'): rfg draws from logits as "
+            "they "
+            "are",
+            p->sampling.temperature);
     struct engine *e = allocate(1, sizeof(*e));
     e->ctx = ctx;
     e->m = m;
@@ -272,6 +295,13 @@ struct engine *engine_create(rfg_context *ctx, const struct model *m, const stru
     e->next_host = allocate((size_t)p->batch, sizeof(*e->next_host));
     e->table_changed = true;
     set_sampling(e);
+    int64_t most = p->batch > p->chunk ? p->batch : p->chunk;
+    int32_t *counting = allocate((size_t)most, sizeof(*counting));
+    for (int64_t i = 0; i < most; i++)
+        counting[i] = (int32_t)i;
+    CHECK(rfg_device_copy(ctx, e->counting, counting, (size_t)most * sizeof(*counting), RFG_HOST_TO_DEVICE, e->stream));
+    CHECK(rfg_stream_sync(ctx, e->stream));
+    free(counting);
     return e;
 }
 
@@ -412,4 +442,7 @@ void engine_logits(struct engine *e, int64_t row, float *to)
     int64_t n = e->m->c.vocab;
     CHECK(rfg_device_copy(e->ctx, to, e->logits + row * n, (size_t)n * sizeof(*to), RFG_DEVICE_TO_HOST, e->stream));
     CHECK(rfg_stream_sync(e->ctx, e->stream));
+    float cap = e->m->c.gemma4.soft_cap; /* which leaves them in order: argmax is right without */
+    for (int64_t i = 0; cap > 0 && i < n; i++)
+        to[i] = cap * tanhf(to[i] / cap);
 }

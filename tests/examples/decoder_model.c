@@ -20,6 +20,9 @@ enum { POSITIONS = 64, DYNAMIC_ORIGINAL = 32, LONGROPE_ORIGINAL = 16 };
 #define GEMMA3                                                                                                         \
     .grows = 1.1, .hidden = 128, .arch = "Gemma3ForCausalLM", .qk_norm = true, .gemma = true, .layers = 3, .heads = 2, \
     .kv_heads = 1, .theta = 5000, .local_theta = 50, .window = 5
+#define GEMMA4                                                                                                         \
+    .grows = 1.1, .hidden = 128, .arch = "Gemma4ForCausalLM", .gemma = true, .gemma4 = true, .heads = 2,               \
+    .kv_heads = 1, .theta = 5000, .local_theta = 50, .proportional = .25, .window = 5
 const struct tiny tiny_models[TINY_MODELS] = {
     { .name = "llama",
       .grows = 2.9,
@@ -63,6 +66,18 @@ const struct tiny tiny_models[TINY_MODELS] = {
       .f16 = true,
       .theta = 100,
       .dynamic = 2 },
+    { .name = "gemma4", GEMMA4, .layers = 5, .shared = 2, .extra = 16, .soft_cap = 3 },
+    { .name = "gemma4-kv", GEMMA4, .layers = 2, .k_is_v = true },
+    { .name = "qwen3.5",
+      .grows = 1.3,
+      .hidden = 128,
+      .arch = "Qwen3_5ForCausalLM",
+      .qk_norm = true,
+      .gated = true,
+      .layers = 2,
+      .heads = 4,
+      .kv_heads = 2,
+      .theta = 1000 },
     { .name = "qwen3-moe",
       .grows = 1.4,
       .hidden = 128,
@@ -142,6 +157,12 @@ uint64_t tiny_hash(const struct tiny *t, const char *name, int64_t i)
     return h >> 40;
 }
 
+/* Norms multiply with 1 + w. */
+static bool plus(const struct tiny *t)
+{
+    return (t->gemma && !t->gemma4) || t->gated;
+}
+
 double tiny_weight(const struct tiny *t, const char *name, int64_t cols, int64_t i)
 {
     int k = (int)tiny_hash(t, name, i) % 127 - 63;
@@ -150,8 +171,10 @@ double tiny_weight(const struct tiny *t, const char *name, int64_t cols, int64_t
     if (strstr(name, "sinks"))
         return k * 0x1p-5;
     if (cols)
-        return k * 0x1p-8; /* about 1 / sqrt(cols) */
-    return t->gemma ? k * 0x1p-7 : 1 + k * 0x1p-8 - (k & 1) * 0x1p-8;
+        return k * 0x1p-8;                   /* about 1 / sqrt(cols) */
+    if (t->gemma4 && strstr(name, "q_norm")) /* nothing else divides scores by their size */
+        return (1 + k * 0x1p-8 - (k & 1) * 0x1p-8) / 8;
+    return plus(t) ? k * 0x1p-7 : 1 + k * 0x1p-8 - (k & 1) * 0x1p-8;
 }
 
 /* cols 0: a vector. */
@@ -166,7 +189,7 @@ static int add(struct tiny_item *list, int n, int64_t rows, int64_t cols, const 
 /* Elements of a head that are rotated, the first. */
 static int rotated(const struct tiny *t)
 {
-    return t->phi3 ? D * 3 / 4 : D;
+    return t->phi3 ? D * 3 / 4 : t->gated ? D / 4 : D;
 }
 
 static int64_t elements(const struct tiny_item *x)
@@ -179,10 +202,12 @@ static int64_t elements(const struct tiny_item *x)
 
 static int attention_items(const struct tiny *t, struct tiny_item *list, int n, int l)
 {
+    if (t->gemma4)
+        return tiny_gemma4_items(t, list, n, l);
     if (t->phi3) {
         n = add(list, n, (t->heads + 2 * t->kv_heads) * D, t->hidden, "model.layers.%d.self_attn.qkv_proj.weight", l);
     } else {
-        n = add(list, n, t->heads * D, t->hidden, "model.layers.%d.self_attn.q_proj.weight", l);
+        n = add(list, n, t->heads * D * (1 + t->gated), t->hidden, "model.layers.%d.self_attn.q_proj.weight", l);
         n = add(list, n, t->kv_heads * D, t->hidden, "model.layers.%d.self_attn.k_proj.weight", l);
         n = add(list, n, t->kv_heads * D, t->hidden, "model.layers.%d.self_attn.v_proj.weight", l);
     }
@@ -212,6 +237,7 @@ static int all_items(const struct tiny *t, struct tiny_item *list)
             n = add(list, n, t->hidden, 0, "model.layers.%d.pre_feedforward_layernorm.weight", l);
             n = add(list, n, t->hidden, 0, "model.layers.%d.post_feedforward_layernorm.weight", l);
         }
+        int inter = tiny_gemma4_inter(t, l, INTER);
         if (t->experts && l >= t->dense) {
             n = tiny_expert_items(t, l, list, n);
             ck_assert_int_lt(n, MOST_TENSORS);
@@ -220,10 +246,10 @@ static int all_items(const struct tiny *t, struct tiny_item *list)
         if (t->phi3) {
             n = add(list, n, 2 * INTER, t->hidden, "model.layers.%d.mlp.gate_up_proj.weight", l);
         } else {
-            n = tiny_append_matrix(t, list, n, l, "mlp.gate_proj.weight", INTER, t->hidden);
-            n = tiny_append_matrix(t, list, n, l, "mlp.up_proj.weight", INTER, t->hidden);
+            n = tiny_append_matrix(t, list, n, l, "mlp.gate_proj.weight", inter, t->hidden);
+            n = tiny_append_matrix(t, list, n, l, "mlp.up_proj.weight", inter, t->hidden);
         }
-        n = tiny_append_matrix(t, list, n, l, "mlp.down_proj.weight", t->hidden, INTER);
+        n = tiny_append_matrix(t, list, n, l, "mlp.down_proj.weight", t->hidden, inter);
         ck_assert_int_lt(n, MOST_TENSORS);
     }
     n = add(list, n, t->hidden_of_norm ? t->hidden_of_norm : t->hidden, 0, "model.norm.weight", 0);
@@ -376,8 +402,15 @@ static void write_config(const struct tiny *t, const char *path)
             "  \"num_hidden_layers\": %d,\n  \"num_attention_heads\": %d,\n  \"num_key_value_heads\": %d,\n"
             "  \"head_dim\": %d,\n  \"rms_norm_eps\": 1e-5,\n  \"vocab_size\": %d,\n",
             t->arch, t->hidden, t->gpt_oss ? t->inter : INTER, t->layers, t->heads, t->kv_heads, D, TINY_VOCAB);
-    if (t->proportional || t->dynamic)
+    if (t->gemma4)
+        tiny_write_gemma4(t, f);
+    else if (t->proportional || t->dynamic)
         write_parameters(t, f);
+    else if (t->gated) /* the quarter is the default */
+        fprintf(f,
+                "  \"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": %g},\n"
+                "  \"layer_types\": [\"full_attention\", \"full_attention\"],\n",
+                t->theta);
     else
         fprintf(f, "  \"rope_theta\": %g,\n", t->theta);
     if (t->phi3)
@@ -391,14 +424,14 @@ static void write_config(const struct tiny *t, const char *path)
         write_mixture(t, f);
     if (t->linear)
         fprintf(f, "  \"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": %g},\n", t->linear);
-    if (t->gemma)
+    if (t->gemma && !t->gemma4)
         fprintf(
             f,
             "  \"hidden_activation\": \"gelu_pytorch_tanh\",\n  \"rope_local_base_freq\": %g,\n  \"sliding_window\": "
             "%d,\n  \"query_pre_attn_scalar\": 32,\n"
             "  \"layer_types\": [\"sliding_attention\", \"full_attention\", \"sliding_attention\"],\n",
             t->proportional ? 7 : t->local_theta, t->window);
-    else
+    else if (!t->gemma4)
         fputs("  \"hidden_act\": \"silu\",\n  \"tie_word_embeddings\": false,\n", f);
     fprintf(f, "  \"max_position_embeddings\": %d\n}\n", t->dynamic ? DYNAMIC_ORIGINAL : POSITIONS);
     ck_assert_int_eq(fclose(f), 0);
@@ -466,7 +499,8 @@ void tiny_norm(const struct tiny *t, double *y, const double *x, int n, int size
         for (int i = 0; i < size; i++)
             squares += x[m * size + i] * x[m * size + i];
         for (int i = 0; i < size; i++)
-            y[m * size + i] = x[m * size + i] / sqrt(squares / size + 1e-5) * (t->gemma + tiny_weight(t, name, 0, i));
+            y[m * size + i] =
+                x[m * size + i] / sqrt(squares / size + 1e-5) * (name ? plus(t) + tiny_weight(t, name, 0, i) : 1);
     }
 }
 
@@ -548,8 +582,8 @@ static double activation(const struct tiny *t, double v)
 /* x += attention of x's norm */
 static void add_attention(const struct tiny *t, int l, double *x, int n)
 {
-    static double h[MOST_TOKENS * TINY_MOST_HIDDEN], q[MOST_TOKENS * 4 * D], k[MOST_TOKENS * 4 * D],
-        v[MOST_TOKENS * 4 * D], a[MOST_TOKENS * 4 * D];
+    static double h[MOST_TOKENS * TINY_MOST_HIDDEN], q[MOST_TOKENS * 8 * D], k[MOST_TOKENS * 4 * D],
+        v[MOST_TOKENS * 4 * D], a[MOST_TOKENS * 4 * D], gates[MOST_TOKENS * 4 * D];
     char name[80];
     bool sliding = t->window && (l != 1 || t->phi3);
     int prefix = snprintf(name, sizeof(name), "model.layers.%d.", l);
@@ -559,12 +593,23 @@ static void add_attention(const struct tiny *t, int l, double *x, int n)
         tiny_latent_attention(t, l, x, h, n);
         return;
     }
+    if (t->gemma4) {
+        tiny_gemma4_attention(t, l, a, h, n);
+        tiny_norm(t, h, a, n, t->hidden, OF("post_attention_layernorm.weight"));
+        for (int i = 0; i < n * t->hidden; i++)
+            x[i] += h[i];
+        return;
+    }
     const char *names[] = { "self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.v_proj.weight" };
     double *const parts[] = { q, k, v };
     for (int i = 0, first = 0; i < 3; i++) {
-        int rows = (i ? t->kv_heads : t->heads) * D;
+        int rows = (i ? t->kv_heads : t->heads * (1 + t->gated)) * D;
         linear_from(t, parts[i], h, n, OF(t->phi3 ? "self_attn.qkv_proj.weight" : names[i]), first, rows, t->hidden);
         first += t->phi3 ? rows : 0;
+    }
+    for (int i = 0; t->gated && i < n * t->heads * D; i++) { /* of each head rows of q and of its gate */
+        gates[i] = q[(2 * (i / D) + 1) * D + i % D];
+        q[i] = q[2 * (i / D) * D + i % D];
     }
     if (t->qk_norm) {
         tiny_norm(t, q, q, n * t->heads, D, OF("self_attn.q_norm.weight"));
@@ -573,6 +618,8 @@ static void add_attention(const struct tiny *t, int l, double *x, int n)
     rotate(t, q, n, t->heads, sliding);
     rotate(t, k, n, t->kv_heads, sliding);
     attention(t, a, q, k, v, n, sliding, t->gpt_oss ? OF("self_attn.sinks") : NULL);
+    for (int i = 0; t->gated && i < n * t->heads * D; i++)
+        a[i] /= 1 + exp(-gates[i]);
     tiny_linear(t, h, a, n, OF("self_attn.o_proj.weight"), t->hidden, t->heads * D);
     if (t->gemma)
         tiny_norm(t, h, h, n, t->hidden, OF("post_attention_layernorm.weight"));
@@ -583,8 +630,9 @@ static void add_attention(const struct tiny *t, int l, double *x, int n)
 /* x += the mlp of x's norm, or the experts */
 static void add_mlp(const struct tiny *t, int l, double *x, int n)
 {
-    static double h[MOST_TOKENS * TINY_MOST_HIDDEN], gate[MOST_TOKENS * INTER], up[MOST_TOKENS * INTER];
+    static double h[MOST_TOKENS * TINY_MOST_HIDDEN], gate[MOST_TOKENS * 2 * INTER], up[MOST_TOKENS * 2 * INTER];
     char name[80];
+    int inter = tiny_gemma4_inter(t, l, INTER);
     int prefix = snprintf(name, sizeof(name), "model.layers.%d.", l);
     tiny_norm(t, h, x, n, t->hidden,
               t->gemma ? OF("pre_feedforward_layernorm.weight") : OF("post_attention_layernorm.weight"));
@@ -592,12 +640,12 @@ static void add_mlp(const struct tiny *t, int l, double *x, int n)
         tiny_experts(t, l, x, h, n);
         return;
     }
-    tiny_linear(t, gate, h, n, OF(t->phi3 ? "mlp.gate_up_proj.weight" : "mlp.gate_proj.weight"), INTER, t->hidden);
-    linear_from(t, up, h, n, OF(t->phi3 ? "mlp.gate_up_proj.weight" : "mlp.up_proj.weight"), t->phi3 ? INTER : 0, INTER,
+    tiny_linear(t, gate, h, n, OF(t->phi3 ? "mlp.gate_up_proj.weight" : "mlp.gate_proj.weight"), inter, t->hidden);
+    linear_from(t, up, h, n, OF(t->phi3 ? "mlp.gate_up_proj.weight" : "mlp.up_proj.weight"), t->phi3 ? inter : 0, inter,
                 t->hidden);
-    for (int i = 0; i < n * INTER; i++)
+    for (int i = 0; i < n * inter; i++)
         up[i] *= activation(t, gate[i]);
-    tiny_linear(t, h, up, n, OF("mlp.down_proj.weight"), t->hidden, INTER);
+    tiny_linear(t, h, up, n, OF("mlp.down_proj.weight"), t->hidden, inter);
     if (t->gemma)
         tiny_norm(t, h, h, n, t->hidden, OF("post_feedforward_layernorm.weight"));
     for (int i = 0; i < n * t->hidden; i++)
@@ -613,10 +661,16 @@ void tiny_reference(const struct tiny *t, const int32_t *tokens, int n, double *
         x[i] =
             tiny_weight(t, "model.embed_tokens.weight", t->hidden, tokens[i / t->hidden] * t->hidden + i % t->hidden) *
             (t->gemma ? sqrt(t->hidden) : 1);
-    for (int l = 0; l < t->layers; l++) {
-        add_attention(t, l, x, n);
-        add_mlp(t, l, x, n);
+    for (int l = t->gemma4 ? -1 : 0; l < t->layers; l++) {
+        if (l >= 0) {
+            add_attention(t, l, x, n);
+            add_mlp(t, l, x, n);
+        }
+        if (t->gemma4)
+            tiny_gemma4_end(t, l, x, tokens, n);
     }
     tiny_norm(t, x, x, n, t->hidden, "model.norm.weight");
     tiny_linear(t, logits, x, n, t->gemma ? "model.embed_tokens.weight" : "lm_head.weight", TINY_VOCAB, t->hidden);
+    for (int i = 0; t->soft_cap > 0 && i < n * TINY_VOCAB; i++)
+        logits[i] = t->soft_cap * tanh(logits[i] / t->soft_cap);
 }

@@ -18,6 +18,9 @@ enum {
     TINY_PHI3,         /* LongRoPE, three quarters of a head; matrices that are joined in the files */
     TINY_PROPORTIONAL, /* Gemma 3 with Gemma 4's rope_parameters, an entry of each type of layers */
     TINY_DYNAMIC,      /* as far as twice max_position_embeddings */
+    TINY_GEMMA4,       /* inputs of layers, keys of other layers */
+    TINY_GEMMA4_KV,    /* values that are keys, another number of heads in full layers */
+    TINY_QWEN35,       /* a gate of attention, a quarter of a head rotated */
     TINY_QWEN3_MOE,
     TINY_GPT_OSS,
     TINY_PREPACKED,
@@ -30,6 +33,7 @@ enum {
 struct tiny {
     const char *name, *arch;
     bool qk_norm, gemma, gpt_oss, deepseek; /* gpt-oss: experts in mxfp4; DeepSeek: MLA */
+    bool gemma4, k_is_v, gated;             /* gemma4: besides gemma. gated: Qwen3.5 */
     bool fp8;                               /* of DeepSeek's matrices, but for the router, embedding and head */
     int layers, hidden, heads, kv_heads;
     bool f16;
@@ -41,6 +45,8 @@ struct tiny {
     int dense;                                    /* of DeepSeek's layers, those that have an mlp */
     int q_rank, kv_rank, nope, rope, values;      /* MLA */
     double mscale, mscale_all;                    /* of DeepSeek's YaRN, if the latter isn't 0 */
+    int shared, extra;                            /* Gemma 4: layers without keys, elements of a layer's input */
+    double soft_cap;                              /* of logits, if not 0 */
     int seed;                                     /* of weights, such that no choice of experts is a near one */
     double grows;           /* the rms error of its logits, by what its roundings alone add up to: see test_decoder.c */
     double grows_quantised; /* the same where rows beside fp8 are quantised */
@@ -58,7 +64,8 @@ int64_t tiny_write(const struct tiny *t, const char *folder);
 /* logits [n, TINY_VOCAB] of each of n tokens, given those before it. */
 void tiny_reference(const struct tiny *t, const int32_t *tokens, int n, double *logits);
 
-/* y [n, rows] = x [n, cols] w^T, of gpt-oss' attention with a bias; y [n, size] = norm(x), in place or not. */
+/* y [n, rows] = x [n, cols] w^T, of gpt-oss' attention with a bias; y [n, size] = norm(x), in place or
+ * not; name NULL: without a weight. */
 void tiny_linear(const struct tiny *t, double *y, const double *x, int n, const char *name, int rows, int cols);
 void tiny_norm(const struct tiny *t, double *y, const double *x, int n, int size, const char *name);
 
@@ -77,6 +84,20 @@ struct tiny_item {
     int64_t shape[4];
     enum tiny_kind kind;
 };
+/* ---- decoder_gemma4.c ------------------------------------------------------------------------------------------- */
+
+/* Whether a layer is a full one. */
+bool tiny_gemma4_full(const struct tiny *t, int layer);
+/* Columns of its mlp, of `inter` in most layers. */
+int tiny_gemma4_inter(const struct tiny *t, int layer, int inter);
+/* Appends what a layer has of attention and inputs to a list of n; how many there are then. */
+int tiny_gemma4_items(const struct tiny *t, struct tiny_item *list, int n, int layer);
+void tiny_write_gemma4(const struct tiny *t, FILE *f);
+/* out [n, hidden] = attention of h */
+void tiny_gemma4_attention(const struct tiny *t, int layer, double *out, const double *h, int n);
+/* What a layer ends with: x takes its input, and is multiplied. layer -1: makes the inputs, of the embedding x. */
+void tiny_gemma4_end(const struct tiny *t, int layer, double *x, const int32_t *tokens, int n);
+
 /* ---- decoder_latent.c ------------------------------------------------------------------------------------------- */
 
 enum { TINY_MOST_TOKENS = 64 };
@@ -102,7 +123,7 @@ double tiny_element(const struct tiny *t, const char *name, int64_t cols, int64_
 /* Appends such a matrix. */
 int tiny_append_matrix(const struct tiny *t, struct tiny_item *list, int n, int layer, const char *part, int64_t rows,
                        int64_t cols);
-/* Element i of one of TINY_FLOATS: an integer of at most 7 bits by a power of two. cols 0: a norm's, near 1 (Gemma:
+/* Element i of one of TINY_FLOATS: an integer of at most 7 bits by a power of two. cols 0: a norm's, near 1 (of 1 + w:
  * near 0). */
 double tiny_weight(const struct tiny *t, const char *name, int64_t cols, int64_t i);
 uint64_t tiny_hash(const struct tiny *t, const char *name, int64_t i);

@@ -131,6 +131,12 @@ START_TEST(bad_config)
         { "\"intermediate_size\": 96", "\"intermediate_size\": 104", "config.json asks for [104, 128]" },
         { "Qwen3Moe", "Qwen2Moe", "'architectures' is 'Qwen2MoeForCausalLM': must be LlamaForCausalLM",
           TINY_QWEN3_MOE },
+        { "full_attention", "linear_attention", "layer 0 is 'linear_attention': must be full_attention", TINY_QWEN35 },
+        { "_wide_mlp", "_wide_mlp\": true, \"enable_moe_block", "'enable_moe_block' is true", TINY_GEMMA4 },
+        { "_kv_shared_layers\": 2", "_kv_shared_layers\": 4", "layer 1 has no layer of its kind before", TINY_GEMMA4 },
+        { "\"head_dim\": 128", "\"head_dim\": 132", "full layers have heads of 132 elements", TINY_GEMMA4_KV },
+        { "{\"1\": {", "{\"0\": {", "layer 0 has 'head_dim' 128", TINY_GEMMA4_KV },
+        { "per_layer_input\": 16", "per_layer_input\": 12", "'hidden_size_per_layer_input' is 12", TINY_GEMMA4 },
         { "_per_tok\": 2", "_per_tok\": 7", "'num_experts_per_tok' is 7: must be at most 6", TINY_QWEN3_MOE },
         { "_per_tok\": 2", "_per_tok\": 0", "'num_experts_per_tok' must be an integer from 1", TINY_QWEN3_MOE },
         { "num_experts\"", "experts\"", "the key 'num_experts' is missing", TINY_QWEN3_MOE },
@@ -185,6 +191,9 @@ START_TEST(bad_options)
     refused("--random 'large': must be", "--random large --ids 1");
     refused("--layers '0': must be an integer from 1", "--random small --layers 0 --ids 1");
     refused("--layers is --random's", "--model model --layers 1 --ids 1");
+    tiny_write(&tiny_models[TINY_GEMMA4], "model");
+    refused("temperature 1: must be 0 where logits are capped",
+            "--model model --device cpu --ids 1 --tokens 2 --temperature 1");
     refused("'rest': no such argument", "--random small rest");
     refused("must be cpu or one of", "--random small --device cpu:7 --ids 1");
     refused("--logits: there must be one prompt", "--random small --ids 1 --ids 2 --logits l");
