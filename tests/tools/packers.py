@@ -6,7 +6,7 @@
 
 DIRECTORY has the sdists of autoawq and gptqmodel, which are unpacked, not installed; compressed-tensors, torchao and transformers are imported, as are
 torch and rfg. A layer is multiplied on cpu, as it is and prepacked, and compared with what the packer's own reader says that its tensors stand
-for, in double precision. A packer that can't be imported is skipped. Exit status 1 if a product is wrong."""
+for, in double precision. A packer that can't be imported is skipped (those of sdists need Python 3.11.4, or a tarfile with filters). Exit status 1 if a product is wrong."""
 import glob
 import importlib.metadata
 import itertools
@@ -34,6 +34,8 @@ def source(folder, name, *bare):
     archives = glob.glob(os.path.join(sys.argv[1], name + "-*.tar.gz"))
     if not archives:
         raise ImportError("no %s-*.tar.gz in %s" % (name, sys.argv[1]))
+    if not hasattr(tarfile, "data_filter"):
+        raise ImportError("Python %s can't unpack it safely: must be 3.11.4 or later" % sys.version.split()[0])
     tarfile.open(archives[0]).extractall(folder, filter="data")
     root = os.path.basename(archives[0])[:-len(".tar.gz")]
     for package in bare:
