@@ -82,6 +82,12 @@ RFG_DEVICE void rfg_await_previous(void)
 #endif
 }
 
+/* Into L2: the cache line of an address. */
+RFG_DEVICE void rfg_prefetch(const void *p)
+{
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
+}
+
 #if RFG_HAS_CLUSTER
 /* Which workgroup of its cluster. */
 RFG_DEVICE int rfg_cluster_rank(void)

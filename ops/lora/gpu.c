@@ -5,16 +5,17 @@
 #include "lora.h"
 #include "ops/gpu_rows.h"
 
-enum { P_WAVES, P_ROWS, P_PARTS, P_SLOTS, P_CLUSTER, P_EACH, P_RANKS };
+enum { P_WAVES, P_ROWS, P_PARTS, P_SLOTS, P_CLUSTER, P_EACH, P_RANKS, P_FETCH };
 
 static const struct rfg_param rows_params[] = {
     [P_WAVES] = { "waves", 2, { 4, 8 } },
     [P_ROWS] = { "rows", 4, { 8, 16, 32, 64 } },
     [P_PARTS] = { "parts", 6, { 1, 2, 4, 8, 16, 32 } },
     [P_SLOTS] = { "slots", 7, { 1, 2, 4, 8, 16, 32, 64 } },
-    [P_CLUSTER] = { "cluster", 3, { 1, 4, 8 } },
+    [P_CLUSTER] = { "cluster", 4, { 1, 2, 4, 8 } },
     [P_EACH] = { "each", 2, { 4, 8 } },
     [P_RANKS] = { "ranks", 2, { 16, 32 } },
+    [P_FETCH] = { "fetch", 2, { 0, 1 } },
 };
 #define CHAINS 32 /* lora.hip's */
 
@@ -28,6 +29,7 @@ static void portable_params_of(const struct rfg_problem *prob, int *p)
     p[P_CLUSTER] = 1;
     p[P_EACH] = 4;
     p[P_RANKS] = 16;
+    p[P_FETCH] = 0;
 }
 
 /* Rows of x that a fragment has: lora.hip's X_ROWS. */
@@ -40,7 +42,8 @@ static int fragment_rows(const struct rfg_device *dev)
 static int64_t lds_of(const struct rfg_problem *prob, const int *p)
 {
     int64_t ranks = ceil_div(prob->v[LORA_RANK], p[P_RANKS]) * p[P_RANKS];
-    return LORA_WINDOW * 4 + 4 * (int64_t)p[P_ROWS] * (p[P_WAVES] * p[P_CLUSTER] * p[P_RANKS] + ranks);
+    int nodes = p[P_WAVES] + (p[P_CLUSTER] > 1 ? p[P_CLUSTER] : 0);
+    return LORA_WINDOW * 4 + 4 * (int64_t)p[P_ROWS] * (nodes * p[P_RANKS] + ranks);
 }
 
 /* Of a lane: a wave's sums, at each level of its tree. */
@@ -70,6 +73,28 @@ static bool loads_singly(const struct rfg_problem *prob)
            access_width(in, v[LORA_RANK], v[LORA_ALIGN_B], 16) == 2;
 }
 
+#define MOST_FETCHED (32 << 20) /* bytes: L2 keeps them until they are read */
+
+/* Of all adapters, used or not. */
+static int64_t fetched_bytes(const struct rfg_problem *prob)
+{
+    const int64_t *v = prob->v;
+    int64_t most = MOST_FETCHED, y = rfg_format_bytes(prob->dtype[1], 1);
+    if (v[LORA_ADAPTERS] > most || v[LORA_M] > most || v[LORA_N] > most || v[LORA_K] > most)
+        return INT64_MAX;
+    int64_t each = 2 * v[LORA_RANK] * (v[LORA_N] + v[LORA_K]), row = 2 * v[LORA_K] + y * v[LORA_N];
+    return v[LORA_ADAPTERS] * MIN(each, most + 1) + v[LORA_M] * MIN(row, most + 1);
+}
+
+/* Registers of a lane, of those that we count: found by compiling. */
+static bool fits_registers(const struct rfg_device *dev, const int *p)
+{
+    int depth = CHAINS / p[P_WAVES] / p[P_CLUSTER], sums = sum_registers(dev, p, depth), held = held_registers(dev, p);
+    if (dev->platform != RFG_PLATFORM_NVIDIA)
+        return sums <= 96 && held <= 64;
+    return sums <= 96 && held <= 96 && sums + held <= 170 && depth <= 4;
+}
+
 static bool rows_valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
                        struct rfg_reason *why)
 {
@@ -86,8 +111,11 @@ static bool rows_valid(const struct rfg_device *dev, const struct rfg_problem *p
         return rfg_refuse(why, "cluster=%d: must divide parts=%d", p[P_CLUSTER], p[P_PARTS]);
     if (depth < 1)
         return rfg_refuse(why, "waves=%d, cluster=%d: must be %d at most, together", p[P_WAVES], p[P_CLUSTER], CHAINS);
-    int held = dev->platform == RFG_PLATFORM_NVIDIA ? 96 : 64;
-    if (sum_registers(dev, p, depth) > 96 || held_registers(dev, p) > held)
+    if (p[P_FETCH] && !(dev->features & RFG_FEATURE_CLUSTER))
+        return rfg_refuse(why, "fetch=1: %s has no instruction for it", dev->arch);
+    if (p[P_FETCH] && fetched_bytes(prob) > MOST_FETCHED)
+        return rfg_refuse(why, "fetch=1: rows and adapters have more than %d bytes", MOST_FETCHED);
+    if (!fits_registers(dev, p))
         return rfg_refuse(why, "waves=%d, rows=%d, ranks=%d: more sums than there are registers", p[P_WAVES], p[P_ROWS],
                           p[P_RANKS]);
     if ((p[P_WAVES] < 8 || p[P_EACH] > 4) && dev->platform == RFG_PLATFORM_AMD && dev->wave_size == 32 &&
@@ -136,6 +164,8 @@ static bool rows_worth(const struct rfg_device *dev, const struct rfg_problem *p
         return rfg_refuse(why, "parts=%d: fewer keep all CUs busy", p[P_PARTS]);
     if (p[P_RANKS] > 16 && p[P_RANKS] / 2 >= rank)
         return rfg_refuse(why, "ranks=%d: half as many are all there are", p[P_RANKS]);
+    if (p[P_FETCH] && windows_of(prob) > 1)
+        return rfg_refuse(why, "fetch=1: more rows than are found at once");
     return p[P_EACH] >= MIN(8, p[P_ROWS]) || p[P_PARTS] > 1 ||
            rfg_refuse(why, "each=%d: for few columns only", p[P_EACH]);
 }
@@ -156,11 +186,14 @@ static double rows_predict(const struct rfg_device *dev, const struct rfg_proble
     double per_cu = MAX(MIN(2048.0 / (waves * 32), 4), 1), at_once = dev->cu_count * per_cu;
     double rate = MIN(1e3 * dev->cache_gbps / dev->cu_count, waves * 512 * 8 / dev->load_us); /* bytes a us */
     double shrink = 2 * k * passes * (p[P_RANKS] + p[P_ROWS]), expand = n * (2 * rank + 2 * y * rows);
+    double sent = 4.0 * p[P_ROWS] * p[P_RANKS] * p[P_CLUSTER]; /* bytes to the cluster's others, 25 a ns */
+    double exchange = p[P_CLUSTER] > 1 ? passes * (0.3 + sent / 25e3) : 0;
     double fmas = n * rank * p[P_ROWS] / (1e6 * dev->fma_tflops / 2 / dev->cu_count / 2);
-    double each = (shrink + expand) / rate + fmas + (passes - 1) * dev->load_us + (p[P_CLUSTER] > 1 ? 0.5 : 0);
+    double each = (shrink + expand) / rate + fmas + (passes - 1) * dev->load_us + exchange;
     double busy = turns * each * MAX(groups / at_once, 1) * MIN(per_cu, MAX(groups / dev->cu_count, 1));
     double idle = (double)windows_of(prob) * p[P_SLOTS] * p[P_PARTS];
-    return dev->latency_us + turns * 3 * dev->load_us + MAX(busy, bytes / (1e3 * dev->mem_gbps)) +
+    bytes = p[P_FETCH] ? (double)fetched_bytes(prob) : bytes;
+    return dev->latency_us + (turns * 3 - 0.5 * p[P_FETCH]) * dev->load_us + MAX(busy, bytes / (1e3 * dev->mem_gbps)) +
            0.5 * idle / (16.0 * dev->cu_count) * dev->load_us;
 }
 
@@ -169,7 +202,6 @@ static void rows_kernel(const struct rfg_device *dev, const struct rfg_problem *
 {
     const int64_t *v = prob->v;
     int in = prob->dtype[0], out = prob->dtype[1];
-    (void)dev;
     k->source = "lora/lora.hip";
     k->entry = "lora_rows";
     rfg_kernel_macro(k, "IN_DTYPE", in);
@@ -184,6 +216,8 @@ static void rows_kernel(const struct rfg_device *dev, const struct rfg_problem *
     rfg_kernel_macro(k, "CLUSTER", p[P_CLUSTER]);
     rfg_kernel_macro(k, "EACH", p[P_EACH]);
     rfg_kernel_macro(k, "RANKS", p[P_RANKS]);
+    rfg_kernel_macro(k, "FETCH", p[P_FETCH]);
+    rfg_kernel_macro(k, "HOPPER", (dev->features & RFG_FEATURE_CLUSTER) != 0);
 }
 
 static void rows_launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,

@@ -10,11 +10,15 @@
  * workgroups there are for a window and a part: they go through its tiles in turn.
  *
  * The order of a row's sums never changes. K has CHAINS chains of blocks of 64 columns, block i in chain i % CHAINS. A
- * wave has DEPTH neighbouring chains. Chains are added as a balanced tree, first in the wave, then in LDS, so that
- * waves and clusters only move the line between the two. The expand adds from rank 0 up.
+ * wave has DEPTH neighbouring chains. Chains are added as a balanced tree, first in the wave, then in LDS, then in the
+ * cluster, so that these only move the lines between the three. The expand adds from rank 0 up.
+ *
+ * What takes time is latency: ids, then x and a, then LDS, then y. So b and y are loaded beside x and a, as many blocks
+ * of K are in flight as registers hold, and with FETCH all tensors are brought into L2 while ids are on their way.
  *
  * Macros: IN_DTYPE (x, a, b), OUT_DTYPE (y), WIDTH, WIDTH_A, WIDTH_B, WIDTH_Y (bytes of an access), WAVES, ROWS, PARTS,
- * CLUSTER, EACH (rows of a thread in the expand), RANKS (of a pass of the shrink). */
+ * CLUSTER, EACH (rows of a thread in the expand), RANKS (of a pass of the shrink), FETCH, HOPPER (there are
+ * clusters). */
 #include "rfg_device.h"
 #include "rfg_attention.h"
 #include "rfg_ballot.h"
@@ -23,8 +27,7 @@
 
 #define THREADS (WAVES * RFG_WAVE)
 #define CHAINS  32
-#define NODES   (WAVES * CLUSTER)
-#define DEPTH   (CHAINS / NODES)
+#define DEPTH   (CHAINS / (WAVES * CLUSTER))
 #define BLOCK   64 /* columns */
 #define ROUND   (CHAINS * BLOCK)
 #define IDS     (LORA_WINDOW / RFG_WAVE) /* of a lane */
@@ -34,11 +37,12 @@
 #define XT (ROWS / RFG_WX_ROWS)
 /* Chains whose blocks a wave has in flight, as far as its registers hold them; levels of the tree above them. */
 #define HELD   (8 * (RT * RFG_WX_W_PIECES + XT * RFG_WX_X * RFG_WX_X_PIECES))
-#define MOST   (HELD <= 24 ? 4 : HELD <= 32 ? 2 : 1)
+#define MOST   (HELD <= 24 ? 4 : HELD <= (HOPPER && DEPTH == 1 ? 48 : 32) ? 2 : 1)
 #define AHEAD  (MOST < DEPTH ? MOST : DEPTH)
+#define ROUNDS (MOST / AHEAD) /* of the chains, in flight */
 #define LEVELS 6
-#define EARLY  (ROWS <= 16)                             /* registers hold a thread's part of y and b, too */
-#define WORDS  (RT * XT * (RFG_WX_SUMS / 4) * RFG_WAVE) /* of 16 bytes: a node */
+#define EARLY  (ROWS <= 16)   /* registers hold a thread's part of y and b, too */
+#define NODE   (RANKS * ROWS) /* floats: [RANKS][ROWS], a wave's or a workgroup's sums */
 
 struct tile {
     int adapter, rows, rank;
@@ -134,6 +138,36 @@ RFG_DEVICE void find_tile(const struct window *w, int window, int number, struct
     }
 }
 
+/* ---- ahead of all ------------------------------------------------------------------------------------------------ */
+
+#if FETCH
+/* Each step-th cache line of a row, from one on. */
+RFG_DEVICE void fetch_row(const char *row, int bytes, int first, int step)
+{
+    for (int at = first * 128; at < bytes; at += step * 128)
+        rfg_prefetch(row + at);
+}
+
+/* Into L2, by all workgroups together: rows of x and y, and the adapters, as if the window's tiles had one each. */
+RFG_DEVICE void fetch(const struct lora_args *a, int part, int slot, int slots)
+{
+    for (int adapter = slot; adapter < a->adapters; adapter += slots) {
+        const char *of_a = (const char *)a->a + adapter * a->a_adapter * 2;
+        for (int rank = part * WAVES + rfg_wave(); rank < a->rank; rank += PARTS * WAVES)
+            fetch_row(of_a + rank * a->a_row * 2, a->k * 2, rfg_lane(), RFG_WAVE);
+        if (a->b_row == a->rank)
+            fetch_row((const char *)a->b + adapter * a->b_adapter * 2, a->n * a->rank * 2,
+                      part * THREADS + rfg_thread(), PARTS * THREADS);
+    }
+    for (int row = rfg_group_x() * WAVES + rfg_wave(); row < 2 * a->m; row += rfg_groups_x(THREADS) * WAVES)
+        if (row < a->m)
+            fetch_row((const char *)a->x + row * a->ldx * 2, a->k * 2, rfg_lane(), RFG_WAVE);
+        else
+            fetch_row((const char *)a->y + (row - a->m) * a->ldy * RFG_DTYPE_BYTES(OUT_DTYPE),
+                      a->n * RFG_DTYPE_BYTES(OUT_DTYPE), rfg_lane(), RFG_WAVE);
+}
+#endif
+
 /* ---- the shrink -------------------------------------------------------------------------------------------------- */
 
 struct pointers {
@@ -213,6 +247,13 @@ RFG_DEVICE void add_chains(const struct lora_args *a, const struct pointers *p, 
 #pragma unroll
         for (int i = 0; i < RT * XT * RFG_WX_SUMS; i++)
             c[d][i / RFG_WX_SUMS / XT][i / RFG_WX_SUMS % XT].v[i % RFG_WX_SUMS] = 0.0f;
+#if ROUNDS > 1
+#pragma unroll 1
+    for (; base + (ROUNDS - 1) * ROUND + AHEAD * BLOCK <= a->k; base += ROUNDS * ROUND)
+#pragma unroll
+        for (int i = 0; i < ROUNDS * AHEAD; i++)
+            add_block(c[i % AHEAD], p, base + i / AHEAD * ROUND + i % AHEAD * BLOCK, a->k, true);
+#endif
 #pragma unroll 1
     for (; base + AHEAD * BLOCK <= a->k; base += ROUND)
 #pragma unroll
@@ -262,211 +303,60 @@ RFG_DEVICE void shrink(const struct lora_args *a, const struct pointers *p, int 
     }
 }
 
-/* A wave's sums, a word for each lane and four of them. */
-RFG_DEVICE void send(rfg_u32x4 *nodes, int node, rfg_wx (*c)[XT])
+/* A wave's sums, to a node. */
+RFG_DEVICE void put_sums(float *node, rfg_wx (*c)[XT])
 {
 #pragma unroll
-    for (int q = 0; q < WORDS / RFG_WAVE; q++) {
-        const float *v = c[q / (RFG_WX_SUMS / 4) / XT][q / (RFG_WX_SUMS / 4) % XT].v + q % (RFG_WX_SUMS / 4) * 4;
-        float *to = (float *)(nodes + node * WORDS + q * RFG_WAVE + rfg_lane());
-        rfg_f32x4 f;
-        f.x = v[0];
-        f.y = v[1];
-        f.z = v[2];
-        f.w = v[3];
+    for (int i = 0; i < RT * XT * RFG_WX_SUMS; i++) {
+        int r = i / RFG_WX_SUMS / XT, m = i / RFG_WX_SUMS % XT, e = i % RFG_WX_SUMS;
+        node[(r * 16 + rfg_wx_sum_w(e)) * ROWS + m * RFG_WX_ROWS + rfg_wx_sum_x(e)] = c[r][m].v[e];
+    }
+}
+
+/* Float i of n nodes, a power of two, as a tree. */
+RFG_DEVICE float add_nodes(const float *nodes, int i, int n)
+{
+    float level[LEVELS], v = 0.0f;
+#pragma unroll
+    for (int k = 0; k < n; k++) {
+        int l = 0;
+        v = nodes[k * NODE + i];
+#pragma unroll
+        for (int bit = 1; bit < n; bit *= 2) {
+            if ((k & (2 * bit - 1)) != 2 * bit - 1)
+                continue;
+            v = level[l] + v;
+            l++;
+        }
+        level[l] = v;
+    }
+    return v;
+}
+
 #if CLUSTER > 1
+/* The workgroup's sums, to all of its cluster. */
+RFG_DEVICE void send(const float *nodes, float *peers)
+{
+    for (int i = rfg_thread(); i < NODE; i += THREADS) {
+        float v = add_nodes(nodes, i, WAVES);
 #pragma unroll
         for (int rank = 0; rank < CLUSTER; rank++)
-            rfg_cluster_store16(to, rank, f);
-#else
-        *(rfg_f32x4 *)to = f;
+            rfg_cluster_store(peers + rfg_cluster_rank() * NODE + i, rank, v);
+    }
+}
 #endif
+
+/* h of a pass: the sum of n nodes times the scale. Ranks that the adapter lacks are 0. */
+RFG_DEVICE void combine(const float *nodes, int n, const struct tile *t, float *h, int stride, int rank0)
+{
+    for (int i = rfg_thread(); i < NODE; i += THREADS) {
+        float v = add_nodes(nodes, i, n);
+        int rank = rank0 + i / ROWS;
+        h[i % ROWS * stride + rank] = rank < t->rank ? v * t->scale : 0.0f;
     }
 }
 
-/* h of a pass: the sum of all nodes, as a tree, times the scale. Ranks that the adapter lacks are 0. */
-RFG_DEVICE void combine(const rfg_u32x4 *nodes, const struct tile *t, float *h, int stride, int rank0)
-{
-    for (int word = rfg_thread(); word < WORDS; word += THREADS) {
-        rfg_f32x4 level[6], v;
-#pragma unroll
-        for (int i = 0; i < NODES; i++) {
-            v = *(const rfg_f32x4 *)(nodes + i * WORDS + word);
-            int l = 0;
-#pragma unroll
-            for (int bit = 1; bit < NODES; bit *= 2) {
-                if ((i & (2 * bit - 1)) != 2 * bit - 1)
-                    continue;
-                v = rfg_add_f32x4(level[l], v);
-                l++;
-            }
-            level[l] = v;
-        }
-        float f[4] = { v.x, v.y, v.z, v.w };
-        int q = word / RFG_WAVE, tile = q / (RFG_WX_SUMS / 4);
-#pragma unroll
-        for (int j = 0; j < 4; j++) {
-            int i = q % (RFG_WX_SUMS / 4) * 4 + j, rank = rank0 + tile / XT * 16 + rfg_wx_sum_w(i);
-            h[(tile % XT * RFG_WX_ROWS + rfg_wx_sum_x(i)) * stride + rank] = rank < t->rank ? f[j] * t->scale : 0.0f;
-        }
-    }
-}
-
-/* ---- the expand -------------------------------------------------------------------------------------------------- */
-
-#define Y_BYTES RFG_DTYPE_BYTES(OUT_DTYPE)
-
-/* Two neighbours of y; only the first if !both. */
-RFG_DEVICE rfg_u32x2 load_y(const char *p, bool both)
-{
-    rfg_u32x2 v;
-    v.x = v.y = 0;
-    if (OUT_DTYPE == RFG_F32) {
-        if (WIDTH_Y == 8)
-            return rfg_load8(p);
-        v.x = rfg_load4(p);
-        if (both)
-            v.y = rfg_load4(p + 4);
-    } else if (WIDTH_Y == 4) {
-        v.x = rfg_load4(p);
-    } else {
-        v.x = rfg_load2(p);
-        if (both)
-            v.x |= (rfg_u32)rfg_load2(p + 2) << 16;
-    }
-    return v;
-}
-
-/* A NaN of a scale may be any: see rfg_pack_bf16(). */
-RFG_DEVICE float quiet(float f)
-{
-    return OUT_DTYPE != RFG_BF16 || f == f ? f : rfg_as_float(0x7fc00000u);
-}
-
-RFG_DEVICE void store_y(char *p, rfg_u32x2 v, rfg_f32x2 add, bool both)
-{
-    if (OUT_DTYPE == RFG_F32) {
-        v.x = rfg_as_u32(rfg_as_float(v.x) + add.x);
-        v.y = rfg_as_u32(rfg_as_float(v.y) + add.y);
-        if (WIDTH_Y == 8) {
-            rfg_store8(p, v);
-            return;
-        }
-        rfg_store4(p, v.x);
-        if (both)
-            rfg_store4(p + 4, v.y);
-        return;
-    }
-    float lo = quiet(rfg_low(v.x, OUT_DTYPE) + add.x), hi = quiet(rfg_high(v.x, OUT_DTYPE) + add.y);
-    rfg_u32 two = OUT_DTYPE == RFG_F16 ? rfg_pack_f16(lo, hi) : rfg_pack_bf16(lo, hi);
-    if (WIDTH_Y == 4) {
-        rfg_store4(p, two);
-        return;
-    }
-    rfg_store2(p, (rfg_u16)two);
-    if (both)
-        rfg_store2(p + 2, (rfg_u16)(two >> 16));
-}
-
-/* Two neighbouring columns and EACH of the tile's rows: where they are, y, and b's first 16 ranks. */
-struct item {
-    int first, col;
-    rfg_u32x2 was[EACH];
-    rfg_u32x4 f[2], g[2];
-};
-struct part {
-    int from, pairs, items;
-};
-
-RFG_DEVICE rfg_u32x4 load_b(const struct lora_args *a, const struct tile *t, int col, int rank)
-{
-    const char *b = (const char *)a->b + (t->adapter * a->b_adapter + col * a->b_row) * 2;
-    rfg_u32x4 v;
-    v.x = v.y = v.z = v.w = 0;
-    if (rank < t->rank)
-        v = rfg_load_chunk(b, (rfg_u32)rank * 2u, a->rank - rank, IN_DTYPE, WIDTH_B, false);
-    if (WIDTH_B < 16)
-        rfg_keep_order();
-    return v;
-}
-
-RFG_DEVICE int second_col(const struct lora_args *a, int col)
-{
-    return col + 1 < a->n ? col + 1 : col;
-}
-
-RFG_DEVICE void load_item(const struct lora_args *a, const struct tile *t, const struct part *p, const int *rows, int i,
-                          struct item *e)
-{
-    int group = (int)((rfg_u32)i / (rfg_u32)p->pairs);
-    e->first = group * EACH;
-    e->col = i < p->items ? p->from + 2 * (i - group * p->pairs) : a->n;
-    if (e->col >= a->n)
-        return;
-#pragma unroll
-    for (int c = 0; c < 2; c++) {
-        e->f[c] = load_b(a, t, e->col, c * RFG_MAX_VEC);
-        e->g[c] = load_b(a, t, second_col(a, e->col), c * RFG_MAX_VEC);
-    }
-#pragma unroll
-    for (int m = 0; m < EACH; m++) {
-        e->was[m].x = e->was[m].y = 0;
-        if (e->first + m < t->rows)
-            e->was[m] = load_y((char *)a->y + (rows[e->first + m] * a->ldy + e->col) * Y_BYTES, e->col + 1 < a->n);
-        if (WIDTH_Y < 4 || OUT_DTYPE == RFG_F32)
-            rfg_keep_order();
-    }
-}
-
-/* b's ranks behind the adapter's are 0. */
-RFG_DEVICE void unpack_b(float *f, rfg_u32x4 v, int left)
-{
-    rfg_unpack(f, v, IN_DTYPE);
-    if (left < RFG_MAX_VEC)
-#pragma unroll
-        for (int i = 0; i < RFG_MAX_VEC; i++)
-            f[i] = i < left ? f[i] : 0.0f;
-}
-
-/* sum += eight ranks of both columns by those of h. */
-RFG_DEVICE void add_ranks(rfg_f32x2 *sum, rfg_u32x4 b0, rfg_u32x4 b1, const float *h, int stride, int left)
-{
-    float f[RFG_MAX_VEC], g[RFG_MAX_VEC];
-    unpack_b(f, b0, left);
-    unpack_b(g, b1, left);
-#pragma unroll
-    for (int m = 0; m < EACH; m++)
-#pragma unroll
-        for (int i = 0; i < RFG_MAX_VEC; i += 4) {
-            rfg_f32x4 v = *(const rfg_f32x4 *)(h + m * stride + i);
-            sum[m] = rfg_fma2(rfg_pair(f[i], g[i]), rfg_pair(v.x, v.x), sum[m]);
-            sum[m] = rfg_fma2(rfg_pair(f[i + 1], g[i + 1]), rfg_pair(v.y, v.y), sum[m]);
-            sum[m] = rfg_fma2(rfg_pair(f[i + 2], g[i + 2]), rfg_pair(v.z, v.z), sum[m]);
-            sum[m] = rfg_fma2(rfg_pair(f[i + 3], g[i + 3]), rfg_pair(v.w, v.w), sum[m]);
-        }
-}
-
-RFG_DEVICE void expand(const struct lora_args *a, const struct tile *t, const int *rows, const float *h, int stride,
-                       const struct item *e)
-{
-    rfg_f32x2 sum[EACH];
-    h += e->first * stride;
-#pragma unroll
-    for (int m = 0; m < EACH; m++)
-        sum[m] = rfg_pair(0.0f, 0.0f);
-#pragma unroll
-    for (int c = 0; c < 2; c++)
-        if (c * RFG_MAX_VEC < t->rank)
-            add_ranks(sum, e->f[c], e->g[c], h + c * RFG_MAX_VEC, stride, t->rank - c * RFG_MAX_VEC);
-#pragma unroll 1
-    for (int r = 2 * RFG_MAX_VEC; r < t->rank; r += RFG_MAX_VEC)
-        add_ranks(sum, load_b(a, t, e->col, r), load_b(a, t, second_col(a, e->col), r), h + r, stride, t->rank - r);
-#pragma unroll
-    for (int m = 0; m < EACH; m++)
-        if (e->first + m < t->rows)
-            store_y((char *)a->y + (rows[e->first + m] * a->ldy + e->col) * Y_BYTES, e->was[m], sum[m],
-                    e->col + 1 < a->n);
-}
+#include "lora/lora_expand.h"
 
 /* ---- a tile ------------------------------------------------------------------------------------------------------ */
 
@@ -475,16 +365,18 @@ RFG_DEVICE void run_tile(const struct lora_args *given, const struct tile *t, co
     struct lora_args args = *given;
     const struct lora_args *a = &args;
     int stride = (a->rank + RANKS - 1) / RANKS * RANKS, node = rfg_wave();
-    rfg_u32x4 *nodes = rfg_lds + LORA_WINDOW / 4;
-    float *h = (float *)(nodes + NODES * WORDS);
+    float *nodes = (float *)(rfg_lds + LORA_WINDOW / 4), *h = nodes + WAVES * NODE;
     int grains = (a->n + GRAIN - 1) / GRAIN, columns = (grains + PARTS - 1) / PARTS * GRAIN;
-    struct part p = { number * columns, columns / 2, (t->rows + EACH - 1) / EACH * (columns / 2) };
+    struct part p = { number * columns, columns, columns / 2, (t->rows + EACH - 1) / EACH * (columns / 2) };
     struct item e;
 #if CLUSTER > 1
+    float *peers = h;
+    h += CLUSTER * NODE;
     node += rfg_cluster_rank() * WAVES;
 #endif
+    int first = rfg_thread(), step = THREADS;
     if (EARLY) /* in flight beside the shrink's loads */
-        load_item(a, t, &p, rows, rfg_thread(), &e);
+        load_item(a, t, &p, rows, first, &e);
 #pragma unroll 1
     for (int rank0 = 0; rank0 < t->rank; rank0 += RANKS) {
         struct pointers at;
@@ -492,29 +384,29 @@ RFG_DEVICE void run_tile(const struct lora_args *given, const struct tile *t, co
         RFG_REREAD_ARGS(args, given); /* rather than keep them all in scalar registers: so below */
         find_rows(a, t, rows, rank0, &at);
         shrink(a, &at, node, c);
+        if (CLUSTER == 1 && rank0)
+            rfg_barrier_lds();
+        put_sums(nodes + rfg_wave() * NODE, c);
+        rfg_barrier_lds();
 #if CLUSTER > 1
-        rfg_cluster_wait(); /* all have read the nodes before */
-        send(nodes, node, c);
+        rfg_cluster_wait(); /* all have read what they were sent before */
+        send(nodes, peers);
         rfg_cluster_arrive();
         rfg_cluster_wait();
-        combine(nodes, t, h, stride, rank0);
+        combine(peers, CLUSTER, t, h, stride, rank0);
         rfg_cluster_arrive();
 #else
-        if (rank0)
-            rfg_barrier_lds();
-        send(nodes, node, c);
-        rfg_barrier_lds();
-        combine(nodes, t, h, stride, rank0);
+        combine(nodes, WAVES, t, h, stride, rank0);
 #endif
     }
     RFG_REREAD_ARGS(args, given);
     if (!EARLY)
-        load_item(a, t, &p, rows, rfg_thread(), &e);
+        load_item(a, t, &p, rows, first, &e);
     rfg_barrier_lds();
-    for (int i = rfg_thread(); i < p.items; i += THREADS) {
+    for (int i = first; i < p.items; i += step) {
         if (e.col < a->n)
             expand(a, t, rows, h, stride, &e);
-        load_item(a, t, &p, rows, i + THREADS, &e);
+        load_item(a, t, &p, rows, i + step, &e);
     }
 }
 
@@ -531,6 +423,9 @@ lora_rows(struct lora_args given)
     int *rows = (int *)rfg_lds;
     const struct lora_args *a = &args;
     rfg_start_next();
+#if FETCH
+    fetch(a, part, slot, slots); /* L2 is what the previous kernel writes to: nothing is read too early */
+#endif
     rfg_await_previous();
 #if CLUSTER > 1
     rfg_cluster_arrive();

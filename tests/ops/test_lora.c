@@ -64,7 +64,7 @@ OP_CASES(right_values, values, "adapters of NaN, inf, integers")
 START_TEST(windows_by_turns)
 {
     op_few_groups(op_device(_i), "lora bf16->bf16 M=200 N=64 K=64 rank=8 adapters=3",
-                  "lora_rows{waves=4,rows=16,parts=1,slots=1,cluster=1,each=4,ranks=16}", 3);
+                  "lora_rows{waves=8,rows=16,parts=1,slots=1,cluster=1,each=4,ranks=16,fetch=0}", 3);
 }
 END_TEST
 
