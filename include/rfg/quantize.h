@@ -17,32 +17,34 @@ typedef enum rfg_reciprocal {
 typedef struct rfg_quantize_params {
     size_t size; /* sizeof(rfg_quantize_params): see rfg/core.h. All other members may be zero */
     /* What shares a scale, as in rfg_dequantize_params: (0, 0) the tensor, (1, 0) a row ("token"), (1, G) G columns of
-     * it, G 32, 64 or 128 (the last group may be shorter). */
+     * it, G 32, 64 or 128, of nvfp4 16, too (the last group may be shorter). */
     int64_t group_rows, group_cols;
     int32_t scale_given; /* 1, with (0, 0): the scale is read, not written ("static") */
     rfg_scale_rounding rounding;
     int32_t reciprocal; /* flags: rfg_reciprocal, or both of them */
     rfg_dtype codes;    /* rfg_op_quantize_scale(): the dtype that codes will have; 0 for rfg_op_quantize() */
-    float max; /* from 1 to the dtype's largest value: see below; 0: that (i8: 127, i4: 7), and it doesn't clamp */
-    float floor_amax;  /* the largest magnitude counts as this at least; 0: none */
+    float max;        /* from 1 to the dtype's largest value: see below; 0: that (i8: 127, i4: 7), and it doesn't clamp;
+                * rfg_op_quantize_scale() of e2m1: up to 2688, for nvfp4's global */
+    float floor_amax; /* the largest magnitude counts as this at least; 0: none */
     float floor_scale; /* and amax / max as this; 0: none */
     float zero_scale;  /* with RFG_SCALE_EXACT, what a scale of 0 becomes; 0: 0, of which codes are NaN. With this and
                         * both floors 0: floor_scale is 1 / (512 max) */
     const rfg_tensor *smooth; /* [N], f32 or x's dtype: x's columns are multiplied with it first (SmoothQuant); of
                                * tokens' and groups' scales, or NULL: rfg_op_quantize_scale() and one scale for the
                                * tensor take none */
+    const rfg_tensor *global; /* [1] f32, of nvfp4: what scales are divided by before they are rounded; NULL: 1 */
 } rfg_quantize_params;
 #define RFG_QUANTIZE_PARAMS_INIT                                                                                       \
     {                                                                                                                  \
-        sizeof(rfg_quantize_params), 0, 0, 0, RFG_SCALE_EXACT, 0, RFG_DTYPE_NONE, 0, 0, 0, 0, NULL                     \
+        sizeof(rfg_quantize_params), 0, 0, 0, RFG_SCALE_EXACT, 0, RFG_DTYPE_NONE, 0, 0, 0, 0, NULL, NULL               \
     }
 
 /* Q[m,n] = round(X[m,n] / scale[m / group_rows, n / group_cols]), and the scales, so that Q scale is about X.
  *
  *   q       [M,N]   e4m3, e4m3fnuz, e5m2, i8, or e2m1 or i4 (-8 to 7): two in a byte, the even column in the low four
  *                   bits, N and the row stride even; row stride >= N, unit column stride
- *   scale   [R,C]   f32 or e8m0, R = ceil(M / group_rows), C = ceil(N / group_cols) (0: one): row-major (strides >= C,
- *                   1) or column-major (strides 1, >= R); written, or with scale_given read
+ *   scale   [R,C]   f32 or e8m0, of nvfp4 e4m3; R = ceil(M / group_rows), C = ceil(N / group_cols) (0: one): row-major
+ *                   (strides >= C, 1) or column-major (strides 1, >= R); written, or with scale_given read
  *   x       [M,N]   bf16, fp16 or fp32; row stride >= N, unit column stride
  *   params  or NULL: one scale for the tensor, by rfg/quant.h's rule
  *
@@ -57,6 +59,11 @@ typedef struct rfg_quantize_params {
  *   4. Where max is given, v is clamped to [-max, max].
  *   5. The code is v rounded to nearest, ties to even. As in rfg/quant.h: what is beyond the dtype's range saturates, a
  *      NaN becomes a NaN (which code is not said; i8, i4: 0; e2m1: 6), -0 keeps its sign where the dtype has one.
+ * nvfp4: q of e2m1, scales of e4m3 of (1, G), EXACT, without max, floors, zero_scale and smooth. Its scale is s / global,
+ * rounded to nearest, at most 448; in 3 and 4 that code times global stands for it, and where the code is 0 codes are 0.
+ * rfg_op_gemm() takes these as w, w_scale and w_global. For a whole tensor global is its largest magnitude / 2688, 6 x
+ * 448: what rfg_op_quantize_scale() makes with codes e2m1 and max 2688 (ModelOpt's weight_scale_2; one over vLLM's global
+ * scale; vLLM multiplies by reciprocals, both flags, by its hardware's approximations).
  * A scale that is given is taken as it is: 0, negative ones and NaN make of x what 3 to 5 say.
  *
  * Rules of other projects, in these parameters (S: f32 scales, E: e8m0):
@@ -84,6 +91,7 @@ typedef struct rfg_quantize_params {
  * Problem string: "quantize bf16->e4m3,f32 M=64 N=7168 group_rows=1 group_cols=128" (x -> q, scale). Its keys:
  *   group_rows=, group_cols=   as in params. group_rows=0, the default: the tensor's one scale, which is given
  *   smooth=                    dtype of smooth
+ *   global=1                   the member is given
  *   rounding=                  up, down, even, ceil
  *   reciprocal=                the flags, 1 to 3
  *   scale_columns=1            layout: column-major scales

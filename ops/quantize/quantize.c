@@ -39,6 +39,7 @@ static const struct rfg_key quantize_keys[QUANTIZE_NKEYS] = {
     [QUANTIZE_SMOOTH] = { "smooth", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, none,
                           "dtype of columns' factors, x's or f32, of an x that is multiplied with them",
                           RFG_FLOAT_FORMATS },
+    [QUANTIZE_GLOBAL] = { "global", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: nvfp4's scales are divided by one of the tensor" },
     [QUANTIZE_ROUNDING] = KEY_ROUNDING,
     [QUANTIZE_RECIPROCAL] = KEY_RECIPROCAL,
     [QUANTIZE_MAX] = KEY_MAX,
@@ -76,6 +77,7 @@ static const struct rfg_op_operand quantize_operands[] = {
     { "q", true, RFG_FORMAT_LISTED, 1, 0 },
     { "scale", true, RFG_FORMAT_LISTED, 2, 0 }, /* read if it is the tensor's */
     { "smooth", false, RFG_FORMAT_KEYED, QUANTIZE_SMOOTH, 0 },
+    { "global", false, RFG_FORMAT_ALWAYS, RFG_F32, 0 },
 };
 static const struct rfg_op_operand scale_operands[] = {
     { "x", false, RFG_FORMAT_LISTED, 0, 0 },
@@ -88,6 +90,10 @@ static bool dtypes_valid(int x, int q, int scale, struct rfg_reason *why)
         return rfg_refuse(why, "x is %s: must be bf16, f16 or f32", rfg_dtype_name((rfg_dtype)x));
     if (!dequantize_is_code(q))
         return rfg_refuse(why, "codes are %s, q's dtype: must be e4m3, e4m3fnuz, e5m2, i8, e2m1 or i4",
+                          rfg_dtype_name((rfg_dtype)q));
+    if (scale == RFG_E4M3)
+        return q == RFG_E2M1 ||
+               rfg_refuse(why, "q is %s, scale e4m3: must be e2m1 and e4m3 (nvfp4), or scale f32 or e8m0",
                           rfg_dtype_name((rfg_dtype)q));
     if (scale != RFG_F32 && scale != RFG_E8M0)
         return rfg_refuse(why, "scale is %s: must be f32 or e8m0", rfg_dtype_name((rfg_dtype)scale));
@@ -106,12 +112,13 @@ bool quantize_rule_valid(int64_t rounding, int64_t reciprocal, int scale, struct
     return true;
 }
 
-static bool groups_valid(int64_t rows, int64_t cols, struct rfg_reason *why)
+static bool groups_valid(int64_t rows, int64_t cols, bool nvfp4, struct rfg_reason *why)
 {
     if (rows != 0 && rows != 1)
         return rfg_refuse(why, "group_rows is %" PRId64 ": must be 0 or 1", rows);
-    if (cols != 0 && cols != 32 && cols != 64 && cols != 128)
-        return rfg_refuse(why, "group_cols is %" PRId64 ": must be 0, 32, 64 or 128", cols);
+    if (cols != (nvfp4 ? 16 : 0) && cols != 32 && cols != 64 && cols != 128)
+        return rfg_refuse(why, "group_cols is %" PRId64 ": must be %d, 32, 64 or 128%s", cols, nvfp4 ? 16 : 0,
+                          cols == 16 ? ", or scale e4m3" : "");
     return !cols || rows || rfg_refuse(why, "group_cols is %" PRId64 ": must be 0 where group_rows is", cols);
 }
 
@@ -123,14 +130,29 @@ static bool smooth_valid(int smooth, int x, int64_t group_rows, struct rfg_reaso
     return group_rows || rfg_refuse(why, "smooth: must be absent where group_rows is 0, one scale for the tensor");
 }
 
+/* Scales of e4m3, and what goes with them alone. */
+static bool nvfp4_valid(const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    const int64_t *v = prob->v;
+    if (prob->dtype[2] != RFG_E4M3)
+        return !v[QUANTIZE_GLOBAL] || rfg_refuse(why, "global=1: must be 0, scale is %s: is of nvfp4, e4m3",
+                                                 rfg_dtype_name((rfg_dtype)prob->dtype[2]));
+    if (v[QUANTIZE_SMOOTH])
+        return rfg_refuse(why, "smooth: must be absent, scale is e4m3");
+    return !(v[QUANTIZE_ROUNDING] || v[QUANTIZE_MAX] || v[QUANTIZE_FLOOR_AMAX] || v[QUANTIZE_FLOOR_SCALE] ||
+             v[QUANTIZE_ZERO_SCALE]) ||
+           rfg_refuse(why, "scale is e4m3: rounding, max, floor_amax, floor_scale and zero_scale must be 0");
+}
+
 /* Keys from the rounding on: max, and the floors behind it. */
 static bool numbers_valid(const struct rfg_problem *prob, int rounding, int codes, struct rfg_reason *why)
 {
     const int64_t *v = prob->v + rounding;
     enum { ROUNDING, RECIPROCAL, MAX, FLOOR_AMAX, FLOOR_SCALE, ZERO_SCALE };
     const struct rfg_format *f = rfg_format(codes);
-    if ((double)v[MAX] > f->largest)
-        return rfg_refuse(why, "max=%" PRId64 ": must be at most %s's largest, %g", v[MAX], f->name, f->largest);
+    double most = prob->op == &rfg_op_quantize_scale_desc && codes == RFG_E2M1 ? NVFP4_MOST : f->largest;
+    if ((double)v[MAX] > most)
+        return rfg_refuse(why, "max=%" PRId64 ": must be at most %s's largest, %g", v[MAX], f->name, most);
     if (v[ROUNDING] > RFG_SCALE_UP && (v[MAX] || v[FLOOR_SCALE]))
         return rfg_refuse(why, "rounding=%s: takes neither max nor floor_scale", RFG_ROUNDING_NAMES[v[ROUNDING]]);
     if (v[ROUNDING] != RFG_SCALE_EXACT && v[ZERO_SCALE])
@@ -143,7 +165,8 @@ static bool quantize_valid(const struct rfg_problem *prob, struct rfg_reason *wh
     const int64_t *v = prob->v;
     bool given = quantize_kind(prob) == RFG_SCALE_STATIC;
     if (!dtypes_valid(prob->dtype[0], prob->dtype[1], prob->dtype[2], why) ||
-        !groups_valid(v[QUANTIZE_GROUP_ROWS], v[QUANTIZE_GROUP_COLS], why) ||
+        !groups_valid(v[QUANTIZE_GROUP_ROWS], v[QUANTIZE_GROUP_COLS], prob->dtype[2] == RFG_E4M3, why) ||
+        !nvfp4_valid(prob, why) ||
         (v[QUANTIZE_SMOOTH] && !smooth_valid((int)v[QUANTIZE_SMOOTH], prob->dtype[0], v[QUANTIZE_GROUP_ROWS], why)) ||
         !quantize_rule_valid(v[QUANTIZE_ROUNDING], v[QUANTIZE_RECIPROCAL], given ? RFG_F32 : prob->dtype[2], why) ||
         !numbers_valid(prob, QUANTIZE_ROUNDING, prob->dtype[1], why) ||
@@ -167,6 +190,8 @@ static bool chunks_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 static bool scale_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 {
     const int64_t *v = prob->v;
+    if (prob->dtype[1] == RFG_E4M3)
+        return rfg_refuse(why, "scale is e4m3: must be f32 or e8m0");
     return dtypes_valid(prob->dtype[0], (int)v[QSCALE_CODES], prob->dtype[1], why) &&
            quantize_rule_valid(v[QSCALE_ROUNDING], v[QSCALE_RECIPROCAL], prob->dtype[1], why) &&
            numbers_valid(prob, QSCALE_ROUNDING, (int)v[QSCALE_CODES], why) && chunks_valid(prob, why) &&
@@ -192,13 +217,15 @@ static void scale_cost(const struct rfg_problem *prob, double *bytes, double *fl
     *flops = (double)prob->v[QSCALE_M] * (double)prob->v[QSCALE_N];
 }
 
-struct quantize_rule quantize_rule_of(const rfg_quantize_params *p, int dtype)
+struct quantize_rule quantize_rule_of(const rfg_quantize_params *p, int codes, int scale)
 {
-    struct quantize_rule r = { .max = p->max > 0 ? p->max : (float)rfg_format(dtype)->largest,
+    struct quantize_rule r = { .max = p->max > 0 ? p->max : (float)rfg_format(codes)->largest,
                                .floor_amax = p->floor_amax,
                                .floor_scale = p->floor_scale,
                                .zero_scale = p->zero_scale };
     r.inverse_max = 1.0f / r.max;
+    if (scale == RFG_E4M3) /* whose range begins where its global says */
+        return r;
     if (p->rounding == RFG_SCALE_EXACT && !(p->floor_amax > 0) && !(p->floor_scale > 0) && !(p->zero_scale > 0))
         r.floor_scale = 1.0f / (512.0f * r.max);
     r.near = r.floor_scale <= 0x1p125f ? 0x1p125f : 0;

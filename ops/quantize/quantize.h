@@ -14,6 +14,7 @@ enum {
     QUANTIZE_GROUP_ROWS, /* 0: the tensor's scale, which is read */
     QUANTIZE_GROUP_COLS,
     QUANTIZE_SMOOTH, /* the factors' dtype; 0: there are none */
+    QUANTIZE_GLOBAL, /* 1: scales of nvfp4 are divided by one */
     QUANTIZE_ROUNDING,
     QUANTIZE_RECIPROCAL,
     QUANTIZE_MAX, /* 0: the dtype's largest, without clamping */
@@ -48,6 +49,7 @@ enum {
 };
 /* dtype[0] = x, dtype[1] = scale. */
 
+#define NVFP4_MOST     2688               /* 6 x 448: what an nvfp4 code times its scale is at most */
 #define QUANTIZE_MAX_N (RFG_MAX_SIZE / 2) /* of which 32 bits count the bytes */
 
 /* What shares a scale. */
@@ -61,8 +63,8 @@ static inline rfg_scale_kind quantize_kind(const struct rfg_problem *prob)
 /* What params and problems say of scales that are written. */
 bool quantize_rule_valid(int64_t rounding, int64_t reciprocal, int scale, struct rfg_reason *why);
 
-/* The rule that params say, for codes of a dtype. */
-struct quantize_rule quantize_rule_of(const rfg_quantize_params *p, int dtype);
+/* The rule that params say, for codes of a dtype and scales of one. */
+struct quantize_rule quantize_rule_of(const rfg_quantize_params *p, int codes, int scale);
 /* Fills in what follows from the problem. */
 void quantize_scale_set_chunks(struct quantize_scale_args *a, const struct rfg_problem *prob);
 

@@ -6,7 +6,8 @@
  * again from the caches. Rows of other scales may be shared by SPLIT workgroups, which take steps by turns.
  *
  * Macros: those of scale_device.h, IN_DTYPE, SMOOTH (dtype of the columns' factors; 0: none), KIND (RFG_SCALE_STATIC:
- * the tensor's scale, which is read; _TOKEN, _GROUP), GROUP (columns that share a scale), CLAMP (to the rule's max),
+ * the tensor's scale, which is read; _TOKEN, _GROUP), GROUP (columns that share a scale), GLOBAL (1: scales, of e4m3, are
+ * divided by one of the tensor; or missing), CLAMP (to the rule's max),
  * WIDTH (bytes of a load), THREADS (16, 32 or whole waves), ROWS, CHUNKS, KEEP, SPLIT. */
 #include "rfg_device.h"
 #include "quantize/quantize_args.h"
@@ -108,6 +109,11 @@ RFG_DEVICE float largest_of(rfg_u32x4 raw)
 }
 #endif
 
+#define NVFP4 (SCALE_DTYPE == RFG_E4M3)
+#ifndef GLOBAL
+#define GLOBAL 0
+#endif
+
 /* What values are divided by, or of a product (r alone) multiplied with. near: of scale_of(). */
 RFG_DEVICE struct quotient divisor_of(float scale, bool near)
 {
@@ -124,17 +130,34 @@ RFG_DEVICE struct quotient divisor_of_bits(rfg_u32 s, bool near)
     return d;
 }
 
+#if NVFP4
+RFG_DEVICE float global_of(const struct quantize_args *args)
+{
+    return GLOBAL ? rfg_load_float(args->global, 0, RFG_F32) : 1.0f;
+}
+#endif
+
 /* Chunks of a step, the first one `first`. largest: of each chunk's group; d: the divisor of all others. */
 RFG_DEVICE void store_step(const struct quantize_args *args, rfg_u32 row, struct row r, int first, const CHUNK *chunk,
                            const float *largest, struct quotient d, bool near)
 {
+#if NVFP4
+    float global = global_of(args);
+#endif
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
         int left = r.n - (first + c * THREADS) * VEC;
         float f[VEC];
+        bool none = false; /* codes are 0, with a scale of 0 */
         if (KIND == RFG_SCALE_GROUP) {
             rfg_u32 s = scale_of(largest[c], args->rule, near);
+#if NVFP4
+            s = rfg_fp8_code(rfg_min(rfg_as_float(s) / global, 448.0f), RFG_E4M3);
+            d = divisor_of(rfg_code_value(s, RFG_E4M3) * global, false);
+            none = s == 0u;
+#else
             d = divisor_of_bits(s, near);
+#endif
             if (left > 0 && first % LANES == 0)
                 store_scale(args->scale,
                             row * args->scale_row + (rfg_u32)first / LANES * args->scale_col +
@@ -145,6 +168,8 @@ RFG_DEVICE void store_step(const struct quantize_args *args, rfg_u32 row, struct
 #pragma unroll
         for (int i = 0; i < VEC; i++) {
             f[i] = MULTIPLY ? f[i] * d.r : near ? quotient_of_near(f[i], d) : quotient_of(f[i], d);
+            if (NVFP4 && none)
+                f[i] = 0.0f;
             if (CLAMP)
                 f[i] = rfg_clamp_keep_nan(f[i], args->rule.max);
         }
@@ -200,7 +225,7 @@ RFG_KERNEL(BLOCK) quantize_rows(struct quantize_args args)
             if (!KEEP || KIND != RFG_SCALE_TOKEN)
                 load_step(chunk, &args, r, step + t);
             if (KIND == RFG_SCALE_GROUP) {
-                near = true;
+                near = !NVFP4; /* what is divided by has its global in it */
 #pragma unroll
                 for (int c = 0; c < CHUNKS; c++) {
                     largest[c] = rfg_reduce_group(largest_of(chunk[c]), LANES);

@@ -14,8 +14,11 @@ struct quantize_rule {
 
 struct quantize_args {
     const void *x;
-    void *q, *scale;    /* the scale is read if it is the tensor's */
-    const void *smooth; /* factors of the columns */
+    void *q, *scale;         /* the scale is read if it is the tensor's */
+    union {                  /* no call has both */
+        const void *smooth;  /* factors of the columns */
+        const float *global; /* what nvfp4's scales are divided by; NULL: 1 */
+    };
     int m, n;
     struct quantize_rule rule;
     long long ldx, ldq, scale_row, scale_col; /* strides in elements */

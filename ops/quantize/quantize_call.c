@@ -14,23 +14,28 @@
 #define FN_SCALE "rfg_op_quantize_scale"
 #define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, __VA_ARGS__)
 
-RFG_PARAMS_END(rfg_quantize_params, smooth);
+RFG_PARAMS_END(rfg_quantize_params, global);
 
-enum { Q, SCALE, X, SMOOTH, TENSORS };
+enum { Q, SCALE, X, SMOOTH, GLOBAL, TENSORS };
 
-enum { M = 1, N };
+enum { M = 1, N, ONE };
 static const struct rfg_axis axes[] = {
     [M] = { "rows", 0, 0 },
     [N] = { "columns", 0, QUANTIZE_MAX_N },
+    [ONE] = { "elements", 1, 1 },
 };
 
 enum { READS_SCALE = 1, MAKES_CODES = 2 };
+#define MADE             (RFG_EITHER_WAY | RFG_OUT)
+#define SCALES_OF_GROUPS (DEQUANTIZE_SCALES | RFG_DTYPE(E4M3))
 
 static const struct rfg_tensor_rule rules[] = {
     { "x", X, 0, 2, { M, N }, RFG_FLOAT_FORMATS },
     { "q", Q, RFG_OUT, 2, { M, N }, DEQUANTIZE_CODES, .if_set = MAKES_CODES },
     { "smooth", SMOOTH, RFG_OPTIONAL, 1, { N }, RFG_DTYPE(F32), X + 1 },
-    { "scale", SCALE, RFG_EITHER_WAY | RFG_OUT, 2, { 0 }, DEQUANTIZE_SCALES, .if_clear = READS_SCALE },
+    { "global", GLOBAL, RFG_OPTIONAL, 1, { ONE }, RFG_DTYPE(F32), .if_set = MAKES_CODES },
+    { "scale", SCALE, MADE, 2, { 0 }, DEQUANTIZE_SCALES, .if_clear = READS_SCALE | MAKES_CODES },
+    { "scale", SCALE, MADE, 2, { 0 }, SCALES_OF_GROUPS, .if_set = MAKES_CODES, .if_clear = READS_SCALE },
     { "scale", SCALE, RFG_EITHER_WAY, 2, { 0 }, DEQUANTIZE_SCALES, .if_set = READS_SCALE },
 };
 
@@ -46,8 +51,9 @@ static rfg_status check_numbers(const char *fn, const rfg_quantize_params *p, in
 {
     const struct rfg_format *f = rfg_format(codes);
     rfg_status st;
-    if (p->max != 0 && !(p->max >= 1 && (double)p->max <= f->largest))
-        return BAD("%s: max is %g: must be 0, or from 1 to %s's largest, %g", fn, (double)p->max, f->name, f->largest);
+    double most = p->codes == RFG_E2M1 ? NVFP4_MOST : f->largest; /* codes: of rfg_op_quantize_scale() alone */
+    if (p->max != 0 && !(p->max >= 1 && (double)p->max <= most))
+        return BAD("%s: max is %g: must be 0, or from 1 to %s's largest, %g", fn, (double)p->max, f->name, most);
     if ((st = check_number(fn, "floor_amax", p->floor_amax)) ||
         (st = check_number(fn, "floor_scale", p->floor_scale)) || (st = check_number(fn, "zero_scale", p->zero_scale)))
         return st;
@@ -86,7 +92,7 @@ static rfg_status run_scale(rfg_context *ctx, const struct rfg_operand *x, void 
                                      .scale = scale,
                                      .m = (int)x->rows,
                                      .n = (int)x->cols,
-                                     .rule = quantize_rule_of(p, (int)prob->v[QSCALE_CODES]),
+                                     .rule = quantize_rule_of(p, (int)prob->v[QSCALE_CODES], prob->dtype[1]),
                                      .ldx = x->ld };
     quantize_scale_set_chunks(&a, prob);
     return rfg_dispatch(ctx, prob, &a, stream);
@@ -96,7 +102,7 @@ rfg_status rfg_op_quantize_scale(rfg_context *ctx, const rfg_tensor *scale, cons
                                  const rfg_quantize_params *given, rfg_stream stream)
 {
     rfg_quantize_params p = RFG_QUANTIZE_PARAMS_INIT;
-    const rfg_tensor *const all[] = { NULL, scale, x, NULL };
+    const rfg_tensor *const all[] = { NULL, scale, x, NULL, NULL };
     struct rfg_tensors t;
     struct rfg_reason why;
     struct rfg_problem prob;
@@ -110,6 +116,8 @@ rfg_status rfg_op_quantize_scale(rfg_context *ctx, const rfg_tensor *scale, cons
                    p.group_rows, p.group_cols, (int)p.scale_given);
     if (p.smooth)
         return BAD(FN_SCALE ": smooth is given: must be NULL, the scale of a tensor takes none");
+    if (p.global)
+        return BAD(FN_SCALE ": global is given: must be NULL, it is what this makes");
     rfg_tensors_begin(&t, FN_SCALE, axes, all, TENSORS);
     if ((st = rfg_check_tensors(&t, rules, RFG_RULES(rules))))
         return st;
@@ -141,6 +149,7 @@ static void quantize_problem(struct rfg_problem *prob, const struct rfg_tensors 
                                      [QUANTIZE_GROUP_ROWS] = p->group_rows,
                                      [QUANTIZE_GROUP_COLS] = p->group_cols,
                                      [QUANTIZE_SMOOTH] = p->smooth ? p->smooth->dtype : RFG_DTYPE_NONE,
+                                     [QUANTIZE_GLOBAL] = p->global != NULL,
                                      [QUANTIZE_ROUNDING] = tensor ? 0 : p->rounding,
                                      [QUANTIZE_RECIPROCAL] = p->reciprocal & (tensor ? RFG_RECIPROCAL_OF_SCALE : 3),
                                      [QUANTIZE_MAX] = (int64_t)p->max,
@@ -170,6 +179,8 @@ static rfg_status check_call(struct rfg_tensors *t, const rfg_quantize_params *p
         return BAD(FN ": %s", why.text);
     if ((st = check_numbers(FN, p, codes)))
         return st;
+    if (scale == RFG_E4M3 && (p->floor_amax > 0 || p->floor_scale > 0 || p->zero_scale > 0 || p->max > 0))
+        return BAD(FN ": scale is e4m3: max, floor_amax, floor_scale and zero_scale must be 0");
     quantize_problem(prob, t, p);
     if ((st = dequantize_check_scales(t, SCALE, prob, o[X].rows, o[X].cols, p->group_rows, p->group_cols)))
         return st;
@@ -194,7 +205,7 @@ rfg_status rfg_op_quantize(rfg_context *ctx, const rfg_tensor *q, const rfg_tens
         return BAD(FN ": ctx is NULL: must be a context");
     if ((st = RFG_TAKE_PARAMS(FN, rfg_quantize_params, &p, given)))
         return st;
-    const rfg_tensor *const all[] = { q, scale, x, p.smooth };
+    const rfg_tensor *const all[] = { q, scale, x, p.smooth, p.global };
     rfg_tensors_begin(&t, FN, axes, all, TENSORS);
     if ((st = check_call(&t, &p, &prob, &made)) || rfg_size(&t, M) == 0 || rfg_size(&t, N) == 0 ||
         (st = rfg_check_overlaps(&t)))
@@ -204,10 +215,10 @@ rfg_status rfg_op_quantize(rfg_context *ctx, const rfg_tensor *q, const rfg_tens
     struct quantize_args a = { .x = x->data,
                                .q = q->data,
                                .scale = scale->data,
-                               .smooth = rfg_data(&o[SMOOTH]),
+                               .smooth = rfg_data(&o[p.global ? GLOBAL : SMOOTH]),
                                .m = (int)o[X].rows,
                                .n = (int)o[X].cols,
-                               .rule = quantize_rule_of(&p, q->dtype),
+                               .rule = quantize_rule_of(&p, q->dtype, scale->dtype),
                                .ldx = o[X].ld,
                                .ldq = o[Q].ld,
                                .scale_row = rfg_row_stride(&t, SCALE),

@@ -87,7 +87,7 @@ static void fill_smooth(const rfg_tensor *t)
             rfg_store(t->data, t->dtype, c, 0);
 }
 
-/* ---- quantize: q, scale, x, smooth ------------------------------------------------------------------------------- */
+/* ---- quantize: q, scale, x, smooth, global ------------------------------------------------------------------------------- */
 
 static int quantize_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec spec[RFG_MAX_TENSORS])
 {
@@ -106,7 +106,10 @@ static int quantize_tensors(const struct rfg_problem *prob, struct rfg_tensor_sp
                                         .shape = { n },
                                         .absent = !v[QUANTIZE_SMOOTH],
                                         .align_key = QUANTIZE_ALIGN };
-    return 4;
+    spec[4] = (struct rfg_tensor_spec){
+        .name = "global", .dtype = RFG_F32, .ndim = 1, .shape = { 1 }, .absent = !v[QUANTIZE_GLOBAL], .align_key = -1
+    };
+    return 5;
 }
 
 static void quantize_fill(const struct rfg_problem *prob, int tensor, const rfg_tensor *t, enum rfg_data data,
@@ -114,7 +117,9 @@ static void quantize_fill(const struct rfg_problem *prob, int tensor, const rfg_
 {
     if (tensor == 3 && data == RFG_DATA_RANDOM)
         fill_smooth(t);
-    if (tensor == 3 || !t->shape[0] || !t->shape[1])
+    if (tensor == 4) /* scales from 0 to what saturates */
+        rfg_store(t->data, RFG_F32, 0, 0x1.23p-9);
+    if (tensor >= 3 || !t->shape[0] || !t->shape[1])
         return;
     if (tensor == 2)
         fill_x(t, prob->dtype[1], seed);
@@ -130,23 +135,27 @@ static rfg_status quantize_call(rfg_context *ctx, const struct rfg_problem *prob
 {
     rfg_quantize_params p = quantize_case_params(prob);
     p.smooth = prob->v[QUANTIZE_SMOOTH] ? &t[3] : NULL;
+    p.global = prob->v[QUANTIZE_GLOBAL] ? &t[4] : NULL;
     return rfg_op_quantize(ctx, &t[0], &t[1], &t[2], &p, stream);
 }
 
 static void quantize_pack(const struct rfg_problem *prob, const rfg_tensor *t, void *kargs)
 {
     rfg_quantize_params p = quantize_case_params(prob);
-    *(struct quantize_args *)kargs = (struct quantize_args){ .x = t[2].data,
-                                                             .q = t[0].data,
-                                                             .scale = t[1].data,
-                                                             .smooth = prob->v[QUANTIZE_SMOOTH] ? t[3].data : NULL,
-                                                             .m = (int)prob->v[QUANTIZE_M],
-                                                             .n = (int)prob->v[QUANTIZE_N],
-                                                             .rule = quantize_rule_of(&p, prob->dtype[1]),
-                                                             .ldx = t[2].strides[0],
-                                                             .ldq = t[0].strides[0],
-                                                             .scale_row = t[1].strides[0],
-                                                             .scale_col = t[1].strides[1] };
+    *(struct quantize_args *)kargs =
+        (struct quantize_args){ .x = t[2].data,
+                                .q = t[0].data,
+                                .scale = t[1].data,
+                                .smooth = prob->v[QUANTIZE_SMOOTH]   ? t[3].data
+                                          : prob->v[QUANTIZE_GLOBAL] ? t[4].data
+                                                                     : NULL,
+                                .m = (int)prob->v[QUANTIZE_M],
+                                .n = (int)prob->v[QUANTIZE_N],
+                                .rule = quantize_rule_of(&p, prob->dtype[1], prob->dtype[2]),
+                                .ldx = t[2].strides[0],
+                                .ldq = t[0].strides[0],
+                                .scale_row = t[1].strides[0],
+                                .scale_col = t[1].strides[1] };
 }
 
 /* One scale in a row or a column has no order, and a call's floors are no part of its problem. */
@@ -180,6 +189,8 @@ static const char *const quantize_compiled[] = {
     "quantize f16->i4,f32 M=64 N=7170 group_rows=1 group_cols=32",
     "quantize bf16->i8,f32 M=64 N=7168 group_rows=1 smooth=f32 reciprocal=3",
     "quantize f16->e2m1,e8m0 M=64 N=7170 group_rows=1 group_cols=32 smooth=f16 rounding=even",
+    "quantize bf16->e2m1,e4m3 M=64 N=7168 group_rows=1 group_cols=16 global=1",
+    "quantize f32->e2m1,e4m3 M=64 N=7170 group_rows=1 group_cols=16 reciprocal=3",
     NULL,
 };
 
@@ -236,7 +247,7 @@ static void scale_pack(const struct rfg_problem *prob, const rfg_tensor *t, void
                                        .scale = t[0].data,
                                        .m = (int)prob->v[QSCALE_M],
                                        .n = (int)prob->v[QSCALE_N],
-                                       .rule = quantize_rule_of(&p, (int)prob->v[QSCALE_CODES]),
+                                       .rule = quantize_rule_of(&p, (int)prob->v[QSCALE_CODES], prob->dtype[1]),
                                        .ldx = t[1].strides[0] };
     quantize_scale_set_chunks(a, prob);
 }

@@ -17,6 +17,7 @@ struct maker {
     const struct quantize_rule *rule;
     int codes, dtype; /* of the codes, of the scales */
     int rounding, reciprocal;
+    float global; /* of nvfp4 */
 };
 
 static float scale_of(const struct maker *k, float amax)
@@ -36,6 +37,13 @@ static float put_scale(const struct maker *k, void *scale, int64_t at, float s)
     if (k->dtype == RFG_F32) {
         ((float *)scale)[at] = s;
         return s;
+    }
+    if (k->dtype == RFG_E4M3) { /* of nvfp4 */
+        const struct rfg_format *f = rfg_format(RFG_E4M3);
+        double v = (double)MIN(s / k->global, 448);
+        f->encode(f, (uint8_t *)scale + at, &v);
+        f->decode(f, (uint8_t *)scale + at, &v);
+        return v > 0 ? (float)v * k->global : INFINITY; /* what is divided by it is 0 */
     }
     return rfg_cpu_store_e8m0((uint8_t *)scale + at, s);
 }
@@ -78,8 +86,8 @@ static void run_row(void *ctx, int64_t row, int place, void *scratch)
     const struct job *j = ctx;
     const struct quantize_args *a = j->a;
     int dtype = j->prob->dtype[0];
-    struct values x = { (const char *)a->x + rfg_format_bytes(dtype, 1) * row * a->ldx, a->smooth, dtype,
-                        (int)j->prob->v[QUANTIZE_SMOOTH] };
+    struct values x = { (const char *)a->x + rfg_format_bytes(dtype, 1) * row * a->ldx,
+                        j->prob->v[QUANTIZE_SMOOTH] ? a->smooth : NULL, dtype, (int)j->prob->v[QUANTIZE_SMOOTH] };
     uint8_t *q = (uint8_t *)a->q + rfg_format_bytes(j->prob->dtype[1], row * a->ldq);
     int elements = j->format->elements;
     double block[RFG_FORMAT_MAX_ELEMENTS];
@@ -95,6 +103,8 @@ static void run_row(void *ctx, int64_t row, int place, void *scratch)
         for (int64_t i = from; i < to; i++) {
             float v = value_at(&x, i);
             v = times ? v * inverse : v / scale;
+            if (j->maker.dtype == RFG_E4M3 && isinf(scale))
+                v = 0;
             if (clamps)
                 v = v > a->rule.max ? a->rule.max : v < -a->rule.max ? -a->rule.max : v;
             block[i % elements] = (double)v;
@@ -113,7 +123,7 @@ static void cpu_run(const struct rfg_device *dev, const struct rfg_problem *prob
                      .prob = prob,
                      .format = rfg_format(prob->dtype[1]),
                      .maker = { &a->rule, prob->dtype[1], prob->dtype[2], (int)v[QUANTIZE_ROUNDING],
-                                (int)v[QUANTIZE_RECIPROCAL] },
+                                (int)v[QUANTIZE_RECIPROCAL], v[QUANTIZE_GLOBAL] ? *a->global : 1 },
                      .span = v[QUANTIZE_GROUP_COLS] ? v[QUANTIZE_GROUP_COLS] : a->n };
     double bytes, flops, given;
     (void)p;
@@ -169,8 +179,9 @@ static void scale_run(const struct rfg_device *dev, const struct rfg_problem *pr
     const struct quantize_scale_args *a = kargs;
     const int64_t *v = prob->v;
     struct scale_job j = { .a = a, .dtype = prob->dtype[0], .parts = MIN(MAX(dev->cu_count, 1), PARTS) };
-    struct maker maker = { &a->rule, (int)v[QSCALE_CODES], prob->dtype[1], (int)v[QSCALE_ROUNDING],
-                           (int)v[QSCALE_RECIPROCAL] };
+    struct maker maker = {
+        &a->rule, (int)v[QSCALE_CODES], prob->dtype[1], (int)v[QSCALE_ROUNDING], (int)v[QSCALE_RECIPROCAL], 1
+    };
     float largest = 0;
     (void)p;
     if (!a->m || !a->n)

@@ -122,6 +122,8 @@ static void rows_kernel(const struct rfg_device *dev, const struct rfg_problem *
     rfg_kernel_macro(k, "KIND", (int)quantize_kind(prob));
     rfg_kernel_macro(k, "GROUP", (int)v[QUANTIZE_GROUP_COLS]);
     rfg_kernel_macro(k, "SMOOTH", (int)v[QUANTIZE_SMOOTH]);
+    if (v[QUANTIZE_GLOBAL])
+        rfg_kernel_macro(k, "GLOBAL", 1);
     rfg_kernel_macro(k, "ROUNDING", (int)v[QUANTIZE_ROUNDING]);
     rfg_kernel_macro(k, "RECIPROCAL", (int)v[QUANTIZE_RECIPROCAL]);
     rfg_kernel_macro(k, "CLAMP", v[QUANTIZE_MAX] != 0);

@@ -21,7 +21,8 @@ static double scale_of(const struct rule *r, double amax)
 {
     const rfg_quantize_params *p = &r->p;
     double max = p->max > 0 ? (double)p->max : rfg_largest(r->codes), floor_scale = (double)p->floor_scale;
-    if (p->rounding == RFG_SCALE_EXACT && floor_scale == 0 && p->floor_amax == 0 && p->zero_scale == 0)
+    if (p->rounding == RFG_SCALE_EXACT && r->scale != RFG_E4M3 && floor_scale == 0 && p->floor_amax == 0 &&
+        p->zero_scale == 0)
         floor_scale = fp32(1 / (512 * max));
     amax = fmax(amax, (double)p->floor_amax);
     if (isinf(amax))
@@ -40,6 +41,16 @@ static double value_of(const struct rfg_problem *prob, const rfg_tensor *host, i
     return prob->v[QUANTIZE_SMOOTH] ? fp32(x * rfg_element(&host[3], 0, c)) : x;
 }
 
+/* What stands for a scale s: the code of e4m3, as which it is stored, times global. */
+static double nvfp4_scale(const struct rfg_problem *prob, const rfg_tensor *host, double s, double *stored)
+{
+    double global = prob->v[QUANTIZE_GLOBAL] ? rfg_load(host[4].data, RFG_F32, 0) : 1;
+    uint8_t code;
+    rfg_store(&code, RFG_E4M3, 0, fmin(fp32(s / global), 448));
+    *stored = rfg_load(&code, RFG_E4M3, 0);
+    return fp32(*stored * global);
+}
+
 rfg_status rfg_oracle_quantize(const struct rfg_problem *prob, const rfg_tensor *host, struct rfg_expected *expected)
 {
     struct rule r = { quantize_case_params(prob), (rfg_dtype)prob->dtype[1], (rfg_dtype)prob->dtype[2] };
@@ -55,7 +66,10 @@ rfg_status rfg_oracle_quantize(const struct rfg_problem *prob, const rfg_tensor 
                 scale = rfg_element(&host[1], 0, 0);
             } else {
                 scale = scale_of(&r, amax);
-                expected[1].value[i * groups + g] = scale;
+                if (r.scale == RFG_E4M3)
+                    scale = nvfp4_scale(prob, host, scale, &expected[1].value[i * groups + g]);
+                else
+                    expected[1].value[i * groups + g] = scale;
                 expected[1].allow[i * groups + g] = 0;
             }
             for (int64_t c = from; c < to; c++) {
@@ -63,6 +77,8 @@ rfg_status rfg_oracle_quantize(const struct rfg_problem *prob, const rfg_tensor 
                 double v = r.p.reciprocal & RFG_RECIPROCAL_OF_SCALE ? fp32(x * fp32(1 / scale)) : fp32(x / scale);
                 if (max > 0 && fabs(v) > max)
                     v = copysign(max, v);
+                if (r.scale == RFG_E4M3 && scale == 0)
+                    v = 0;
                 expected[0].value[i * n + c] = v;
                 expected[0].allow[i * n + c] = 0;
             }

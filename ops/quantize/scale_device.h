@@ -4,8 +4,8 @@
  *
  * Macros: SCALE_DTYPE; of those that make scales also Q_DTYPE, ROUNDING (enum rfg_scale_rounding), RECIPROCAL (flags).
  */
-#if SCALE_DTYPE != RFG_F32 && SCALE_DTYPE != RFG_E8M0
-#error "SCALE_DTYPE: must be f32 or e8m0"
+#if SCALE_DTYPE != RFG_F32 && SCALE_DTYPE != RFG_E8M0 && (SCALE_DTYPE != RFG_E4M3 || Q_DTYPE != RFG_E2M1)
+#error "SCALE_DTYPE: must be f32, e8m0, or e4m3 of e2m1"
 #endif
 #if !RFG_IS_CODE(Q_DTYPE) && !RFG_IS_4_BITS(Q_DTYPE)
 #error "Q_DTYPE: must be e4m3, e4m3fnuz, e5m2, i8, e2m1 or i4"
@@ -53,7 +53,7 @@ RFG_DEVICE float scale_value(rfg_u32 s)
 
 RFG_DEVICE void store_scale(void *scale, long long at, rfg_u32 s)
 {
-    if (SCALE_DTYPE == RFG_E8M0)
+    if (SCALE_DTYPE != RFG_F32)
         rfg_store1((char *)scale + at, s);
     else
         rfg_store_float(scale, at, scale_value(s), RFG_F32);

@@ -39,6 +39,12 @@ static rfg_status quantize(const struct call *c)
         p.smooth = c->t[3];
     return rfg_op_quantize(c->ctx, c->t[0], c->t[1], c->t[2], PARAMS(p), c->stream);
 }
+static rfg_status quantize_nvfp4(const struct call *c)
+{
+    rfg_quantize_params p = c->quantize;
+    p.global = c->t[3];
+    return rfg_op_quantize(c->ctx, c->t[0], c->t[1], c->t[2], PARAMS(p), c->stream);
+}
 static rfg_status quantize_scale(const struct call *c)
 {
     rfg_quantize_params p = c->quantize;

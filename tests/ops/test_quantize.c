@@ -71,6 +71,11 @@ static const struct op_case quantised[] = {
     { "quantize f16->i8,f32 M=40 N=72 group_rows=1 group_cols=32 max=127" },
     { "quantize bf16->e4m3,f32 M=1 N=20000 group_rows=1 group_cols=128" },
     { "quantize f32->e4m3,f32 M=40 N=256 group_rows=1 group_cols=32 zero_scale=1" },
+    { "quantize bf16->e2m1,e4m3 M=17 N=512 group_rows=1 group_cols=16 global=1" },
+    { "quantize f32->e2m1,e4m3 M=9 N=530 group_rows=1 group_cols=16 global=1 reciprocal=2" },
+    { "quantize f16->e2m1,e4m3 M=33 N=264 group_rows=1 group_cols=16 scale_columns=1 reciprocal=1" },
+    { "quantize bf16->e2m1,e4m3 M=5 N=384 group_rows=1 group_cols=32 global=1 ldx=390 ldq=388", R, true },
+    { "quantize f32->e2m1,e4m3 M=40 N=256 group_rows=1 group_cols=16", S },
     { "quantize bf16->e4m3,f32 M=17 N=512" },
     { "quantize f16->e4m3fnuz,f32 M=9 N=520 max=200 reciprocal=2" },
     { "quantize f32->e5m2,f32 M=9 N=1032" },
@@ -161,6 +166,7 @@ static const struct op_case quantised_specials[] = {
 };
 
 static const struct op_case scales[] = {
+    { "quantize_scale bf16->f32 M=17 N=520 codes=e2m1 max=2688" },
     { "quantize_scale bf16->f32 M=2 N=9 codes=e4m3" }, /* fewer chunks than threads. First: it is one of few */
     { "quantize_scale bf16->f32 M=17 N=512 codes=e4m3" },
     { "quantize_scale bf16->f32 M=300 N=1000 codes=e4m3fnuz max=224 ldx=1008" },
