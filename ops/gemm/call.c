@@ -257,7 +257,7 @@ static int64_t group_of(const struct call *c)
 {
     const struct gemm_w_format *f = gemm_w_format(&c->prob);
     const struct rfg_operand *o = &c->t.o[W_SCALE];
-    if (!o->t || c->t.facts & CODES || (f && f->per && c->p.w_per != RFG_GEMM_SCALE_GROUP))
+    if (!o->t || c->t.facts & CODES || (gemm_format_has_per(f) && c->p.w_per != RFG_GEMM_SCALE_GROUP))
         return 0;
     if (c->p.w_group)
         return c->p.w_group;
@@ -378,7 +378,7 @@ static rfg_status check_arguments(const struct call *c)
         return BAD("y is %s, y_scale %s: must be %s", rfg_dtype_name((rfg_dtype)prob->dtype[2]),
                    codes ? "NULL" : "given", codes ? "given" : "NULL");
     const struct gemm_w_format *f = gemm_w_format(prob);
-    bool groups = there(c, W_SCALE) && f && (!f->per || c->p.w_per == RFG_GEMM_SCALE_GROUP);
+    bool groups = there(c, W_SCALE) && f && (!gemm_format_has_per(f) || c->p.w_per == RFG_GEMM_SCALE_GROUP);
     if (c->p.w_group && !groups)
         return BAD("w_group is %" PRId64 ": must be 0, w has no groups", c->p.w_group);
     if (there(c, ROWS) && c->t.o[X].rows == 0 && prob->v[GEMM_M])

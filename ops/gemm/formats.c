@@ -7,14 +7,14 @@
 
 /* Ends with one of no format. */
 static const struct gemm_w_format w_formats[] = {
-    { RFG_I4, RFG_HALF_FORMATS, RFG_FLOAT_FORMATS, true, false, false, 16, 32 },
-    { RFG_E2M1, RFG_HALF_FORMATS, 1u << RFG_E8M0, false, false, false, 32, 32 },
-    { RFG_E2M1, RFG_HALF_FORMATS, 1u << RFG_E4M3, false, true, false, 16, 32 },
-    { RFG_E4M3, RFG_HALF_FORMATS, SCALES_8, false, false, true, 32, 16 },
-    { RFG_E4M3FNUZ, RFG_HALF_FORMATS, SCALES_8, false, false, true, 32, 16 },
-    { RFG_E5M2, RFG_HALF_FORMATS, SCALES_8, false, false, true, 32, 16 },
-    { RFG_I8, RFG_HALF_FORMATS, SCALES_8, false, false, true, 32, 16 },
-    { RFG_DTYPE_NONE, 0, 0, false, false, false, 0, 0 },
+    { RFG_I4, RFG_HALF_FORMATS, RFG_FLOAT_FORMATS, GEMM_READ_GROUPS, true, 16, 32 },
+    { RFG_E2M1, RFG_HALF_FORMATS, 1u << RFG_E8M0, GEMM_READ_GROUPS, false, 32, 32 },
+    { RFG_E2M1, RFG_HALF_FORMATS, 1u << RFG_E4M3, GEMM_READ_NVFP4, false, 16, 32 },
+    { RFG_E4M3, RFG_HALF_FORMATS, SCALES_8, GEMM_READ_W8, false, 32, 16 },
+    { RFG_E4M3FNUZ, RFG_HALF_FORMATS, SCALES_8, GEMM_READ_W8, false, 32, 16 },
+    { RFG_E5M2, RFG_HALF_FORMATS, SCALES_8, GEMM_READ_W8, false, 32, 16 },
+    { RFG_I8, RFG_HALF_FORMATS, SCALES_8, GEMM_READ_W8, false, 32, 16 },
+    { RFG_DTYPE_NONE, 0, 0, 0, false, 0, 0 },
 };
 
 /* Whether a set has a dtype, which may be none: calls come here before it is judged. */

@@ -124,11 +124,10 @@ enum gemm_read {
     GEMM_READ_MX8 = 1 << 4,    /* mx formats, w of 8 bits */
     GEMM_READ_MX4 = 1 << 5,    /* or of 4 */
     GEMM_READ_GROUPS = 1 << 6, /* w is of a format of its own (gemm_w_format()), with scales of groups, */
-    GEMM_READ_SCALED = 1 << 7, /* or with scales in its blocks */
-    GEMM_READ_W8 = 1 << 8,     /* or of codes of 8 bits beside an x of 16, whose scales are as those of codes, */
-    GEMM_READ_PARTS = 1 << 9,  /* or with groups that aren't whole chunks of 32 columns, or don't divide w's columns, */
-    GEMM_READ_NVFP4 = 1 << 10, /* or with scales of e4m3, times which codes of e2m1 are x's format exactly */
-    GEMM_READ_ALL = (1 << 11) - 1
+    GEMM_READ_W8 = 1 << 7,     /* or of codes of 8 bits beside an x of 16, whose scales are as those of codes, */
+    GEMM_READ_PARTS = 1 << 8,  /* or with groups that aren't whole chunks of 32 columns, or don't divide w's columns, */
+    GEMM_READ_NVFP4 = 1 << 9,  /* or with scales of e4m3, times which codes of e2m1 are x's format exactly */
+    GEMM_READ_ALL = (1 << 10) - 1
 };
 unsigned gemm_read_asked(const struct rfg_problem *prob);
 
@@ -249,13 +248,20 @@ static inline int64_t gemm_y_cols(const struct rfg_problem *prob)
 struct gemm_w_format {
     rfg_dtype w;
     uint32_t x;       /* formats of X: bits 1 << rfg_dtype */
-    uint32_t w_scale; /* the same of its scales; 0: its blocks hold them */
-    bool zeros;       /* it may have zero points, i8 */
-    bool global;      /* its scales may be multiplied by one of the tensor */
-    bool per;         /* w_per says what shares a scale, and it may have none; else groups of columns do */
-    int group; /* columns that share a scale: a multiple of this, which is of w's blocks, or all; 0: see w_scale */
-    int vec;   /* elements that a lane of gemm_skinny takes at a time: W_VEC of its loader */
+    uint32_t w_scale; /* the same of its scales */
+    /* Which kernels take it: those that say so. GROUPS: with others' groups it is GEMM_READ_PARTS; so are formats that only
+     * kernels without matrix cores read. W8: w_per says what shares a scale, and it may have none; of others groups of
+     * columns do. NVFP4: its scales may be multiplied by one of the tensor. */
+    enum gemm_read read;
+    bool zeros; /* it may have zero points, i8 */
+    int group;  /* columns that share a scale: a multiple of this, which is of w's blocks, or all */
+    int vec;    /* elements that a lane of gemm_skinny takes at a time: W_VEC of its loader */
 };
+
+static inline bool gemm_format_has_per(const struct gemm_w_format *f)
+{
+    return f && f->read == GEMM_READ_W8;
+}
 
 /* Of W, X and W's scales of the problem's formats, or if none has such scales of W and X; NULL: W is of X's, or there
  * is none. */

@@ -16,12 +16,9 @@ unsigned gemm_read_asked(const struct rfg_problem *prob)
         return gemm_scales(prob) == GEMM_SCALES_BLOCKS ? GEMM_READ_BLOCKS : GEMM_READ_CODES;
     const struct gemm_w_format *f = gemm_w_format(prob);
     int64_t group = prob->v[GEMM_W_GROUP];
-    if (f && gemm_w_is_nvfp4(prob))
-        return GEMM_READ_NVFP4;
-    if (f && group && (group % 32 || gemm_w_cols(prob) % group) && !f->per)
-        return GEMM_READ_PARTS;
     if (f)
-        return f->per ? GEMM_READ_W8 : f->w_scale ? GEMM_READ_GROUPS : GEMM_READ_SCALED;
+        return f->read == GEMM_READ_GROUPS && group && (group % 32 || gemm_w_cols(prob) % group) ? GEMM_READ_PARTS
+                                                                                                 : f->read;
     return prob->dtype[0] == RFG_F32 ? GEMM_READ_F32 : GEMM_READ_HALF;
 }
 
@@ -35,7 +32,7 @@ static bool refuse_read(const struct rfg_problem *prob, unsigned has, struct rfg
                           prob->v[GEMM_W_GROUP], prob->v[GEMM_K]);
     if (asked == GEMM_READ_NVFP4 && has & GEMM_READ_GROUPS)
         return rfg_refuse(why, "w_scale=e4m3: must be e8m0, w is e2m1");
-    if (asked & (GEMM_READ_GROUPS | GEMM_READ_SCALED | GEMM_READ_W8 | GEMM_READ_PARTS | GEMM_READ_NVFP4))
+    if (asked & (GEMM_READ_GROUPS | GEMM_READ_W8 | GEMM_READ_PARTS | GEMM_READ_NVFP4))
         return rfg_refuse(why, "dtype of w is %s: must be x's, %s", w, x);
     if ((has & ~GEMM_READ_NVFP4) == (GEMM_READ_GROUPS | GEMM_READ_W8) && !gemm_is_mx(prob))
         return rfg_refuse(why, "w is %s: must be i4, e2m1 or of 8 bits, x of 16", w);

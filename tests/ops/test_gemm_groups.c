@@ -123,6 +123,14 @@ static const struct op_case kernels[] = {
       "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=1,unroll=1,split_k=1}" },
     { "gemm bf16,e2m1->bf16 M=24 N=48 K=640 experts=4 top=2 weights=1 packed=1" ONE, R, false,
       "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=1,unroll=1,split_k=2}" },
+    { "gemm bf16,e2m1->f32 M=70 N=144 K=352" ONE, S, false,
+      "gemm_tile{tile_m=64,tile_n=64,tile_k=64,waves_m=2,waves_n=2,buffers=2,split_k=1}" },
+    { "gemm f16,e2m1->f32 M=40 N=80 K=1120 bias=1 packed=1" ONE, S, false,
+      "gemm_tile{tile_m=64,tile_n=64,tile_k=32,waves_m=2,waves_n=2,buffers=2,split_k=2}" },
+    { "gemm bf16,e2m1->bf16 M=60 N=64 K=320 experts=2 top=2 packed=1" ONE, R, false,
+      "gemm_tile{tile_m=64,tile_n=64,tile_k=64,waves_m=2,waves_n=2,buffers=1,split_k=1}" },
+    { "gemm f16,e2m1->f32 M=20 N=64 K=256 act=silu w_scale=e4m3 w_group=128 w_global=1", R, false,
+      "gemm_tile{tile_m=64,tile_n=64,tile_k=64,waves_m=2,waves_n=2,buffers=2,split_k=1}" },
 };
 
 OP_CASES(right_nvfp4, nvfp4, "nvfp4")

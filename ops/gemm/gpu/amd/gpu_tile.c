@@ -26,7 +26,7 @@ struct shape {
     int width, w_width;   /* bytes of a row of a step, in LDS */
     int frags_m, frags_n; /* of a wave */
     int copies, w_copies; /* chunks of LDS that a thread copies a step, all and W's */
-    int groups, parts;    /* of a step, whose sums are scaled by themselves; of a W that is decoded, else 0 */
+    int groups, parts;    /* of a step, of a W that is decoded, else 0; parts: whose sums are scaled by themselves */
     int mx_parts;         /* of mx formats: of 128 columns, else 0 */
     int step, lds;        /* bytes */
     int sums, registers;  /* of a lane; registers: an estimate, without sums */
@@ -45,9 +45,9 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     s.w_copies = p[TILE_N] * s.w_width / 16 / s.threads;
     s.copies = p[TILE_M] * s.width / 16 / s.threads + s.w_copies;
     s.groups = gemm_w_is_4_bits(prob) && !mx ? (int)TILE_GROUPS(p[TILE_K], gemm_w_group(prob)) : 0;
-    s.parts = s.groups && dev->hw->mma == RFG_MMA_RDNA3 ? p[TILE_K] / FRAG_K : s.groups;
+    s.parts = gemm_w_is_nvfp4(prob) ? 0 : s.groups && dev->hw->mma == RFG_MMA_RDNA3 ? p[TILE_K] / FRAG_K : s.groups;
     s.mx_parts = mx ? p[TILE_K] / 128 : 0;
-    s.step = p[TILE_M] * s.width + p[TILE_N] * s.w_width + TILE_GROUP_BYTES(s.groups, p[TILE_N]) +
+    s.step = p[TILE_M] * s.width + p[TILE_N] * s.w_width + TILE_GROUP_BYTES(s.parts ? s.groups : 0, p[TILE_N]) +
              TILE_MX_BYTES(s.frags_m, s.frags_n, p[WAVES_M], p[WAVES_N], s.mx_parts);
     s.lds = MAX(p[BUFFERS] * s.step, TILE_SUM_BYTES(s.waves, p[TILE_N] / p[WAVES_N]));
     s.sums = s.frags_m * s.frags_n * (is_cdna(dev) ? 4 : 8);
@@ -62,6 +62,8 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
         s.registers += 3 * s.frags_m + s.frags_n * frag + 4 * frag;
     if (s.parts) /* words rather than chunks, each with a zero point; a part's scales; sums of a few fragments */
         s.registers += s.w_copies * (prob->v[GEMM_W_ZERO] ? -1 : -3) + s.frags_n * frag + 4 * frag;
+    if (gemm_w_is_nvfp4(prob)) /* words, each with a scale, and what decodes one */
+        s.registers += 16 - s.w_copies;
     if (gemm_w_is_8_bits(prob)) /* halves of chunks, and what decodes one */
         s.registers += 24 - 2 * s.w_copies;
     if (mx) /* a byte's register and where it comes from; words and scales of a part */
@@ -72,10 +74,12 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     return s;
 }
 
-static const struct gemm_takes takes = { .rows = GEMM_READ_FRAGMENTS | GEMM_READ_MX | GEMM_READ_GROUPS | GEMM_READ_W8,
-                                         .prepacked = GEMM_READ_HALF | GEMM_READ_GROUPS | GEMM_READ_W8,
-                                         .chunks = true,
-                                         .ends = GEMM_ENDS_EPILOGUE };
+static const struct gemm_takes takes = {
+    .rows = GEMM_READ_FRAGMENTS | GEMM_READ_MX | GEMM_READ_GROUPS | GEMM_READ_W8 | GEMM_READ_NVFP4,
+    .prepacked = GEMM_READ_HALF | GEMM_READ_GROUPS | GEMM_READ_W8 | GEMM_READ_NVFP4,
+    .chunks = true,
+    .ends = GEMM_ENDS_EPILOGUE
+};
 
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
@@ -86,7 +90,12 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
     if (gemm_w_is_8_bits(prob) && prob->v[GEMM_W_GROUP])
         return rfg_refuse(why, "w_group=%" PRId64 ": must be 0, w is %s", prob->v[GEMM_W_GROUP],
                           rfg_dtype_name((rfg_dtype)prob->dtype[1]));
-    return halves_in_blocks(prob, why) && sums_fit(dev, prob, why) && takes_mma_amd(dev, prob, &takes, why);
+    if (!takes_mma_amd(dev, prob, &takes, why))
+        return false;
+    int64_t group = prob->v[GEMM_W_GROUP];
+    if (gemm_w_is_nvfp4(prob) && gemm_w_cols(prob) % group)
+        return rfg_refuse(why, "w_group=%" PRId64 ": must divide K=%" PRId64, group, gemm_w_cols(prob));
+    return halves_in_blocks(prob, why) && sums_fit(dev, prob, why);
 }
 
 static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
@@ -136,7 +145,7 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
         return rfg_refuse(why, "tile_n=%d, waves_n=%d: a wave's columns must be at most %d, which share a scale",
                           p[TILE_N], p[WAVES_N], GEMM_SCALE_BLOCK);
     int64_t group = gemm_w_group(prob);
-    if (s.parts && p[TILE_K] % group && group % p[TILE_K])
+    if (s.groups && p[TILE_K] % group && group % p[TILE_K])
         return rfg_refuse(why, "tile_k=%d: must divide w_group=%" PRId64 " or be a multiple of it", p[TILE_K], group);
     if (!registers_fit(dev, prob, &s, why))
         return false;
@@ -232,8 +241,8 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *gr
     beside += s.mx_parts * ((p[TILE_M] + p[TILE_N]) * 8 / s.threads + 2 * (s.frags_m + s.frags_n));
     if (gemm_w_is_8_bits(prob)) /* eight codes take about 36 instructions */
         beside += 36 * s.w_copies;
-    if (s.parts) /* a word is decoded in about 16 */
-        beside += (16 + (prob->v[GEMM_W_ZERO] ? 8 : 0)) * s.w_copies + s.parts * s.sums;
+    if (s.groups) /* a word is decoded in about 16 */
+        beside += (16 + (prob->v[GEMM_W_ZERO] || !s.parts ? 8 : 0)) * s.w_copies + s.parts * s.sums;
     f.issue = steps * (mma + 0.5 * ISSUE_US * beside * s.waves / 4);
     f.chain = steps * (mma + (p[BUFFERS] == 1 ? 2 : 1) * BARRIER_US);
     f.latency = ISSUE_US * 12 * s.sums; /* sums to LDS and to Y */

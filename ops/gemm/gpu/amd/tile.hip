@@ -20,7 +20,8 @@
  * W of 4 bits, by rows or prepacked, comes as words of eight codes. Each is the place of a 16-byte chunk of LDS, which
  * it becomes on its way there: exactly, in X's format, so that each code is decoded once for all rows of the tile. The
  * scales go along as fp32. As in stream.hip they multiply the sums of a group (or of a step, if that is less), since
- * the codes times their scales have more bits than X's format. Of mx formats codes stay as they are: tile_mx.h.
+ * the codes times their scales have more bits than X's format; but for nvfp4, whose codes are multiplied by theirs on
+ * their way. Of mx formats codes stay as they are: tile_mx.h.
  *
  * W of 8 bits beside X of 16, by rows or prepacked, comes as eight codes for each chunk of LDS, too. Its scales are as
  * those of codes. Of 64 columns LDS has X's and W's even chunks before the odd ones: as stream.hip multiplies them.
@@ -45,16 +46,17 @@
 #include "gemm/gpu/amd/tile_layout.h"
 #include "gemm/gpu/any/experts.h"
 
-#define WAVES   (WAVES_M * WAVES_N)
-#define THREADS (WAVES * RFG_WAVE)
-#define WAVE_M  (TILE_M / WAVES_M)
-#define WAVE_N  (TILE_N / WAVES_N)
-#define FRAGS_M (WAVE_M / 16)
-#define FRAGS_N (WAVE_N / 16)
-#define MX      (SCALES == GEMM_SCALES_GROUPS)
-#define DECODES (W_IS_4_BITS && !MX) /* W is decoded on its way to LDS */
-#define WIDE    (RFG_MMA_WIDE(IN_DTYPE) && (MX || WIDTH == 128))
-#define COLUMNS (WIDTH * 8 / X_BYTES_OF(8)) /* of a step */
+#define WAVES       (WAVES_M * WAVES_N)
+#define THREADS     (WAVES * RFG_WAVE)
+#define WAVE_M      (TILE_M / WAVES_M)
+#define WAVE_N      (TILE_N / WAVES_N)
+#define FRAGS_M     (WAVE_M / 16)
+#define FRAGS_N     (WAVE_N / 16)
+#define MX          (SCALES == GEMM_SCALES_GROUPS)
+#define DECODES     (W_IS_4_BITS && !MX)     /* W is decoded on its way to LDS, and scaled (nvfp4), or */
+#define SUMS_SCALED (DECODES && !W_IS_NVFP4) /* sums of its groups are */
+#define WIDE        (RFG_MMA_WIDE(IN_DTYPE) && (MX || WIDTH == 128))
+#define COLUMNS     (WIDTH * 8 / X_BYTES_OF(8)) /* of a step */
 /* Chunks of a row of X in a step, and of a row of W in LDS. */
 #define CHUNKS    (WIDTH / 16)
 #define W_CHUNKS  (DECODES || W_IS_8_BITS ? CHUNKS : W_BYTES_OF(COLUMNS) / 16)
@@ -65,7 +67,7 @@
  * formats a part is what an instruction takes. */
 #if DECODES
 #define GROUPS TILE_GROUPS(COLUMNS, W_GROUP)
-#define PARTS  (RFG_FRAG_AB == 4 ? FRAGS_K : GROUPS)
+#define PARTS  (!SUMS_SCALED ? 1 : RFG_FRAG_AB == 4 ? FRAGS_K : GROUPS)
 static_assert(COLUMNS % W_GROUP == 0 || W_GROUP % COLUMNS == 0, "a step is neither whole groups nor part of one");
 #else
 #define GROUPS 0
@@ -89,7 +91,7 @@ RFG_DEVICE int scale_row(int i)
 #define W_IN_LDS      (TILE_M * CHUNKS) /* chunk; behind W come the scales */
 #define SCALES_IN_LDS (W_IN_LDS + TILE_N * W_CHUNKS)
 #define SCALE_BYTES_OF_STEP                                                                                            \
-    (MX ? TILE_MX_BYTES(FRAGS_M, FRAGS_N, WAVES_M, WAVES_N, PARTS) : TILE_GROUP_BYTES(GROUPS, TILE_N))
+    (MX ? TILE_MX_BYTES(FRAGS_M, FRAGS_N, WAVES_M, WAVES_N, PARTS) : TILE_GROUP_BYTES(SUMS_SCALED ? GROUPS : 0, TILE_N))
 #define STEP_CHUNKS (SCALES_IN_LDS + SCALE_BYTES_OF_STEP / 16)
 static_assert((CHUNKS == 4 || CHUNKS == 8) && (W_CHUNKS == 4 || W_CHUNKS == 8), "the swizzle knows rows of 4 and of 8");
 static_assert(TILE_M % ROWS_A_PASS == 0 && TILE_N % W_ROWS_A_PASS == 0, "a pass is not of rows of the tile alone");
@@ -139,8 +141,8 @@ struct copier {
     struct mx_copier mx;
 #endif
 #if DECODES
-    rfg_buffer scale, zero;
-    rfg_u32 scale_at[SCALE_COPIES], zero_at[W_COPIES];
+    rfg_buffer scale, byte; /* byte: a word's zero point, or nvfp4's scale */
+    rfg_u32 scale_at[SCALE_COPIES], byte_at[W_COPIES];
     int groups; /* of a row */
 #endif
 };
@@ -149,7 +151,7 @@ struct staged {
     rfg_u32x4 x[X_COPIES];
 #if DECODES
     rfg_u32 w[W_COPIES], scale[SCALE_COPIES];
-    int zero[W_COPIES];
+    int byte[W_COPIES];
 #elif W_IS_8_BITS
     rfg_u32x2 w[W_COPIES];
 #else
@@ -161,56 +163,7 @@ struct staged {
 };
 
 #if DECODES
-/* Bytes from a row's first word of W to that of a step. A prepacked W has four fragments' in 16 bytes. */
-RFG_DEVICE int w_step(int step)
-{
-    int frag = step * FRAGS_K;
-    return PREPACKED ? frag / 4 * (PREPACK_ROWS * PREPACK4_COLS / 2) + frag % 4 * 4 : frag * 16;
-}
-
-/* Where, in a buffer that begins with those of the tile (with HALVES: of all), the scale or zero point of the tile's
- * row r and its group `group` is; each has `bytes`. */
-RFG_DEVICE rfg_u32 group_at(const struct gemm_args *a, int n0, int rows_n, int r, int group, int bytes)
-{
-    int groups = W_COLS(a) / W_GROUP;
-    if (PREPACKED)
-        return (rfg_u32)PREPACKED4_GROUP_AT(r, group, groups) * (rfg_u32)bytes;
-    return row_offset(HALVES, w_row_at(a, n0 + r), r, rows_n, groups * bytes, 0) + (rfg_u32)(group * bytes);
-}
-RFG_DEVICE rfg_buffer groups_of(const struct gemm_args *a, const void *base, int n0, int rows_n, int bytes)
-{
-    int row = W_COLS(a) / W_GROUP * bytes;
-    return HALVES ? rfg_buffer_of(base, a->n * row)
-                  : rfg_buffer_of((const char *)base + (long long)n0 * row, rows_n * row);
-}
-
-/* The scales of a step's groups. One of the last step's may not be there: 0, as the sum is. */
-RFG_DEVICE void load_groups(struct staged *s, const struct copier *c, int step)
-{
-    int first = COLUMNS > W_GROUP ? step * GROUPS : step / (W_GROUP / COLUMNS), stride = PREPACKED ? PREPACK_ROWS : 1;
-#pragma unroll
-    for (int i = 0; i < SCALE_COPIES; i++) {
-        bool there = !TAIL || GROUPS == 1 || first + scale_row(i) / TILE_N < c->groups;
-        int at = (int)(c->scale_at[i] | (there ? 0 : 0x80000000u));
-        int uniform = first * stride * W_SCALE_BYTES;
-#if W_SCALE_BYTES == 4
-        s->scale[i] = rfg_llvm_buffer_load4(c->scale, at, uniform, 0);
-#elif W_SCALE_BYTES == 2
-        s->scale[i] = rfg_llvm_buffer_load2(c->scale, at, uniform, 0);
-#else
-        s->scale[i] = (rfg_u32)rfg_llvm_buffer_load1(c->scale, at, uniform, 0);
-#endif
-    }
-#pragma unroll
-    for (int i = 0; W_ZERO && i < W_COPIES; i++)
-        s->zero[i] = rfg_llvm_buffer_load1(c->zero, (int)c->zero_at[i], first * stride, 0);
-}
-
-/* Where row r's scale is in LDS. A lane's rows of a fragment follow one another there, on RDNA 3, too. */
-RFG_DEVICE int scale_place(int r)
-{
-    return RFG_FRAG_C_ACROSS ? r / 16 * 16 + r % 2 * 8 + r % 16 / 2 : r;
-}
+#include "gemm/gpu/amd/tile_w4.h"
 #else
 #define W_STEP (W_CHUNKS * (PREPACKED ? PREPACK_ROWS : 1) * (W_IS_8_BITS ? 8 : 16))
 #endif
@@ -235,7 +188,7 @@ RFG_DEVICE void load_step(struct staged *s, struct copier *c, int step)
 #pragma unroll
     for (int i = 0; i < W_COPIES; i++)
         s->w[i] = rfg_llvm_buffer_load4(c->w, (int)(c->w_at[i] | w_beyond), w_step(step), 0);
-    load_groups(s, c, step);
+    load_groups(s, c, step, w_beyond);
 #else
 #pragma unroll
     for (int i = 0; i < W_COPIES; i++)
@@ -258,13 +211,18 @@ RFG_DEVICE void put_step(const struct staged *s, const struct copier *c, rfg_u32
 #if DECODES
 #pragma unroll
     for (int i = 0; i < W_COPIES; i++) {
-        w_offset offset = W_OFFSET_OF(s->zero[i]);
+#if W_IS_NVFP4
+        rfg_u32x4 v = w_decode_by(s->w[i], w_e4m3((rfg_u32)s->byte[i]));
+        lds[c->w_to + i * (W_ROWS_A_PASS * W_CHUNKS)] = PREPACKED ? v : w_in_order(v);
+#else
+        w_offset offset = W_OFFSET_OF(s->byte[i]);
         lds[c->w_to + i * (W_ROWS_A_PASS * W_CHUNKS)] =
             PREPACKED ? w_decode(s->w[i], offset) : w_decode_row(s->w[i], offset);
+#endif
     }
     float *scales = (float *)(lds + SCALES_IN_LDS);
 #pragma unroll
-    for (int i = 0; i < SCALE_COPIES; i++)
+    for (int i = 0; SUMS_SCALED && i < SCALE_COPIES; i++)
         scales[scale_place(scale_row(i))] = w_group_scale(&s->scale[i], 0);
 #else
 #pragma unroll
@@ -347,7 +305,7 @@ RFG_DEVICE void multiply_frags(rfg_frag_wx *c, const rfg_frag_ab *w, const rfg_f
 #endif
 }
 
-#if DECODES
+#if SUMS_SCALED
 #define SCALED                 1
 #define SCALE_OF_PART(i, j, e) w_scale[j][e]
 /* Of the lane's rows of C. */
@@ -382,7 +340,7 @@ RFG_DEVICE void multiply_step(rfg_frag_wx (*acc)[FRAGS_N], const struct place *p
             rfg_keep_order();
         rfg_frag_ab w[FRAGS_N][W_PART_FRAGS];
         rfg_u32 of_w[FRAGS_N] = { 0 }, of_x[FRAGS_M] = { 0 }; /* scales of mx formats */
-#if DECODES
+#if SUMS_SCALED
         float w_scale[FRAGS_N][RFG_FRAG_WX];
         read_scales(w_scale, p, lds, part);
 #elif MX
@@ -479,7 +437,7 @@ RFG_DEVICE void place_w(struct copier *c, const struct gemm_args *a, int row_w, 
         c->w_at[i] = PREPACKED ? (rfg_u32)(r / PREPACK_ROWS * PREPACK_ROWS * ldw + r % PREPACK_ROWS * 16) +
                                      (rfg_u32)(chunk * (PREPACK_ROWS * 16) + word)
                                : row_offset(HALVES, w_row_at(a, n0 + r), r, rows_n, ldw, 0) + (rfg_u32)(c->chunk * 4);
-        c->zero_at[i] = group_at(a, n0, rows_n, r, c->chunk / (CHUNKS / GROUPS), 1);
+        c->byte_at[i] = group_at(a, n0, rows_n, r, c->chunk / (CHUNKS / GROUPS), 1);
 #elif W_IS_8_BITS
         c->w_at[i] = PREPACKED ? (rfg_u32)(r / PREPACK_ROWS * PREPACK_ROWS * ldw + r % PREPACK_ROWS * 16) +
                                      (rfg_u32)(c->w_chunk / 2 * (PREPACK_ROWS * 16) + c->w_chunk % 2 * 8)
@@ -492,19 +450,6 @@ RFG_DEVICE void place_w(struct copier *c, const struct gemm_args *a, int row_w, 
 #endif
     }
 }
-
-#if DECODES
-/* Where the thread's scales are. */
-RFG_DEVICE void place_groups(struct copier *c, const struct gemm_args *a, int n0, int rows_n)
-{
-    c->groups = W_COLS(a) / W_GROUP;
-    c->scale = groups_of(a, a->w_scale, n0, rows_n, W_SCALE_BYTES);
-    c->zero = groups_of(a, W_ZEROS(a), n0, rows_n, 1);
-#pragma unroll
-    for (int i = 0; i < SCALE_COPIES; i++)
-        c->scale_at[i] = group_at(a, n0, rows_n, scale_row(i) % TILE_N, scale_row(i) / TILE_N, W_SCALE_BYTES);
-}
-#endif
 
 /* Where the lane's pieces of the wave's first fragments are in LDS. */
 RFG_DEVICE void place_frags(struct place *p)

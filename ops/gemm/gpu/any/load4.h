@@ -145,15 +145,20 @@ RFG_DEVICE void w_unpack(float *f, w_chunk chunk, int part)
 #define W_OFFSET_OF(zero) w_offset_of(0)
 #endif
 
-/* Eight neighbouring codes, the first in the lowest nibble, in their order. */
-RFG_DEVICE rfg_u32x4 w_decode_row(rfg_u32 codes, w_offset offset)
+/* Of eight neighbouring codes w_decode() makes columns 0 and 4, 1 and 5, ...: in their order. */
+RFG_DEVICE rfg_u32x4 w_in_order(rfg_u32x4 v)
 {
-    rfg_u32x4 v = w_decode(codes, offset), r; /* of columns 0 and 4, 1 and 5, ... */
+    rfg_u32x4 r;
     r.x = rfg_byte_perm(v.x, v.y, 0x5410);
     r.y = rfg_byte_perm(v.z, v.w, 0x5410);
     r.z = rfg_byte_perm(v.x, v.y, 0x7632);
     r.w = rfg_byte_perm(v.z, v.w, 0x7632);
     return r;
+}
+/* The first in the lowest nibble. */
+RFG_DEVICE rfg_u32x4 w_decode_row(rfg_u32 codes, w_offset offset)
+{
+    return w_in_order(w_decode(codes, offset));
 }
 #endif
 
