@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The GEMM of 4-bit weights and bf16 activations beside its peers, on one NVIDIA GPU with PyTorch.
+"""The GEMM of 4-bit and 8-bit weights and bf16 activations beside its peers, on one NVIDIA GPU with PyTorch.
 
-    bench/gemm_w4_peers.py --lib build/librfg.so --db tuned.db [--m 1,8,16] [--format i4,mxfp4] [--json FILE]
+    bench/gemm_w4_peers.py --lib build/librfg.so --db tuned.db [--m 1,8,16] [--format i4,mxfp4,e4m3] [--json FILE]
 
 A problem is DeepSeek's [N,K] (or --nk 2112x7168,...), M rows of bf16, prepacked W of i4 with bf16 scales of 128 columns (no -8 among the
-codes, for which humming has a shorter way), or of mxfp4. All contestants run in this process on the same codes, scales and x, in graphs of
+codes, for which humming has a shorter way), of mxfp4, or of e4m3 with a scale a row. All contestants run in this process on the same codes, scales and x, in graphs of
 dependent calls over so many sets of x, w and y that the weights exceed 4x the L2, replayed in turn; before each timed replay 4x the L2 is
 read. Figures are medians in microseconds. Each contestant's result is compared with PyTorch's in fp64 first; who is wrong or fails is named
 and left out.
 
-  rfg       rfg_op_gemm; rfg+ov: with launch_overlap; untuned: with no tuned database
+  rfg       rfg_op_gemm; rfg+ov: with launch_overlap; untuned: with no tuned database; rows: of e4m3, W by rows
   humming   humming-kernels, as its heuristics have it, where a module humming can be imported
   torch     torch._weight_int4pack_mm (i4 only)
   floor     max(bytes at the copy's speed, flops at 989 TFLOPS) + 1.25 us
@@ -32,39 +32,49 @@ import race  # noqa: E402
 from race import attempt, say  # noqa: E402
 
 NK = "2112x7168,7168x2048,24576x1536,4096x7168"
-FORMATS = ("i4", "mxfp4")
+FORMATS = {  # dtype, bits, columns that share a scale (0: all), dtype of scales, their bytes, more of the problem
+    "i4": ("i4", 4, 128, "bf16", 2, ""),
+    "mxfp4": ("e2m1", 4, 32, "e8m0", 1, ""),
+    "e4m3": ("e4m3", 8, 0, "f32", 4, "w_per=row "),
+}
 BF16_TFLOPS = 989
+SCALE_ROW = 1  # rfg_gemm_scale
 E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 
 
 class Problem:
     def __init__(self, format, m, n, k):
         self.format, self.m, self.n, self.k = format, m, n, k
-        self.group = 128 if format == "i4" else 32
-        self.weight_bytes = n * k // 2 + n * k // self.group * (2 if format == "i4" else 1)
+        self.dtype, self.bits, self.group, self.scales, scale_bytes, more = FORMATS[format]
+        self.groups = k // self.group if self.group else 1
+        self.weight_bytes = n * k * self.bits // 8 + n * self.groups * scale_bytes
         self.bytes = self.weight_bytes + 2 * m * (k + n)
-        self.dtype = "i4" if format == "i4" else "e2m1"
-        self.attrs = "w_scale=%s w_group=%d packed=1" % ("bf16" if format == "i4" else "e8m0", self.group)
-        self.text = "gemm bf16,%s->bf16 M=%d N=%d K=%d %s" % (self.dtype, m, n, k, self.attrs)
+        self.attrs = "w_scale=%s %s%s" % (self.scales, more, "w_group=%d " % self.group if self.group else "")
+        self.text = "gemm bf16,%s->bf16 M=%d N=%d K=%d %spacked=1" % (self.dtype, m, n, k, self.attrs)
 
     def allocate(self, bench):
         s = self.n_sets = bench.sets(self.weight_bytes)
         self.n_calls = bench.calls(s, self.bytes)
         generator = torch.Generator(device=race.DEV).manual_seed(1)
         kwargs = dict(device=race.DEV, generator=generator)
-        codes = torch.randint(0, 16, (self.n, self.k), dtype=torch.uint8, **kwargs)
-        if self.format == "i4":
-            codes[codes == 8] = 7
-            self.scale = (torch.rand(self.n, self.k // self.group, **kwargs) + 0.5).bfloat16()
-            values = (codes.to(torch.int8) << 4 >> 4).double()
-            scale = self.scale.double()
-        else:
-            e = torch.randint(124, 131, (self.n, self.k // self.group), dtype=torch.uint8, **kwargs)
+        codes = torch.randint(0, 1 << self.bits, (self.n, self.k), dtype=torch.uint8, **kwargs)
+        if self.format == "mxfp4":
+            e = torch.randint(124, 131, (self.n, self.groups), dtype=torch.uint8, **kwargs)
             self.scale = e.view(torch.float8_e8m0fnu)
             values = torch.tensor(E2M1 + tuple(-v for v in E2M1), dtype=torch.float64, device=race.DEV)[codes.int()]
             scale = torch.exp2(e.double() - 127)
-        self.codes = codes[:, ::2] | codes[:, 1::2] << 4
-        w = values * scale.repeat_interleave(self.group, 1)
+        else:
+            self.scale = (torch.rand(self.n, self.groups, **kwargs) + 0.5).bfloat16()
+            scale = self.scale.double()
+            if self.format == "i4":
+                codes[codes == 8] = 7
+                values = (codes.to(torch.int8) << 4 >> 4).double()
+            else:
+                codes[codes & 127 == 127] = 0  # NaN
+                values = codes.view(torch.float8_e4m3fn).double()
+                self.scale = self.scale.float()
+        self.codes = codes if self.bits == 8 else codes[:, ::2] | codes[:, 1::2] << 4
+        w = values * scale.repeat_interleave(self.k // self.groups, 1)
         self.x = torch.randn(s, self.m, self.k, **kwargs).bfloat16()
         self.y = torch.empty(s, self.m, self.n, device=race.DEV, dtype=torch.bfloat16)
         x = self.x[0].double()
@@ -91,27 +101,30 @@ def rfg_calls(p, contexts):
     lib.rfg_gemm_prepack.argtypes = [c.c_void_p] * 4
     dtype = [i for i in range(32) if lib.rfg_dtype_name(i) == p.dtype.encode()][0]
     scale_dtype = rfg.DTYPES[str(p.scale.dtype).replace("torch.", "")]
-    n, k, groups = p.n, p.k, p.k // p.group
+    n, k = p.n, p.k
     ctx = contexts["rfg"]
-    w, scale = torch.empty_like(p.codes), torch.empty_like(p.scale)
-    packed = (n // 16, k // 128, 4, 16, 32)
-    for to, of in (
-        (view(w, dtype, packed), view(p.codes, dtype, (n, k))),
-        (view(scale, scale_dtype, (n // 16, groups, 16)), view(p.scale, scale_dtype, (n, groups))),
-    ):
+    w, scale = torch.empty_like(p.codes), p.scale.clone()
+    chunk = 128 // p.bits
+    packed = (n // 16, k // chunk // 4, 4, 16, chunk)
+    scales = (n // 16, p.groups, 16) if p.group else (n,)
+    ctx.check(lib.rfg_gemm_prepack(ctx.ctx, c.byref(view(w, dtype, packed)), c.byref(view(p.codes, dtype, (n, k))), ctx.stream))
+    if p.group:
+        to, of = view(scale, scale_dtype, scales), view(p.scale, scale_dtype, (n, p.groups))
         ctx.check(lib.rfg_gemm_prepack(ctx.ctx, c.byref(to), c.byref(of), ctx.stream))
     sets = [(w.clone(), scale.clone()) for _ in range(p.n_sets)]
-    out = {}
-    for name, ctx in contexts.items():
+    per = {} if p.group else {"w_per": SCALE_ROW}
+
+    def calls(ctx, shape):
         made = []
         for i, (w, scale) in enumerate(sets):
-            params = rfg.GemmParams(w_scale=c.pointer(view(scale, scale_dtype, (n // 16, groups, 16))))
-            made.append((rfg.tensor(p.y[i]), rfg.tensor(p.x[i]), c.byref(view(w, dtype, packed)), c.byref(params), w, scale))
+            params = rfg.GemmParams(w_scale=c.pointer(view(scale, scale_dtype, scales)), **per)
+            made.append((rfg.tensor(p.y[i]), rfg.tensor(p.x[i]), c.byref(view(w, dtype, shape)), c.byref(params), w, scale))
+        return lambda i: ctx.check(lib.rfg_op_gemm(ctx.ctx, *made[i][:4], ctx.stream))
 
-        def call(i, ctx=ctx, made=made):
-            ctx.check(lib.rfg_op_gemm(ctx.ctx, *made[i][:4], ctx.stream))
-
-        out[name] = call
+    out = {name: calls(ctx, packed) for name, ctx in contexts.items()}
+    if p.bits == 8:
+        sets = [(p.codes.clone(), scale) for _, scale in sets]
+        out["rows"] = calls(ctx, (n, k))
     return out
 
 
@@ -124,13 +137,16 @@ def humming_calls(p):
         return {}
 
     def make():
-        config = {"dtype": "int4", "group_size": 128}
-        codes = p.codes ^ 0x88
-        if p.format == "mxfp4":
+        codes, scale = p.codes, p.scale
+        if p.format == "i4":
+            config = {"dtype": "int4", "group_size": 128}
+            codes = p.codes ^ 0x88
+        elif p.format == "mxfp4":
             config = {"dtype": "float4e2m1", "scale_dtype": "float8e8m0", "group_size": 32}
-            codes = p.codes
+        else:
+            config, scale = {"dtype": "float8e4m3"}, p.scale.bfloat16()
         layer = HummingLayer(p.n, p.k, config, torch_dtype=torch.bfloat16).cuda()
-        layer.load_from_tensors({"weight": codes.contiguous().view(torch.int32), "weight_scale": p.scale})
+        layer.load_from_tensors({"weight": codes.contiguous().view(torch.int32), "weight_scale": scale})
         layer.transform()
         sets = [(layer.weight.clone(), layer.weight_scale.clone()) for _ in range(p.n_sets)]
         scale_2 = getattr(layer, "weight_scale_2", None)
@@ -212,7 +228,8 @@ def main():
         with open(args.shapes, "w") as f:
             f.write("op,dtype,M,N,K,attrs\n")
             for q in problems:
-                f.write('gemm,"bf16,%s->bf16",%d,%d,%d,%s\n' % (q.dtype, q.m, q.n, q.k, q.attrs))
+                for layout in ("packed=1", "")[: 1 + (q.bits == 8)]:
+                    f.write('gemm,"bf16,%s->bf16",%d,%d,%d,%s%s\n' % (q.dtype, q.m, q.n, q.k, q.attrs, layout))
         return 0
     bench = race.Bench(args.rounds)
     contexts = rfg.contexts(args.lib, args.db, bench.stream.cuda_stream)
