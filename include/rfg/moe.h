@@ -153,7 +153,9 @@ typedef struct rfg_moe_align_params {
  * A pair whose id, or its expert, is out of range (also padding of -1) is not local: it has no row. Its place is -1, as
  * is that of pairs of tokens that don't count.
  * Ids from E (with a map G) to that + Z - 1 are zero-computation experts (LongCat-Flash: E 512, Z 256), which have no
- * row either. Their place is RFG_MOE_IDENTITY; there must be places.
+ * row either. Their place is RFG_MOE_IDENTITY; there must be places. Identity is the only zero_expert_type of LongCat's
+ * configs and of vLLM. Zero experts (MoE++) are ids behind those. Its constant experts, which nobody serves, are left
+ * out.
  * R >= L, the most rows that there may be: T k, with B > 1 T k + min(E, T k) (B - 1), down to a multiple of B. All of
  * AITER's, DeepGEMM's and vLLM's own sizes are at least that. VLLM, AITER and CONTIGUOUS write all of rows, weights_out
  * and block_experts: padding, 0 and -1 behind the last segment. PLAIN and MASKED write nothing behind the rows that
@@ -255,13 +257,14 @@ typedef struct rfg_moe_params {
     /* Z, zero-computation experts (LongCat-Flash): ids as of rfg_op_moe_align(), each of which adds the token itself,
      * times its weight. (Of several ranks only one should say it.) Ids behind these add nothing. */
     int64_t identity;
-    const rfg_tensor *identity_x; /* [T,H], y's dtype: what those add; NULL: x, which is then of y's dtype */
+    const rfg_tensor *identity_x;            /* [T,H], y's dtype: what those add; NULL: x, which is then of y's dtype */
+    const rfg_tensor *w1_global, *w2_global; /* [E] f32, as w_global of a grouped product (nvfp4), or NULL */
 } rfg_moe_params;
 #define RFG_MOE_PARAMS_INIT                                                                                            \
     {                                                                                                                  \
         sizeof(rfg_moe_params), 0, RFG_ACT_SILU, RFG_GATES_HALVES, 0, 0, 0, 0, RFG_GEMM_SCALE_TENSOR,                  \
             RFG_GEMM_SCALE_TENSOR, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0,          \
-            RFG_DTYPE_NONE, RFG_SCALE_EXACT, 0, 0, 0, NULL                                                             \
+            RFG_DTYPE_NONE, RFG_SCALE_EXACT, 0, 0, 0, NULL, NULL, NULL                                                 \
     }
 
 /* A mixture of experts: Y[t] = the sum over slots j of weights[t,j] W2[e] (act(G[e] x[t]) * U[e] x[t]), e = ids[t,j],

@@ -19,7 +19,7 @@
 #define FN       "rfg_op_moe"
 #define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": " __VA_ARGS__)
 
-RFG_PARAMS_END(rfg_moe_params, identity_x);
+RFG_PARAMS_END(rfg_moe_params, w2_global);
 
 enum { BLOCK = 128, GROUP = 32 }; /* columns of RFG_GEMM_SCALE_BLOCK and _GROUP */
 
@@ -41,9 +41,10 @@ struct moe {
 /* clang-format off */
 enum {
     Y, X, IDS, WEIGHTS, W1, W2, W1_BIAS, W2_BIAS, W1_SCALE, W2_SCALE, W1_ZERO, W2_ZERO, X_SCALE, H_SCALE, MAP,
-    IDENTITY_X, TENSORS
+    IDENTITY_X, W1_GLOBAL, W2_GLOBAL, TENSORS
 };
 /* clang-format on */
+_Static_assert(TENSORS <= RFG_MAX_GIVEN, "there is no room for all tensors");
 
 enum { T = 1, H, K, ROWS1, ROWS2, COLS1, COLS2 };
 static const struct rfg_axis axes[] = {
@@ -76,7 +77,7 @@ static const struct rfg_tensor_rule of_tokens[] = {
     { "w1_bias", W1_BIAS, OTHER }, { "w2_bias", W2_BIAS, OTHER }, { "w1_scale", W1_SCALE, OTHER },
     { "w2_scale", W2_SCALE, OTHER }, { "w1_zero", W1_ZERO, OTHER }, { "w2_zero", W2_ZERO, OTHER },
     { "x_scale", X_SCALE, OTHER }, { "h_scale", H_SCALE, OTHER }, { "expert_map", MAP, OTHER },
-    { "identity_x", IDENTITY_X, OTHER },
+    { "identity_x", IDENTITY_X, OTHER }, { "w1_global", W1_GLOBAL, OTHER }, { "w2_global", W2_GLOBAL, OTHER },
 };
 
 /* Prepacked weights, those of all experts, as rows. What else they must be is rfg_op_gemm()'s to say. */
@@ -209,9 +210,11 @@ static rfg_status check_codes(struct moe *m)
 static rfg_status check_tensors(struct moe *m)
 {
     const rfg_moe_params *p = &m->p;
-    const rfg_tensor *const all[] = { m->y,       m->x,       m->ids,        m->weights,   m->w1,      m->w2,
-                                      p->w1_bias, p->w2_bias, p->w1_scale,   p->w2_scale,  p->w1_zero, p->w2_zero,
-                                      p->x_scale, p->h_scale, p->expert_map, p->identity_x };
+    const rfg_tensor *const all[] = {
+        m->y,       m->x,       m->ids,        m->weights,    m->w1,        m->w2,
+        p->w1_bias, p->w2_bias, p->w1_scale,   p->w2_scale,   p->w1_zero,   p->w2_zero,
+        p->x_scale, p->h_scale, p->expert_map, p->identity_x, p->w1_global, p->w2_global
+    };
     struct rfg_tensors *t = &m->t;
     rfg_status st;
     rfg_tensors_begin(t, FN, axes, all, TENSORS);
@@ -348,6 +351,7 @@ static rfg_gemm_params product_params(const struct moe *m, const rfg_tensor *x_s
     g.bias = first ? p->w1_bias : p->w2_bias;
     g.w_scale = first ? p->w1_scale : p->w2_scale;
     g.w_zero = first ? p->w1_zero : p->w2_zero;
+    g.w_global = first ? p->w1_global : p->w2_global;
     g.x_scale = x_scale;
     g.x_per = p->x_per;
     g.w_per = p->w_per;
@@ -371,7 +375,8 @@ static rfg_status multiply_x(rfg_context *ctx, const struct moe *m, const rfg_te
                              rfg_stream stream)
 {
     rfg_gemm_params g = product_params(m, x_scale, true);
-    return about("x, w1, w1_scale, w1_zero, w1_bias, x_scale, act", rfg_op_gemm(ctx, &m->h, x, m->w1, &g, stream));
+    return about("x, w1, w1_scale, w1_zero, w1_global, w1_bias, x_scale, act",
+                 rfg_op_gemm(ctx, &m->h, x, m->w1, &g, stream));
 }
 
 /* The second product and the sum over slots, in one launch or two. */
@@ -384,12 +389,13 @@ static rfg_status multiply_h(rfg_context *ctx, const struct moe *m, const rfg_te
     rfg_status st;
     if (m->pairs <= RFG_MOE_FEW_PAIRS && !m->own && (platform == RFG_PLATFORM_AMD || platform == RFG_PLATFORM_EMU)) {
         struct rfg_gemm_sum of = { &m->places, m->p.residual, m->p.tokens };
-        st = about("w2, w2_scale, w2_zero, w2_bias, h_scale, y, residual, tokens",
+        st = about("w2, w2_scale, w2_zero, w2_global, w2_bias, h_scale, y, residual, tokens",
                    rfg_gemm_sum(ctx, m->y, h, m->w2, &g, &of, &summed, stream));
         if (st || summed)
             return st;
     }
-    if ((st = about("w2, w2_scale, w2_zero, w2_bias, h_scale", rfg_op_gemm(ctx, &m->out, h, m->w2, &g, stream))))
+    if ((st = about("w2, w2_scale, w2_zero, w2_global, w2_bias, h_scale",
+                    rfg_op_gemm(ctx, &m->out, h, m->w2, &g, stream))))
         return st;
     rfg_moe_sum_params sum = RFG_MOE_SUM_PARAMS_INIT;
     sum.residual = m->p.residual;

@@ -124,6 +124,15 @@ static rfg_status moe_i4(const struct call *c)
     p.w2_zero = c->t[9];
     return moe_of(c, p);
 }
+static rfg_status moe_nvfp4(const struct call *c)
+{
+    rfg_moe_params p = c->moe;
+    p.w1_scale = c->t[6];
+    p.w2_scale = c->t[7];
+    p.w1_global = c->t[8];
+    p.w2_global = c->t[9];
+    return moe_of(c, p);
+}
 static rfg_status moe_codes(const struct call *c)
 {
     rfg_moe_params p = c->moe;

@@ -61,6 +61,10 @@ const struct form forms[] = {
     { "Kimi K3: SiTU with a limit", RFG_BF16, RFG_E2M1, RFG_E8M0, 0, 32, RFG_ACT_SITU, .halves = true, .experts = 6,
       .hidden = 64, .inner = 64, .limit = 7 },
     { "more than 1024", RFG_BF16, RFG_BF16, 0, 0, 0, RFG_ACT_SILU, .experts = 1100, .hidden = 16, .inner = 8 },
+    { "nvfp4", RFG_BF16, RFG_E2M1, RFG_E4M3, 0, 16, RFG_ACT_SILU, .halves = true, .global = true, .experts = 6,
+      .hidden = 96, .inner = 48 },
+    { "nvfp4, prepacked", RFG_F16, RFG_E2M1, RFG_E4M3, 0, 16, RFG_ACT_SWIGLUOAI, .bias = true, .experts = 4,
+      .hidden = 160, .inner = 64, .global = true, .packed = 3 },
     { "mxfp8 by mxfp8, x of codes", RFG_E4M3, RFG_E4M3, RFG_E8M0, RFG_GEMM_SCALE_GROUP, 32, RFG_ACT_SILU,
       .halves = true, .experts = 4, .hidden = 64, .inner = 32, .eps = 0x1p-4 },
 };
@@ -142,6 +146,19 @@ static struct matrix scaled(rfg_context *ctx, const struct form *f, struct matri
     return s;
 }
 
+/* What multiplies all scales of an expert, and w's values with it. */
+static struct matrix globals(rfg_context *ctx, const struct form *f, struct matrix *w, uint64_t *seed)
+{
+    struct matrix g = new_matrix(ctx, RFG_F32, 1, f->experts);
+    for (int64_t e = 0; e < f->experts; e++)
+        g.value[e] = ((float *)g.host)[e] = (float)(0.75 + 0.5 * uniform(seed));
+    upload(ctx, &g);
+    for (int64_t i = 0; i < w->rows * w->cols; i++)
+        w->value[i] *= g.value[i / (w->rows / f->experts * w->cols)];
+    g.t = rfg_tensor_1d(g.t.data, RFG_F32, f->experts);
+    return g;
+}
+
 /* Of an x of codes, and its values with them. */
 static struct matrix x_scales(rfg_context *ctx, struct matrix *x, bool packed, uint64_t *seed)
 {
@@ -157,10 +174,11 @@ static struct matrix x_scales(rfg_context *ctx, struct matrix *x, bool packed, u
 }
 
 /* Lays w, or its scales, out anew. */
-static void prepack(rfg_context *ctx, rfg_tensor *t, bool scales)
+static void prepack(rfg_context *ctx, rfg_tensor *t, bool scales, int64_t group)
 {
     void *data;
-    int64_t rows = t->shape[0], cols = t->shape[1], groups = (cols + 3) / 4 * 4;
+    int64_t rows = t->shape[0], cols = t->shape[1], block = group ? 128 / group : 1;
+    int64_t groups = (cols + block - 1) / block * block;
     rfg_tensor dst = scales ? rfg_tensor_prepacked_groups(NULL, t->dtype, rows, groups)
                             : rfg_tensor_prepacked(NULL, t->dtype, rows, (cols + 127) / 128 * 128);
     ck_assert(rfg_device_alloc(ctx, &data, rfg_dtype_bytes(t->dtype, rows * (cols + 127))) == RFG_OK);
@@ -188,6 +206,12 @@ void new_call(struct call *c, const struct form *f, rfg_context *ctx, uint64_t s
         c->p.w2_scale = &c->s2.t;
         c->p.w_per = f->per;
         c->p.x_per = rfg_dtype_is_float(f->codes) ? RFG_GEMM_SCALE_TENSOR : f->per;
+    }
+    if (f->global) {
+        c->g1 = globals(ctx, f, &c->w1, &seed);
+        c->g2 = globals(ctx, f, &c->w2, &seed);
+        c->p.w1_global = &c->g1.t;
+        c->p.w2_global = &c->g2.t;
     }
     if (f->per == RFG_GEMM_SCALE_GROUP && !rfg_dtype_is_float(f->x)) {
         c->sx = x_scales(ctx, &c->x, f->packed & 1, &seed);
@@ -259,7 +283,7 @@ void new_call(struct call *c, const struct form *f, rfg_context *ctx, uint64_t s
                 continue;
             m[i]->t = rfg_tensor_2d(m[i]->t.data, m[i]->t.dtype, m[i]->rows, m[i]->cols, m[i]->cols);
             c->plain[i] = m[i]->t.data;
-            prepack(ctx, &m[i]->t, i > 1);
+            prepack(ctx, &m[i]->t, i > 1, f->group);
         }
         c->p.experts = e;
     }
@@ -277,8 +301,8 @@ void new_call(struct call *c, const struct form *f, rfg_context *ctx, uint64_t s
 
 void end_call(struct call *c, rfg_context *ctx)
 {
-    struct matrix *all[] = { &c->x,  &c->w1,  &c->w2,      &c->s1,  &c->s2,     &c->b1,       &c->b2, &c->sx,
-                             &c->sh, &c->ids, &c->weights, &c->map, &c->tokens, &c->residual, &c->y,  &c->own };
+    struct matrix *all[] = { &c->x,   &c->w1,      &c->w2,  &c->s1,     &c->s2,       &c->b1, &c->b2,  &c->sx, &c->sh,
+                             &c->ids, &c->weights, &c->map, &c->tokens, &c->residual, &c->y,  &c->own, &c->g1, &c->g2 };
     for (int i = 0; i < COUNT(all); i++) {
         free(all[i]->host);
         free(all[i]->value);

@@ -26,6 +26,7 @@ struct form {
     int packed;       /* 1: w1, 2: w2, 3: both */
     int64_t identity; /* ids behind the experts' that are the token itself */
     bool own;         /* which is a tensor of its own, of y's dtype */
+    bool global;      /* of nvfp4: scales of experts' tensors */
 };
 
 /* A tensor in host memory and on the device, with its values. */
@@ -39,7 +40,7 @@ struct matrix {
 
 struct call {
     const struct form *f;
-    struct matrix x, w1, w2, s1, s2, b1, b2, sx, sh, ids, weights, map, tokens, residual, y, own;
+    struct matrix x, w1, w2, s1, s2, g1, g2, b1, b2, sx, sh, ids, weights, map, tokens, residual, y, own;
     void *plain[4]; /* memory of weights that were prepacked */
     rfg_moe_params p;
 };

@@ -258,15 +258,15 @@ def dequantize(
 def quantize(
     x: Tensor, dtype: Any = None, scale: Optional[Tensor] = None, *, group_rows: int = 0, group_cols: int = 0, scale_given: bool = False,
     scale_dtype: Any = "f32", rounding: str = "exact", reciprocal: int = 0, max: float = 0.0, floor_amax: float = 0.0,
-    floor_scale: float = 0.0, zero_scale: float = 0.0, smooth: Optional[Tensor] = None, out: Optional[Tensor] = None, stream: Any = None,
-    ctx: Ctx = None
+    floor_scale: float = 0.0, zero_scale: float = 0.0, smooth: Optional[Tensor] = None, global_scale: Optional[Tensor] = None,
+    out: Optional[Tensor] = None, stream: Any = None, ctx: Ctx = None
 ) -> Tuple[Tensor, Tensor]:
     """rfg_op_quantize: Q[m,n] = round(X[m,n] / scale[m / group_rows, n / group_cols]). Returns (q, scale).
 
     x [M,N] bf16, f16, f32; dtype, of a new q: e4m3, e4m3fnuz, e5m2, i8. Scales: (group_rows, group_cols) = (0, 0) one, (1, 0) one a
     row, (1, 32 | 64 | 128) groups; of scale_dtype f32 or e8m0; scale: a tensor for them, row- or column-major, or with scale_given
     the one to take. rounding: exact, up, down, even, ceil; reciprocal: flags, 1: of max, 2: of the scale; smooth [N], f32 or x's dtype: factors of
-    x's columns (SmoothQuant); the rest as in C, 0: none."""
+    x's columns (SmoothQuant); the rest as in C, 0: none. nvfp4: dtype e2m1, (1, 16), scale_dtype e4m3, global_scale [1] f32 (C's global)."""
     if out is None:
         out = empty(x, _shape("quantize", "x", x), dtype)
     if scale is None:
@@ -274,7 +274,8 @@ def quantize(
         scale = empty(x, (rows, -(-_shape("quantize", "x", x, 2)[1] // group_cols) if group_cols else 1), scale_dtype)
     _rfg.quantize(
         out, scale, x, group_rows=group_rows, group_cols=group_cols, scale_given=scale_given, rounding=rounding, reciprocal=reciprocal,
-        max=max, floor_amax=floor_amax, floor_scale=floor_scale, zero_scale=zero_scale, smooth=smooth, stream=stream, ctx=ctx
+        max=max, floor_amax=floor_amax, floor_scale=floor_scale, zero_scale=zero_scale, smooth=smooth, stream=stream, ctx=ctx,
+        **({} if global_scale is None else {"global": global_scale})
     )
     return out, scale
 
@@ -592,14 +593,16 @@ def moe(
     x_scale: Optional[Tensor] = None, h_scale: Optional[Tensor] = None, expert_map: Optional[Tensor] = None,
     tokens: Optional[Tensor] = None, residual: Optional[Tensor] = None, experts: int = 0, out: Optional[Tensor] = None, dtype: Any = None,
     workspace: Optional[Tensor] = None, x_codes: Any = None, rounding: str = "exact", situ_beta: float = 0.0,
-    situ_linear_beta: float = 0.0, identity: int = 0, identity_x: Optional[Tensor] = None, stream: Any = None, ctx: Ctx = None
+    situ_linear_beta: float = 0.0, identity: int = 0, identity_x: Optional[Tensor] = None, w1_global: Optional[Tensor] = None,
+    w2_global: Optional[Tensor] = None, stream: Any = None, ctx: Ctx = None
 ) -> Tensor:
     """rfg_op_moe: a mixture of experts, Y[t] = sum over slots j of weights[t,j] W2[e] (act(gate) * up), e = ids[t,j] (+ residual[t]).
 
     x [T,H]; w1 [E,2I,H], gate's rows, then up's, as most checkpoints have them (gates "interleaved": in turn); w2 [E,H,I]; ids
-    [T,k] i32; weights [T,k] f32. Formats, scales, zero points, biases, act, limit: as of grouped_gemm(). With w1 and w2 of 8 bits x and what
-    is between are quantised by row or by block, or by x_scale and h_scale [1]; with x_codes of x's dtype they stay as they are. Of mx formats
-    (x_per and w_per "group") to x_codes, by default w1's; rounding: of their e8m0 scales ("exact", which they can't be: "up"). weights_first: they multiply before the activation.
+    [T,k] i32; weights [T,k] f32. Formats, scales (w1_global [E] is w_global), zero points, biases, act, limit: as of grouped_gemm(). With w1 and w2 of 8
+    bits x and what is between are quantised by row or by block, or by x_scale and h_scale [1]; with x_codes of x's dtype they stay as they are. Of mx
+    formats (x_per and w_per "group") to x_codes, by default w1's; rounding: of their e8m0 scales ("exact", which they can't be: "up"). weights_first:
+    they multiply before the activation.
     expert_map, tokens: as of moe_align(). identity: so many ids behind the experts' add the token itself times its weight (LongCat), of
     identity_x [T,H], out's dtype, or x. residual [T,H], out's dtype; may be out. experts: E where w1 hasn't three dimensions.
     workspace: an i8 tensor of moe_workspace_bytes() + 255; None: a new one."""
@@ -610,7 +613,7 @@ def moe(
         w_per=w_per, w1_bias=w1_bias, w2_bias=w2_bias, w1_scale=w1_scale, w2_scale=w2_scale, w1_zero=w1_zero, w2_zero=w2_zero,
         x_scale=x_scale, h_scale=h_scale, expert_map=expert_map, tokens=tokens, residual=residual, experts=experts,
         x_codes=0 if x_codes is None else dtype_number(x_codes), rounding=rounding, situ_beta=situ_beta, situ_linear_beta=situ_linear_beta,
-        identity=identity, identity_x=identity_x
+        identity=identity, identity_x=identity_x, w1_global=w1_global, w2_global=w2_global
     )
     size = _rfg.moe_workspace_bytes(out, x, w1, w2, ids, weights, **members, ctx=ctx) if workspace is None else workspace.shape[0] - 255
     if workspace is None:

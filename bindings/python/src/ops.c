@@ -122,7 +122,7 @@ PARAMS(quantize, MEMBER(rfg_quantize_params, group_rows, INT64), MEMBER(rfg_quan
        MEMBER(rfg_quantize_params, reciprocal, INT32), MEMBER(rfg_quantize_params, codes, INT32),
        MEMBER(rfg_quantize_params, max, FLOAT), MEMBER(rfg_quantize_params, floor_amax, FLOAT),
        MEMBER(rfg_quantize_params, floor_scale, FLOAT), MEMBER(rfg_quantize_params, zero_scale, FLOAT),
-       MEMBER(rfg_quantize_params, smooth, INPUT));
+       MEMBER(rfg_quantize_params, smooth, INPUT), MEMBER(rfg_quantize_params, global, INPUT));
 CALLER(rfg_op_quantize, rfg_quantize_params, t[0], t[1], t[2])
 CALLER(rfg_op_quantize_scale, rfg_quantize_params, t[0], t[1])
 
@@ -248,7 +248,8 @@ PARAMS(moe, MEMBER(rfg_moe_params, experts, INT64), MEMBER(rfg_moe_params, act, 
        MEMBER(rfg_moe_params, workspace, MEMORY), MEMBER(rfg_moe_params, workspace_bytes, INT64),
        MEMBER(rfg_moe_params, x_codes, INT32), MEMBER(rfg_moe_params, rounding, ROUNDING),
        MEMBER(rfg_moe_params, situ_beta, FLOAT), MEMBER(rfg_moe_params, situ_linear_beta, FLOAT),
-       MEMBER(rfg_moe_params, identity, INT64), MEMBER(rfg_moe_params, identity_x, INPUT));
+       MEMBER(rfg_moe_params, identity, INT64), MEMBER(rfg_moe_params, identity_x, INPUT),
+       MEMBER(rfg_moe_params, w1_global, INPUT), MEMBER(rfg_moe_params, w2_global, INPUT));
 CALLER(rfg_op_moe, rfg_moe_params, t[0], t[1], t[2], t[3], t[4], t[5])
 
 static _Thread_local size_t bytes_said; /* by the thread's last call of rfg_moe_workspace_bytes() */

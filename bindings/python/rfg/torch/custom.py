@@ -316,7 +316,7 @@ def moe_sum(
 
 _OF_MOE = (
     "act gates limit alpha weights_first x_per w_per w1_bias w2_bias w1_scale w2_scale w1_zero w2_zero x_scale h_scale expert_map tokens residual "
-    "x_codes dtype situ_beta situ_linear_beta identity identity_x"
+    "x_codes dtype situ_beta situ_linear_beta identity identity_x w1_global w2_global"
 ).split()
 
 
@@ -582,7 +582,7 @@ OPS: List[Op] = [
         'bool weights_first=False, str x_per="tensor", str w_per="tensor", Tensor? w1_bias=None, Tensor? w2_bias=None, Tensor? w1_scale=None, '
         "Tensor? w2_scale=None, Tensor? w1_zero=None, Tensor? w2_zero=None, Tensor? x_scale=None, Tensor? h_scale=None, Tensor? expert_map=None, "
         "Tensor? tokens=None, Tensor? residual=None, ScalarType? x_codes=None, ScalarType? dtype=None, float situ_beta=0.0, "
-        "float situ_linear_beta=0.0, int identity=0, Tensor? identity_x=None) -> Tensor",
+        "float situ_linear_beta=0.0, int identity=0, Tensor? identity_x=None, Tensor? w1_global=None, Tensor? w2_global=None) -> Tensor",
         _mixed,
     ),
     (
