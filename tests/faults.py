@@ -10,7 +10,8 @@
 The kind is drawn first, each as likely as any other, then a line that has a place of that kind, then the place. Kinds: KINDS below.
 
 tests/equivalents.tsv lists faults that no test can see, each with the reason: file, old text, new text, reason, with tabs between. Texts are
-lines without the white space around them (several lines: with one space between), so that edits elsewhere don't matter.
+lines without the white space around them (several lines: with one space between), so that edits elsewhere don't matter. FILE#N means the N-th
+place of the old text in the file.
 """
 import argparse
 import bisect
@@ -139,36 +140,53 @@ def generate(seed, n, paths=None, kinds=None, root=ROOT):
 
 
 def read_equivalents(root=ROOT):
-    """[(line number, file, old, new, reason)]"""
+    """[(line number, file, old, new, reason, which place, or None)]"""
     path, rows = os.path.join(root, EQUIVALENTS), []
     for n, line in enumerate(open(path) if os.path.exists(path) else [], 1):
         if line.strip() and not line.startswith("#"):
             fields = line.rstrip("\n").split("\t")
             if len(fields) != 4 or not all(f.strip() for f in fields):
                 sys.exit("%s:%d: must be file, old text, new text and reason, with tabs between" % (EQUIVALENTS, n))
-            rows.append((n, fields[0], squeezed(fields[1]), squeezed(fields[2]), fields[3]))
+            file, _, place = fields[0].partition("#")
+            rows.append((n, file, squeezed(fields[1]), squeezed(fields[2]), fields[3], int(place) if place else None))
     return rows
 
 
 def equivalents(root=ROOT):
-    """{(file, old, new): reason}"""
-    return {row[1:4]: row[4] for row in read_equivalents(root)}
+    """{(file, old, new): {place or None: reason}}"""
+    known = collections.defaultdict(dict)
+    for _, file, old, new, reason, place in read_equivalents(root):
+        known[file, old, new][place] = reason
+    return known
 
 
 def key(fault):
     return fault.file, squeezed(fault.old), squeezed(fault.new)
 
 
+def place_of(fault, text):
+    """The how many-th place of a fault's old lines in its file's text it is, from 1 on."""
+    lines, n = text.split("\n"), fault.old.count("\n") + 1
+    return sum(squeezed(" ".join(lines[i:i + n])) == squeezed(fault.old) for i in range(fault.line))
+
+
+def reason(fault, known, root=ROOT):
+    """Why no test can see a fault, by equivalents(), or None."""
+    places = known.get(key(fault), {})
+    return places.get(None) or places and places.get(place_of(fault, read(fault.file, root))) or None
+
+
 def check(root=ROOT):
     bad, rows, texts = 0, read_equivalents(root), {}
-    for n, path, old, new, _ in rows:
+    for n, path, old, new, _, place in rows:
         if path not in texts:
             full = os.path.join(root, path)
-            texts[path] = {key(f) for f in faults_of(path, read(path, root))} if os.path.exists(full) else set()
-        if (path, old, new) not in texts[path]:
+            text = read(path, root) if os.path.exists(full) else ""
+            texts[path] = {(*key(f), at) for f in faults_of(path, text) for at in (None, place_of(f, text))}
+        if (path, old, new, place) not in texts[path]:
             bad += 1
             print("%s:%d: no fault in %s has this old and this new text any more" % (EQUIVALENTS, n, path))
-    twice = [row for row, times in collections.Counter(r[1:4] for r in rows).items() if times > 1]
+    twice = [row for row, times in collections.Counter((*r[1:4], r[5]) for r in rows).items() if times > 1]
     for row in twice:
         print("%s: %s: '%s' is listed twice" % (EQUIVALENTS, row[0], row[1]))
     print("%d passed, %d failed" % (len(rows) - bad, bad + len(twice)))

@@ -4,13 +4,16 @@
 build is copied rather than made for each; and no test is begun for one fault while a cheaper one waits for another.
 
   faults_pool.py draw --seeds A,B,C -o DRAWN [PATHS...]   draws faults
-  faults_pool.py baseline -o FILE                         in a root: what each test of ./dev test runs, of the tree /f/clean, which is built with gcov
-  faults_pool.py run DRAWN --baseline FILE --roots DIR... --minutes M -o RESULTS   as root: in each DIR is a tree /f/0 (source, build), /f/cache, /f/ccache
+  faults_pool.py baseline DRAWN -o FILE                   in a root: a line for each test of ./dev test: which lines of the faults' files it runs, of the
+                                                          tree /f/clean, which is built with gcov
+  faults_pool.py run DRAWN --baseline FILE --roots DIR... --minutes M -o RESULTS   as root: in each DIR is a tree /f/0 (source, build), /f/cache, /f/ccache.
+                                                          --clean DIR: it makes the baseline first, in this root (FILE: its path there)
   faults_pool.py table RESULTS...                         what they say together; those of a later file are taken
-  faults_pool.py worker [CORES]                           in such a root: what `run` starts
+  faults_pool.py worker [CORES]                           in such a root: what `run` starts; lines FOLDER FILE...: what `baseline` starts
   faults_pool.py --self-test                              who runs what, and what is said of it
 
-tests/tools/faults_roots.sh makes the roots.
+tests/tools/faults_roots.sh makes the roots. Of a host's source all tests of ./dev test are tried that run its line, of a kernel those that
+tests/suites.py names; first those that take the least time for the share of the file that they run.
 
 A test kills a fault if it fails twice, and passes without it: by the baseline or, what --changed adds, once it was tried. RESULTS lists for each
 fault how far it came; what ended for time is undecided.
@@ -34,10 +37,12 @@ import faults_run  # noqa: E402
 WHERE = os.environ.get("FAULTS_TREE", "/f/0")
 TREE = types.SimpleNamespace(where=WHERE, source=WHERE + "/source", build=WHERE + "/build", builds=True)
 CACHE = "/f/cache"
-BUILDING = 6         # seconds that a step costs besides its tests
-STEPS = (15, 60, 1e9)  # seconds of tests of each step of a fault
-MOST_SWEPT = 200     # seconds of tests that --changed adds, a fault
-AGAIN = 30           # seconds: a test that took longer isn't repeated
+BUILDING = 6          # seconds that a step costs besides its tests
+STEPS = (15, 45, 60)  # seconds of tests of a fault's first, second and any later step
+MOST_SWEPT = 200      # seconds of tests that --changed adds, a fault
+AGAIN = 30            # seconds: a test that took longer isn't repeated
+LEAST, COMPILING = 25, 30  # seconds that a test may take at least, and more if it compiles kernels
+NOT_BUILT = ("-5.7", "-6.1", "-7.0")  # of ROCm's releases
 NEED_MORE = ("python_torch", "ggml", "emu_triton")  # than a root has
 
 
@@ -50,56 +55,115 @@ def draw(a):
     for seed in a.seeds.split(","):
         for n, fault in enumerate(faults.generate(seed, a.n, a.paths, a.kinds and a.kinds.split(","))):
             tests = sorted(suites.tests_for([fault.file]), key=lambda t: (not t.default, t.seconds, t.name))
-            out.append(dict(fault._asdict(), seed=seed, n=n, kernels=mutate.kernel_text([fault.file]), diff=fault.diff(), equivalent=equal.get(faults.key(fault)),
-                            tests=[(t.name, t.default, t.seconds) for t in tests if t.program not in NEED_MORE]))
+            out.append(dict(fault._asdict(), seed=seed, n=n, kernels=mutate.kernel_text([fault.file]), diff=fault.diff(), equivalent=faults.reason(fault, equal),
+                            tests=[(t.name, t.default, t.seconds) for t in tests if t.program not in NEED_MORE and not t.name.endswith(NOT_BUILT)]))
     with open(a.output, "w") as file:
         json.dump({"count": a.count, "faults": out}, file, indent=1)
     print("%d faults" % len(out))
 
 
+def tree_lines(tree, counts, files):
+    """What faults_run.lines_run() says, by a process of its own: many threads wait for tests."""
+    asked = [sys.executable, os.path.abspath(__file__), "lines", tree, counts]
+    done = subprocess.run(asked, input="\n".join(files), capture_output=True, text=True)
+    return json.loads(done.stdout) if done.returncode == 0 else {}
+
+
+def lines(a):
+    """Prints the lines of files (stdin) that ran, of sources only: a header's are in many units."""
+    files = sys.stdin.read().split("\n")
+    ends = {os.path.basename(f) + ".gcda" for f in files if f.endswith(".c")}
+    for d, _, names in os.walk(a.folder):
+        for name in names:
+            if name.endswith(".gcda") and not any(name == end or name.endswith("_" + end) for end in ends):
+                os.unlink(os.path.join(d, name))
+    found = faults_run.lines_run(types.SimpleNamespace(source=a.tree + "/source", build=a.tree + "/build"), a.folder)
+    json.dump({path: bits for path, bits in found.items() if path in files and path.endswith(".c")}, sys.stdout)
+
+
 def baseline(a):
-    """Each test of ./dev test on the tree /f/clean, which is built with gcov: what faults_run.Baseline keeps, as JSON."""
+    """Each test of ./dev test on the tree /f/clean: a line of JSON [name, result, what, seconds, lines], when it ends; "begun" once none is left."""
     import suites
-    tree = types.SimpleNamespace(where="/f/clean", source="/f/clean/source", build="/f/clean/build", make=lambda targets: None)
-    known = faults_run.Baseline(tree, CACHE)
-    tests = [t for t in sorted(suites.everything(), key=lambda t: -t.seconds) if t.default and (not a.tests or t.name in a.tests)]
-    start = time.time()
+    tree = types.SimpleNamespace(where="/f/clean", source="/f/clean/source", build="/f/clean/build")
+    files = sorted({f["file"] for f in json.load(open(a.drawn))["faults"]})
+    tests = [t for t in sorted(suites.everything(), key=lambda t: -t.seconds) if t.default and t.name in suites.of_build(tree.build) and t.name not in a.leave_out]
+    start, lock = time.time(), threading.Lock()
+    out = open(a.output, "w")
 
-    def work():
-        while tests:
-            try:
-                test = tests.pop(0)
-            except IndexError:
+    def put(what):
+        with lock:
+            out.write(json.dumps(what) + "\n")
+            out.flush()
+
+    def work(number):
+        pin(number)
+        while True:
+            with lock:
+                test = tests.pop(0) if tests else None
+            if test is None:
                 return
-            result, what, seconds, _ = known.of(test)
-            print("%5.0f s %-8s %-40s %5.1f s %s" % (time.time() - start, result, test.name, seconds, "" if result == "passed" else what[:150]), flush=True)
+            ran, begun = {}, time.time()
+            result, what, _ = faults_run.run_test(tree, test, CACHE, faults_run.PATIENCE * max(faults_run.LEAST_LIMIT, test.seconds) + faults_run.COMPILING,
+                                                  look=lambda scratch: ran.update(tree_lines(tree.where, scratch + "/counts", files), seconds=time.time() - begun))
+            seconds = ran.pop("seconds", 0) or time.time() - begun
+            put([test.name, result, what, seconds, ran])
+            print("%5.0f s %-8s %-40s %5.1f s %s" % (time.time() - start, result, test.name, time.time() - begun, "" if result == "passed" else what[:150]), flush=True)
 
-    threads = [threading.Thread(target=work) for _ in range(a.jobs)]
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(a.jobs)]
     for t in threads:
         t.start()
+    while tests:
+        time.sleep(0.5)
+    put(["begun"])
     for t in threads:
         t.join()
-    os.replace(known.path, a.output)
+    put(["ended"])
+
+
+def read_baseline(path):
+    """{test: (result, what, seconds, lines)}, and whether all tests have begun, and ended"""
+    rows = []
+    for line in open(path) if os.path.exists(path) else []:
+        if line.endswith("\n"):
+            rows.append(json.loads(line))
+    return {row[0]: row[1:] for row in rows if len(row) > 1}, ["begun"] in rows, ["ended"] in rows
 
 
 def add_tests(found, known):
-    """Leaves of the tests that see a fault those that pass and, if any runs its lines, run them; of what --changed adds the cheaper."""
+    """Leaves of the tests of ./dev test those that pass and, if any runs a fault's lines, run them; of what --changed adds the cheaper. Each fault's
+    tests come in the order of how much they cost for how much of the file they run."""
+    every = [name for name, of in known.items() if of[0] == "passed"]
     for f in found:
-        fault = faults.Fault(**{field: f[field] for field in faults.Fault._fields})
-        reaching = types.SimpleNamespace(of=lambda t: known[t.name])
-        default = [t for t in f["tests"] if t[1] and known.get(t[0], ("",))[0] == "passed"]
-        reach = [faults_run.Baseline.reach(reaching, types.SimpleNamespace(name=t[0]), fault) for t in default]
-        default = [t for t, reached in zip(default, reach) if reached or True not in reach]
-        default = sorted((known[name][2], name) for name, _, _ in default)
+        bits = ((1 << f["old"].count("\n") + 1) - 1) << f["line"]
+        named = {t[0]: t[2] for t in f["tests"] if t[1]}
+        runs = {name: known[name][3].get(f["file"], (0, 0)) for name in every}
+        reach = [name for name in every if runs[name][1] & bits]
+        there = any(of[0] & bits for of in runs.values())
+        tests = reach or [name for name in every if name in named]
+        most = max([bin(runs[name][1]).count("1") for name in tests] + [1])
+
+        def price(name):
+            share = bin(runs[name][1]).count("1") / most if reach else 0.5
+            return (BUILDING / 2 + known[name][2]) / (0.1 + share) / (2 if name in named else 1)
+
+        default = [(known[name][2], name) for name in sorted(tests, key=price)]
+        default += sorted((1.5 * seconds, name) for name, seconds in named.items() if name not in known)
         swept, spent = [], 0
         for name, is_default, seconds in f["tests"]:
             if not is_default and spent + seconds <= MOST_SWEPT:
                 swept.append((name, False, seconds))
                 spent += seconds
-        f.update(reached=True in reach, tests=[(name, True, seconds) for seconds, name in default] + swept)
+        f.update(reached=bool(reach), untold=not there, tests=[(name, True, seconds) for seconds, name in default] + swept)
 
 
 # ---- inside a root
+
+def pin(number):
+    """A thread, and what it starts, stay on two cores: as many as the tests' machine has."""
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) > 2:
+        os.sched_setaffinity(0, {cores[number % len(cores)], cores[(number + 1) % len(cores)]})
+
 
 def make(targets):
     env = dict(os.environ, CCACHE_DIR="/f/ccache")
@@ -127,7 +191,7 @@ def try_tests(job, tests, cores):
                 shutil.rmtree(cache, ignore_errors=True)
                 subprocess.run(["cp", "-al", CACHE, cache], check=False)
             os.sched_setaffinity(0, cores or every)
-            result, what, output = faults_run.run_test(TREE, test, cache, max(25, 4 * seconds) + 40 * kernels, kernels)
+            result, what, output = faults_run.run_test(TREE, test, cache, max(LEAST, 4 * seconds) + COMPILING * kernels, kernels)
             os.sched_setaffinity(0, every)
             spent = time.time() - start
             if result != "failed" or spent > AGAIN or what.startswith("no end") or "old" not in job:
@@ -179,7 +243,7 @@ class Pool:
             f.update(verdict="undecided", what="", test=None, ran=f.get("ran", []), step=0, spent=0.0)
             self.drawn[f["seed"]].append(f)
         for seed in self.drawn:
-            for _ in range(planned["count"]):
+            for _ in range(planned.get("counts", {}).get(seed, planned["count"])):
                 self.draw(seed)
 
     def draw(self, seed):
@@ -239,7 +303,7 @@ class Pool:
             f["what"] = "%d tests pass" % sum(r == "passed" for _, r, _ in f["ran"])
         else:
             rest = next(t for t in f["tests"] if t[0] not in done and self.right.get(t[0]) is not False)
-            heapq.heappush(self.queue, (f["step"] + 3 * (not rest[1]), f["n"], f["seed"], self.faults.index(f)))
+            heapq.heappush(self.queue, (f["step"] + 1000 * (not rest[1]), f["n"], f["seed"], self.faults.index(f)))
 
     def tried(self, f, tests, verdict, what, ran, seconds):
         with self.lock:
@@ -296,19 +360,39 @@ class Pool:
         process.kill()
 
 
+def know(a, end):
+    """The baseline: what a file says or, with --clean, what is made now. Its last tests run on while faults are judged."""
+    if not a.clean:
+        return read_baseline(a.baseline)[0]
+    path, drawn = a.clean + a.baseline, a.clean + "/f/drawn.json"
+    shutil.copy(a.drawn, drawn)
+    subprocess.Popen(["chroot", a.clean, "python3", "/f/clean/source/tests/faults_pool.py", "baseline", "/f/drawn.json", "-o", a.baseline, "--leave-out", *a.leave_out])
+    known, begun, ended = {}, False, False
+    start = time.time()
+    while not ended and not (begun and time.time() > start + a.wait):
+        time.sleep(1)
+        known, begun, ended = read_baseline(path)
+    for root in a.roots:  # what it compiled
+        shutil.rmtree(root + CACHE, ignore_errors=True)
+        subprocess.run(["cp", "-al", a.clean + CACHE, root + CACHE], check=False)
+    print("baseline: %d tests in %.0f s; not right: %s" % (len(known), time.time() - start, ", ".join(
+        "%s (%s)" % (name, of[1][:60]) for name, of in sorted(known.items()) if of[0] == "failed")), flush=True)
+    return known
+
+
 def run(a):
     planned = json.load(open(a.drawn))
-    known = json.load(open(a.baseline))
+    end = time.time() + 60 * a.minutes
+    known = know(a, end)
     add_tests(planned["faults"], known)
     host = [sum(t[2] for t in f["tests"] if t[1]) for f in planned["faults"]]
     print("%d faults; tests of ./dev test of one: %.0f s on average, %.0f at most" % (len(host), sum(host) / len(host), max(host)), flush=True)
-    pool = Pool(planned, time.time() + 60 * a.minutes)
+    pool = Pool(planned, end)
     pool.right = {name: True for name, of in known.items() if of[0] == "passed"}
-    cores = os.cpu_count()
-    threads = []
+    cores, threads = sorted(os.sched_getaffinity(0)), []
     for i, root in enumerate(a.roots):
-        pin = "%d,%d" % (i % cores, (i + 1) % cores) if cores > 2 else ""
-        threads.append(threading.Thread(target=pool.drive, args=(root, pin), daemon=True))
+        two = "%d,%d" % (cores[i % len(cores)], cores[(i + 1) % len(cores)]) if len(cores) > 2 else ""
+        threads.append(threading.Thread(target=pool.drive, args=(root, two), daemon=True))
         threads[-1].start()
     while any(t.is_alive() for t in threads) and time.time() < pool.end + 3:
         time.sleep(0.5)
@@ -316,6 +400,7 @@ def run(a):
             save(pool, a.output)
     save(pool, a.output)
     table(argparse.Namespace(results=[a.output], survivors=False))
+    sys.stdout.flush()
     os._exit(0)
 
 
@@ -396,13 +481,17 @@ def main():
     s.add_argument("--kinds")
     s.add_argument("-o", dest="output", required=True)
     b = sub.add_parser("baseline")
-    b.add_argument("tests", nargs="*")
-    b.add_argument("--jobs", type=int, default=os.cpu_count() + 2)
+    b.add_argument("drawn")
+    b.add_argument("--leave-out", nargs="*", default=[], help="tests that take long: tried last")
+    b.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)) + 2)
     b.add_argument("-o", dest="output", required=True)
     r = sub.add_parser("run")
     r.add_argument("drawn")
     r.add_argument("--baseline", required=True)
     r.add_argument("--roots", nargs="+", required=True)
+    r.add_argument("--clean", help="the root in which the baseline is made")
+    r.add_argument("--leave-out", nargs="*", default=[], help="as of baseline")
+    r.add_argument("--wait", type=float, default=90, help="seconds after which faults are judged though tests of the baseline still run")
     r.add_argument("--minutes", type=float, required=True)
     r.add_argument("-o", dest="output", required=True)
     t = sub.add_parser("table")
@@ -410,8 +499,11 @@ def main():
     t.add_argument("--survivors", action="store_true")
     w = sub.add_parser("worker")
     w.add_argument("cores", nargs="?", default="")
+    g = sub.add_parser("lines")
+    g.add_argument("tree")
+    g.add_argument("folder")
     a = p.parse_args()
-    {"draw": draw, "baseline": baseline, "run": run, "table": table, "worker": worker}[a.command](a)
+    {"lines": lines, "draw": draw, "baseline": baseline, "run": run, "table": table, "worker": worker}[a.command](a)
 
 
 if __name__ == "__main__":

@@ -156,7 +156,7 @@ class Baseline:
 class Judge:
     def __init__(self, suites, baseline, is_kernel_text, deep, root):
         self.suites, self.baseline, self.is_kernel_text, self.deep = suites, baseline, is_kernel_text, deep
-        self.equivalents = faults.equivalents(root)
+        self.equivalents, self.root = faults.equivalents(root), root
 
     def tests_for(self, fault):
         """Tests that pass without the fault and run its lines, the cheapest first. All, if none does: what ends by a signal or _exit() leaves no
@@ -168,8 +168,8 @@ class Judge:
 
     def judge(self, tree, fault):
         """(verdict, what, the test that killed it)"""
-        if faults.key(fault) in self.equivalents:
-            return "equivalent", self.equivalents[faults.key(fault)], None
+        if faults.reason(fault, self.equivalents, self.root):
+            return "equivalent", faults.reason(fault, self.equivalents, self.root), None
         kernels = self.is_kernel_text([fault.file])
         if not kernels and not tree.builds:
             return "skipped", "not in kernel text, and nothing is built (--programs)", None

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Root folders for tests/faults_pool.py, as root:
-#   faults_roots.sh build ROOT      ROOT is a Debian 12 with the packages of ./dev and ccache (debootstrap; ./dev setup in it, or packages' files
-#                                   copied there). Copies the commit that is checked out to /f/0 and /f/clean in it, and builds both: /f/clean with gcov
-#   faults_roots.sh copies ROOT N   ROOT-1 ... ROOT-N: the same files by hard links, but for /f/0, which is each one's own
+#   faults_roots.sh build ROOT [TAR]   ROOT is a Debian 12 with the packages of ./dev and ccache (debootstrap; ./dev setup in it, or packages' files
+#                                      copied there). Copies the commit that is checked out, or the sources of an archive, to /f/0 and /f/clean in it,
+#                                      and builds both at once: /f/clean with gcov
+#   faults_roots.sh copies ROOT N      ROOT-1 ... ROOT-N: the same files by hard links, but for /f/0, which is each one's own
 set -euo pipefail
 project=$(cd "$(dirname "$0")/../.." && pwd)
 
@@ -30,34 +31,40 @@ inside() {
 }
 
 case ${1:-}:$# in
-build:2)
+build:[23])
     nodes "$2"
     mkdir -p "$2"/f/0/source "$2"/f/cache
-    git -C "$project" archive HEAD | tar -C "$2"/f/0/source -xf -
+    { [ $# = 3 ] && cat "$3" || git -C "$project" archive HEAD; } | tar -C "$2"/f/0/source -xf -
     inside "$2" sh -ec '
         cd /f/0/source; git init -q .; git add -A .; git -c user.name=a -c user.email=a@b commit -qm a
         mkdir -p /f/clean; cp -a /f/0/source /f/clean/source
-        for tree in 0 clean; do
-            cd /f/$tree
-            meson setup -Dtests=enabled -Dwerror=false -Ddebug=false -Demu_hosts=native -Drocm_releases=5.7,6.1,6.4,7.0,7.1 \
-                $(test $tree = 0 || echo -Db_coverage=true) build source >setup.log
+        make() {
+            cd /f/$1
+            meson setup -Dtests=enabled -Dwerror=false -Ddebug=false -Demu_hosts=native $2 build source >setup.log 2>&1 || { tail -30 setup.log; exit 1; }
             ninja -C build >build.log || { tail -30 build.log; exit 1; }
-        done'
+        }
+        make clean -Db_coverage=true &
+        make 0 ""
+        wait $!'
     ;;
 copies:3)
-    for i in $(seq "$3"); do
-        to=$2-$i
+    copy() {
+        to=$1-$2
         mkdir -p "$to"/f
-        for d in "$2"/*; do
+        for d in "$1"/*; do
             case ${d##*/} in f | proc | dev | tmp | run) ;; *) cp -al "$d" "$to"/ ;; esac
         done
-        cp -al "$2"/f/ccache "$2"/f/cache "$to"/f/
-        cp -a "$2"/f/0 "$to"/f/0
+        cp -al "$1"/f/ccache "$1"/f/cache "$to"/f/
+        cp -a "$1"/f/0 "$to"/f/0
         nodes "$to"
+    }
+    for i in $(seq "$3"); do
+        copy "$2" "$i" &
     done
+    wait
     ;;
 *)
-    sed -n '4,7p' "$0" >&2
+    sed -n '4,8p' "$0" >&2
     exit 2
     ;;
 esac
