@@ -104,7 +104,7 @@ FEW = {
     "gemm_codes": ["right_kernels"],
     "gemm_mx": ["right_kernels"],
     "gemm_tile": ["tiles_by_turns"],
-    "mha": ["right_parts", "right_prefill", "units_by_turns"],
+    "mha": ["right_parts", "right_segments", "right_prefill", "units_by_turns"],
     "mha_rules": [""],
     "moe": ["right_mixtures"],
     "moe_workspace": ["same_bits", "given"],
@@ -346,8 +346,8 @@ SWEPT_SCRIPTS = ["python_torch", "ggml", "emu_triton", "tune-rocm-5.7", "tune-ro
 # Operators' tests whose names don't begin with their folder's.
 OF_FOLDER = {
     "gemm": ["gemm*", "experts", "prepack", "cpu_gemm", "cpu_i8", "vendor*", "asm", "xcd", "invariant", "pack", "moe", "decoder"],
-    "mha": ["mha*", "decoder"], "quantize": ["quantize", "quotient", "mx_outputs", "moe"], "norm": ["norm", "mx_outputs"],
-    "act": ["act", "mx_outputs"], "moe": ["moe*", "experts"], "rope": ["rope", "decoder"], "sample": ["sample", "decoder"],
+    "mha": ["mha*", "mla*", "decoder"], "quantize": ["quantize", "quotient", "mx_outputs", "moe"], "norm": ["norm", "mx_outputs"],
+    "act": ["act", "mx_outputs"], "moe": ["moe*", "experts"], "rope": ["rope", "decoder"], "sample": ["sample", "argmax*", "decoder"],
     "advance": ["advance", "example-*"],
 }
 # What runs every operator in some way.

@@ -124,6 +124,7 @@ static const struct {
     { "GemmTunableOp_BFloat16_TN,tn_1_2\n", 0, 1, 0, NULL, "'tn_1_2': must be tn_M_N_K" },
     { "GemmTunableOp_BFloat16_TN,tn_1_2_3x\n", 0, 1, 0, NULL, "'tn_1_2_3x': must be" },
     { "GemmTunableOp_BFloat16_TN,tn_1_2_3_ld_3_3\n", 0, 1, 0, NULL, "must be tn_M_N_K or" },
+    { "GemmTunableOp_BFloat16_TN,tn_1_2_3_ld_3_3_4x\n", 0, 1, 0, NULL, "must be tn_M_N_K or" },
     { "GemmTunableOp_BFloat16_TN,tn_99999999999_2_3\n", 0, 1, 0, NULL, "must be tn_M_N_K" },
     { "GemmTunableOp_BFloat16_TN,tn_0_2_3\n", 0, 1, 0, NULL, "must be at least 1" },
     { "GemmTunableOp_BFloat16_TN,tn_4_2_3_ld_2_3_4\n", 0, 1, 0, NULL, "leading dimension 2: must be at least 3" },

@@ -260,6 +260,14 @@ static const struct op_case special[] = {
     { "mha_decode bf16->bf16 B=5 Hq=32 Hkv=1 D=64 S=70 lse=1 page=1", S },
 };
 
+/* Keys in segments, whose order of sums is the same in any batch: one workgroup's, and several's. */
+static const struct op_case segments[] = {
+    { "mha_decode bf16->bf16 B=1 Hq=4 Hkv=1 D=64 S=300 lse=1 page=16 invariant=1", R, false,
+      "mha_decode_stream_mma{tiles=1,waves=2,unroll=1,cluster=1,parts=1,groups=1}" },
+    { "mha_decode f16->f16 B=1 Hq=4 Hkv=1 D=64 S=300 Sq=2 lse=1 page=16 invariant=1", R, false,
+      "mha_decode_stream_mma{tiles=1,waves=2,unroll=1,cluster=1,parts=2,groups=1}" },
+};
+
 /* At least three parts of the keys, combined in an order that must not be that of arrival; in enough rows for another
  * order's rounding to show. */
 static const struct op_case parts[] = {
@@ -276,6 +284,8 @@ static const struct op_case parts[] = {
       "mha_prefill_mma{waves=4,frags_q=1,tile_kv=64,stages=1,q_lds=0,pack=0,parts=4}" },
     { "mha bf16->bf16 B=2 Hq=4 Hkv=1 D=64 S=200 Sq=20 causal=1 lse=1 page=16", R, false,
       "mha_prefill_mma{waves=4,frags_q=1,tile_kv=64,stages=1,q_lds=0,pack=1,parts=3}" },
+    { "mha_decode bf16->bf16 B=1 Hq=4 Hkv=1 D=64 S=100 page=16 kv=i8 scales=token", R, false,
+      "mha_decode_stream_mma{tiles=1,waves=2,unroll=1,cluster=0,parts=1,groups=2}" },
 };
 
 OP_CASES(right_far, far, "long contexts")
@@ -319,6 +329,14 @@ OP_CASES(right_decode_heads, decode_heads, "decode, heads of any size")
 OP_CASES(right_singles, singles, "attention in f32")
 OP_CASES(right_pages, pages, "pages that are no power of two")
 
+START_TEST(right_segments)
+{
+    setenv("RFG_BATCH_INVARIANT", "1", 1);
+    op_cases_run(op_device(_i), "segments of the keys", segments, sizeof(segments) / sizeof(segments[0]));
+    unsetenv("RFG_BATCH_INVARIANT");
+}
+END_TEST
+
 START_TEST(right_clusters)
 {
     if (!strncmp(op_device(_i), "nvidia:", 7))
@@ -338,7 +356,7 @@ int main(void)
 {
     return op_main_gpus("mha",
                         OP_TESTS(right_prefill, right_masks, right_ragged, right_decode, right_speculative,
-                                 right_caches, right_token_scales, right_parts, right_far, right_exact, right_special,
-                                 right_heads, right_decode_heads, right_singles, right_pages),
+                                 right_caches, right_token_scales, right_parts, right_segments, right_far, right_exact,
+                                 right_special, right_heads, right_decode_heads, right_singles, right_pages),
                         OP_TESTS(NULL), OP_TESTS(right_clusters, units_by_turns));
 }

@@ -134,10 +134,19 @@ OP_CASES(right_special, special, "MLA decode of NaN, inf, denormals")
 OP_CASES(right_wide, wide, "MLA decode of many rows")
 OP_CASES(right_clusters, clusters, "MLA decode by several clusters")
 
+START_TEST(items_by_turns)
+{
+    op_few_groups(op_device(_i), "mla_decode bf16->bf16 B=5 Hq=3 D=64 S=40 lse=1 page=16",
+                  "mla_decode_tile_mma{parts=1,stages=0}", 2);
+    op_few_groups(op_device(_i), "mla_decode bf16->bf16 B=5 Hq=3 D=64 S=40 lse=1 page=16",
+                  "mla_decode_portable{parts=1}", 2);
+}
+END_TEST
+
 int main(void)
 {
-    return op_main("mla",
-                   OP_TESTS(right_heads, right_options, right_formats, right_segments, right_exact, right_special,
-                            right_wide, right_clusters),
-                   OP_TESTS(NULL));
+    return op_main_gpus("mla",
+                        OP_TESTS(right_heads, right_options, right_formats, right_segments, right_exact, right_special,
+                                 right_wide, right_clusters),
+                        OP_TESTS(NULL), OP_TESTS(items_by_turns));
 }

@@ -122,6 +122,8 @@ START_TEST(rows_by_turns)
 {
     op_few_groups(op_device(_i), "moe_route f32->f32 T=20 E=1300 top=4 bias=1 tokens=1", "moe_route_group{chunks=4}",
                   3);
+    op_few_groups(op_device(_i), "moe_route f32->f32 T=6 E=1280 top=4 groups=8 top_groups=4",
+                  "moe_route_group{chunks=4}", 3);
     op_few_groups(op_device(_i), "moe_route f32->f32 T=50 E=64 top=4 table=9 token_ids=i32", "moe_route_table{waves=2}",
                   3);
     op_few_groups(op_device(_i), "moe_route bf16->f32 T=50 E=64 top=4 tokens=1", "moe_route_wave{chunks=4,waves=2}", 3);

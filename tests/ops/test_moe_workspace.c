@@ -154,6 +154,13 @@ START_TEST(given)
     expect(&c, y, MOST, stream, "memory that was given back");
     rfg_moe_params p = { .size = sizeof(p), .workspace_bytes = bytes };
     op_refused(call(&c, MOST, &p, stream), "or NULL and 0");
+    rfg_tensor *const weights[] = { &c.w1, &c.w2 };
+    for (int i = 0; i < 2; i++) {
+        rfg_tensor was = *weights[i];
+        *weights[i] = rfg_tensor_nd(was.data, RFG_F32, 5, (const int64_t[]){ E, 1, 4, 16, 7 });
+        op_refused(call(&c, MOST, NULL, stream), i ? "w2 is 4 x 1 x 4" : "w1 is 4 x 1 x 4");
+        *weights[i] = was;
+    }
     char text[RFG_DESCRIBE_MAX];
     RIGHT(rfg_describe_begin(ctx, text, sizeof(text)));
     RIGHT(call(&c, MOST, NULL, stream));

@@ -36,6 +36,9 @@ static const struct op_case penalties[] = {
     { "sample f32->i32 B=40 V=200 top_k=1 top_p=1 repetition=1 presence=1 bias=1 counts=1 prompt=1", R, false },
 };
 
+#define SPLIT_BY(threads, split, unroll)                                                                               \
+    "sample_split{threads=" #threads ",split=" #split ",unroll=" #unroll ",cluster=0}"
+
 static const struct op_case values[] = {
     { "sample bf16->i32 B=40 V=256 top_k=1", I, false },
     { "sample f32->i64 B=40 V=1001 temperature=1 top_k=1 top_p=1", I, false },
@@ -45,6 +48,7 @@ static const struct op_case values[] = {
     { "sample f32->i32 B=9 V=1", R, false },
     { "sample f32->i32 B=9 V=2 top_k=1", R, false },
     { "sample f32->i32 B=0 V=2", R, false },
+    { "sample f32->i32 B=3 V=3001 temperature=1 top_p=1 min_p=1", R, false, SPLIT_BY(256, 4, 4) },
 };
 
 static const struct op_case layouts[] = {
@@ -58,8 +62,6 @@ static const struct op_case layouts[] = {
 };
 
 /* Rows shared by workgroups: lists that are full, that are not, parts without a token, parts in several steps. */
-#define SPLIT_BY(threads, split, unroll)                                                                               \
-    "sample_split{threads=" #threads ",split=" #split ",unroll=" #unroll ",cluster=0}"
 static const struct op_case parts[] = {
     { "sample f32->i32 B=6 V=40000 temperature=1 top_k=1", I, false, SPLIT_BY(256, 4, 4) },
     { "sample f32->i32 B=24 V=3001 ldx=3004 temperature=1 top_k=1 top_p=1 min_p=1", R, false, SPLIT_BY(256, 8, 16) },
