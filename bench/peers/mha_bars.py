@@ -54,6 +54,10 @@ def prefill(r):
     return r["page"] == 0
 
 
+def encoder(r):
+    return prefill(r) and not r.get("causal", True)
+
+
 def over(who):
     return gemm_bars.over(who)
 
@@ -72,7 +76,7 @@ BARS = tuple(
         ("decode Hq=64, Hkv=1, B=32: of the floor", lambda r: heads(r) and r["b"] > 1, floor_share, 0.9),
         ("decode Hq=64, Hkv=1, B=1: x best peer", lambda r: heads(r) and r["b"] == 1, over(peer), 1.3),
         ("decode fp8 KV: of the floor", fp8, floor_share, 0.9),
-        ("prefill S=2k, 8k, 32k: x FlashAttention-2", prefill, over(of("fa2")), 1.0),
+        ("prefill S=2k, 8k, 32k: x FlashAttention-2", lambda r: prefill(r) and r.get("causal", True), over(of("fa2")), 1.0),
     )
 )
 
@@ -82,7 +86,9 @@ ASIDE = (
     ("decode page 1, 64, 128: of the floor", lambda r: r["page"] not in (0, 16), floor_share),
     ("decode fp8 KV: x FlashInfer", fp8, over(lambda us: fastest(us, ("flashinfer", "xqa")))),
     ("decode Hq=64, Hkv=1, B=1: of the floor", lambda r: heads(r) and r["b"] == 1, floor_share),
-    ("prefill: x cuDNN", prefill, over(of("cudnn"))),
+    ("prefill: x cuDNN", lambda r: prefill(r) and r.get("causal", True), over(of("cudnn"))),
+    ("encoders, cross attention: x FlashAttention-2", encoder, over(of("fa2"))),
+    ("encoders, cross attention: x cuDNN", encoder, over(of("cudnn"))),
     ("all: tuned x untuned", lambda r: True, over(of("untuned"))),
 )
 
@@ -171,7 +177,7 @@ def self_test():
     count = [len(under[t]) for t in (b[0] for b in BARS)]
     assert count == [1, 1, 1, 1, 12, 12, 1, 2, 2, 2, 3], count
     left = {r.text for r in ROWS} - {t for texts in under.values() for t in texts}
-    assert len(left) == 3 and all("page=16" not in t for t in left), left  # pages of 1, 64 and 128
+    assert len(left) == 8 and all("page=16" not in t for t in left), left  # pages of 1, 64 and 128, encoders
     r = [
         rec({"rfg": 10.0, "fa2": 30.0, "flashinfer": 19.0, "cudnn": 40.0, "floor": 5.0, "untuned": 12.0}, b=1, s=1024),
         rec({"rfg": 10.0, "fa2": 15.0, "flashinfer": 19.0}, b=1, s=4096),

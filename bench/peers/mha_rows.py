@@ -10,7 +10,8 @@ K = 1024
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """b sequences of s keys; with log, of lengths log-uniform in 16...s. page 0: prefill, s causal queries each."""
+    """b sequences of s keys; with log, of lengths log-uniform in 16...s. page 0: prefill of sq queries each, 0: s.
+    varlen: sequences of half to all of so many keys and queries (as many queries as keys where sq is s)."""
 
     b: int
     s: int
@@ -21,6 +22,9 @@ class Row:
     scales: str = "none"  # "tensor", "head": of e4m3
     log: bool = False
     d: int = 128
+    sq: int = 0
+    causal: bool = True  # prefill
+    varlen: bool = False  # prefill
 
     @property
     def prefill(self):
@@ -31,7 +35,8 @@ class Row:
         """rfg's string."""
         sizes = "bf16->bf16 B=%d Hq=%d Hkv=%d D=%d" % (self.b, self.hq, self.hkv, self.d)
         if self.prefill:
-            return "mha %s Sq=%d S=%d causal=1" % (sizes, self.s, self.s)
+            more = " causal=1" * self.causal + " varlen=1" * self.varlen
+            return "mha %s Sq=%d S=%d%s" % (sizes, self.queries, self.s, more)
         fp8 = " kv=%s scales=%s" % (self.kv, self.scales) if self.kv != "bf16" else ""
         return "mha_decode %s S=%d page=%d%s" % (sizes, self.s, self.page, fp8)
 
@@ -40,7 +45,20 @@ class Row:
         return self.problem + (" lens=log" if self.log else "")
 
     @property
+    def queries(self):
+        """The most of a sequence."""
+        return (self.sq or self.s) if self.prefill else 1
+
+    @property
+    def q_lens(self):
+        if not self.varlen:
+            return [self.queries] * self.b
+        return self.lens if self.queries == self.s else halves(self.queries, self.b, 5)
+
+    @property
     def lens(self):
+        if self.varlen:
+            return halves(self.s, self.b, 7)
         if not self.log:
             return [self.s] * self.b
         rng = random.Random(7)
@@ -54,7 +72,7 @@ class Row:
     @property
     def bytes(self):
         """With q and out."""
-        return self.kv_bytes + 4 * self.b * (self.s if self.prefill else 1) * self.hq * self.d
+        return self.kv_bytes + 4 * sum(self.q_lens) * self.hq * self.d
 
     @property
     def blocks(self):
@@ -64,7 +82,14 @@ class Row:
     @property
     def flops(self):
         """Of the two products; causal: half of the square, as FlashAttention counts."""
-        return 4 * self.hq * self.d * (self.b * self.s * self.s // 2 if self.prefill else sum(self.lens))
+        pairs = sum(q * k for q, k in zip(self.q_lens, self.lens))
+        return 4 * self.hq * self.d * (pairs // 2 if self.prefill and self.causal else pairs)
+
+
+def halves(most, n, seed):
+    """n lengths of half to all of most, of which one is."""
+    rng = random.Random(seed)
+    return [most] + [rng.randint(most // 2, most) for _ in range(n - 1)]
 
 
 ROWS = (
@@ -75,6 +100,14 @@ ROWS = (
     + [Row(32, 4 * K, page=page) for page in (1, 64, 128)]
     + [Row(32, 4 * K, kv="e4m3", scales=scales) for scales in ("tensor", "head")]
     + [Row(1, s * K, page=0) for s in (2, 8, 32)]
+    # encoders and cross attention: BERT's and ViT's sizes, Whisper's decoder
+    + [
+        Row(1, 4 * K, 16, 16, 0, d=64, causal=False),
+        Row(32, 512, 16, 16, 0, d=64, causal=False, varlen=True),
+        Row(8, 4 * K, 16, 16, 0, d=80, causal=False, varlen=True),
+        Row(8, 1500, 20, 20, 0, d=64, sq=448, causal=False),
+        Row(8, 2 * K, 20, 20, 0, d=64, sq=448, causal=False, varlen=True),
+    ]
 )
 
 
@@ -108,6 +141,12 @@ def self_test():
     r = Row(1, 2048, page=0)
     assert r.text == "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=128 Sq=2048 S=2048 causal=1"
     assert r.flops == 4 * 32 * 128 * 2048 * 1024
+    r = Row(8, 2048, 20, 20, 0, d=64, sq=448, causal=False, varlen=True)
+    assert r.text == "mha bf16->bf16 B=8 Hq=20 Hkv=20 D=64 Sq=448 S=2048 varlen=1"
+    assert max(r.lens) == 2048 and min(r.lens) >= 1024 and max(r.q_lens) == 448 and len(r.q_lens) == 8
+    assert r.flops == 4 * 20 * 64 * sum(q * k for q, k in zip(r.q_lens, r.lens))
+    r = Row(32, 512, 16, 16, 0, d=64, causal=False, varlen=True)
+    assert r.lens == r.q_lens and r.bytes == 2 * r.kv_bytes
     r = [r for r in ROWS if r.log][0]
     assert r.lens == r.lens and len(r.lens) == 64 and 16 <= min(r.lens) < 64 and 16 * K < max(r.lens) <= 32 * K
     middle = sorted(r.lens)[32]

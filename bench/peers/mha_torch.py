@@ -5,7 +5,7 @@ PyTorch's CPU tensors.
 K and V of one set lie one after the other in one piece of memory, which everyone reads in the form he likes best:
 
   pages   [blocks, page, Hkv, D] through a table that is a random permutation: rfg, FlashInfer
-  tokens  [tokens of all sequences, Hkv, D], one sequence after the other: flash-attn, PyTorch's varlen, prefill
+  tokens  [tokens of all sequences, Hkv, D], one sequence after the other: flash-attn, varlen, prefill
   heads   [B, Hkv, S, D]: PyTorch's SDPA
 
 The bytes are the same, so each form has its own answer."""
@@ -23,12 +23,11 @@ from race import attempt
 
 WORST = 0.01  # relative error; with one rounding to bf16 of weights and of out it is 0.0024
 
-# label; call of a set; what a call's result is as [B, Hq, D] or, of prefill, [S, Hq, D]; the form it reads; the largest
-# error
+# label; call of a set; what a call's result is as [queries of all sequences, Hq, D]; the form it reads; the largest error
 Candidate = collections.namedtuple("Candidate", "label call wrote form worst", defaults=[WORST])
 
 DTYPES = {"bf16": torch.bfloat16, "e4m3": torch.float8_e4m3fn}
-SAMPLES = 6  # (sequence, head) pairs of decode; heads of prefill are fewer, each of
+SAMPLES = 6  # (sequence, head) pairs; prefill has half as many, each of
 QUERIES = 32  # queries
 
 
@@ -58,14 +57,14 @@ class Problem:
         self.short = 64 if r.bytes < 64 << 20 else min(4, self.n_calls)  # calls in the races that choose
         bf16, dtype = torch.bfloat16, DTYPES[r.kv]
         blocks = sum(r.blocks) if r.page else 0
-        tokens = blocks * r.page or r.b * r.s
+        tokens = blocks * r.page or sum(self.lens) if r.varlen else blocks * r.page or r.b * r.s
         self.kv = torch.empty(s, 2, tokens * r.hkv * r.d, device=race.DEV, dtype=dtype)
         for i in range(s):
             if dtype == bf16:
                 self.kv[i].normal_()
             else:
                 self.kv[i].copy_(torch.randn(self.kv[i].shape, device=race.DEV, dtype=bf16))
-        self.q = torch.randn(s, sum(self.lens) if r.prefill else r.b, r.hq, r.d, device=race.DEV, dtype=bf16)
+        self.q = torch.randn(s, sum(r.q_lens), r.hq, r.d, device=race.DEV, dtype=bf16)
         self.out = torch.empty_like(self.q)
         self.scale = 1 / math.sqrt(r.d)
         self.k_scale = self.v_scale = None
@@ -73,6 +72,7 @@ class Problem:
             n = r.hkv if r.scales == "head" else 1
             self.k_scale, self.v_scale = (torch.rand(n, device=race.DEV) * 0.5 + 0.5 for _ in "kv")
         self.begin = [sum(self.lens[:b]) for b in range(r.b + 1)]
+        self.q_begin = [sum(r.q_lens[:b]) for b in range(r.b + 1)]
         if not r.prefill:
             self.make_tables(blocks)
         self.sample()
@@ -113,8 +113,9 @@ class Problem:
         r, rng = self.row, random.Random(3)
         if r.prefill:
             heads = sorted(rng.sample(range(r.hq), min(SAMPLES // 2, r.hq)))
-            self.queries = sorted({0, 1, r.s // 2, r.s - 1} | {rng.randrange(r.s) for _ in range(QUERIES)})
-            self.pairs = [(0, h) for h in heads]
+            least = min(r.q_lens)
+            self.queries = sorted({0, 1, least // 2, least - 1} | {rng.randrange(least) for _ in range(QUERIES)})
+            self.pairs = [(i * (r.b - 1) // max(len(heads) - 1, 1), h) for i, h in enumerate(heads)]
             return
         order = sorted(range(r.b), key=lambda b: self.lens[b])
         self.pairs = [(order[0], r.hq - 1), (order[-1], 0)]
@@ -144,16 +145,17 @@ class Problem:
                 k, v = self.keys(form, b, h * r.hkv // r.hq)
                 if r.prefill:
                     at = torch.tensor(self.queries, device=race.DEV)
-                    out.append(attend(self.q[0, at, h].double(), k, v, self.scale, at))
+                    q = self.q[0, self.q_begin[b] + at, h].double()
+                    out.append(attend(q, k, v, self.scale, at if r.causal else None))
                 else:
                     out.append(attend(self.q[0, b, h].double()[None], k, v, self.scale))
             self.expected_of[form] = torch.cat(out)
         return self.expected_of[form]
 
     def sampled(self, out):
-        """Of a result [B, Hq, D] or [S, Hq, D], what expected() has."""
+        """Of a result [queries of all sequences, Hq, D], what expected() has."""
         if self.row.prefill:
-            return torch.cat([out[self.queries, h] for _, h in self.pairs])
+            return torch.cat([out[[self.q_begin[b] + i for i in self.queries], h] for b, h in self.pairs])
         return torch.stack([out[b, h] for b, h in self.pairs])
 
     def error(self, c):
@@ -181,11 +183,15 @@ class Problem:
 
 
 def rfg_candidate(p, ctx):
-    r, calls = p.row, []
+    r, calls, lens = p.row, [], None
+    if r.varlen:  # they live as long as the calls
+        lens = p.cu_seqlens = (p.int32(p.q_begin), p.int32(p.begin), max(r.q_lens), max(r.lens))
     for i in range(p.n_sets):
-        if r.prefill:
-            k, v = (t[None] for t in p.tokens(i))
-            calls.append(ctx.mha(p.out[i][None], p.q[i][None], k, v, True))
+        if r.varlen:
+            calls.append(ctx.mha(p.out[i], p.q[i], *p.tokens(i), r.causal, lens))
+        elif r.prefill:
+            out, q, k, v = (t.view(r.b, -1, *t.shape[1:]) for t in (p.out[i], p.q[i], *p.tokens(i)))
+            calls.append(ctx.mha(out, q, k, v, r.causal))
         else:
             k, v = p.pages(i)
             calls.append(ctx.mha_decode(p.out[i], p.q[i], k, v, p.table[i], p.kv_lens, r.s, sum(r.lens) // r.b, p.k_scale, p.v_scale))
@@ -218,13 +224,15 @@ def sdpa(backend):
             out.append(Candidate("enable_gqa", lambda i: call(*one[i], enable_gqa=True), wrote, "heads"))
         return out
 
-    def causal(p):
-        """Prefill: [B, H, S, D], of K and V that lie so, and that lie as [B, S, H, D]; q and out lie as the latter."""
-        q = [t.transpose(0, 1)[None] for t in p.q]
+    def prefill(p):
+        """[B, H, S, D], of K and V that lie so, and that lie as [B, S, H, D]; q and out lie as the latter."""
+        r = p.row
+        as_heads = lambda t: t.view(r.b, -1, *t.shape[1:]).transpose(1, 2)  # noqa: E731
+        q = [as_heads(t) for t in p.q]
         by_head = [(q[i], *p.heads(i)) for i in range(p.n_sets)]
-        by_token = [(q[i], *(t.transpose(0, 1)[None] for t in p.tokens(i))) for i in range(p.n_sets)]
-        wrote = lambda y: y[0].transpose(0, 1)  # noqa: E731
-        options = {"is_causal": True, "enable_gqa": True}
+        by_token = [(q[i], *(as_heads(t) for t in p.tokens(i))) for i in range(p.n_sets)]
+        wrote = lambda y: y.transpose(1, 2).reshape(p.q[0].shape)  # noqa: E731
+        options = {"is_causal": r.causal, "enable_gqa": r.hq != r.hkv}
         return [
             Candidate("K, V by head", lambda i: call(*by_head[i], **options), wrote, "heads"),
             Candidate("K, V by token", lambda i: call(*by_token[i], **options), wrote, "tokens"),
@@ -233,18 +241,20 @@ def sdpa(backend):
     def varlen(p):
         """FlashAttention-2 of ragged lengths, which doesn't split the keys."""
         r = p.row
-        q_begin, kv_begin, longest = p.int32(range(r.b + 1)), p.int32(p.begin), max(p.lens)
+        q_begin, kv_begin, most, longest = p.int32(p.q_begin), p.int32(p.begin), max(r.q_lens), max(p.lens)
+        causal = r.prefill and r.causal
         sets = [(p.q[i], *p.tokens(i)) for i in range(p.n_sets)]
         f = torch.ops.aten._flash_attention_forward
-        run = lambda i: f(*sets[i], q_begin, kv_begin, 1, longest, 0.0, False, False)[0]  # noqa: E731
+        run = lambda i: f(*sets[i], q_begin, kv_begin, most, longest, 0.0, causal, False)[0]  # noqa: E731
         return [Candidate("varlen", run, lambda y: y, "tokens")]
 
     def candidates(p):
-        if p.row.kv != "bf16" or (p.row.log and backend != "FLASH_ATTENTION"):
+        ragged = p.row.log or p.row.varlen
+        if p.row.kv != "bf16" or (ragged and backend != "FLASH_ATTENTION"):
             return None
-        if p.row.prefill:
-            return causal(p) if backend != "EFFICIENT_ATTENTION" else None
-        return varlen(p) if p.row.log else dense(p)
+        if p.row.prefill and not ragged:
+            return prefill(p) if backend != "EFFICIENT_ATTENTION" else None
+        return varlen(p) if ragged else dense(p)
 
     return candidates
 
@@ -255,11 +265,11 @@ def flash_attn():
 
     def candidates(p):
         r = p.row
-        if r.kv != "bf16" or r.log:
+        if r.kv != "bf16" or r.log or r.varlen:
             return None
         sets = [[t.view(r.b, -1, *t.shape[1:]) for t in (p.q[i], *p.tokens(i))] for i in range(p.n_sets)]
         if r.prefill:
-            run = lambda i: package.flash_attn_func(*sets[i], causal=True)  # noqa: E731
+            run = lambda i: package.flash_attn_func(*sets[i], causal=r.causal)  # noqa: E731
         else:
             lens = p.kv_lens
             run = lambda i: package.flash_attn_with_kvcache(*sets[i], cache_seqlens=lens)  # noqa: E731
@@ -388,10 +398,10 @@ def self_test():
 
     def dense(p, form, b):
         k, v = (torch.stack(t) for t in zip(*(p.keys(form, b, h) for h in range(p.row.hkv))))
-        causal = p.row.prefill
-        q = p.q[0].transpose(0, 1) if causal else p.q[0, b][:, None]
+        q = p.q[0, p.q_begin[b] : p.q_begin[b + 1]].transpose(0, 1)
+        causal = p.row.prefill and p.row.causal
         y = F.scaled_dot_product_attention(q.double()[None], k[None], v[None], is_causal=causal, enable_gqa=True)
-        return y[0].transpose(0, 1) if causal else y[0, :, 0]
+        return y[0].transpose(0, 1)
 
     def element(p, form, b, h, j, which):
         """Row j of K or V by the definition of the form."""
@@ -409,6 +419,9 @@ def self_test():
         (Row(2, 32, 4, 4, kv="e4m3", scales="head", d=64), ("pages",)),
         (Row(2, 32, 4, 2, kv="e4m3", scales="tensor", page=1, d=64), ("pages",)),
         (Row(1, 96, 4, 2, page=0, d=64), ("tokens", "heads")),
+        (Row(2, 96, 4, 2, page=0, d=64, sq=50, causal=False), ("tokens", "heads")),
+        (Row(3, 96, 4, 2, page=0, d=64, sq=50, causal=False, varlen=True), ("tokens",)),
+        (Row(3, 96, 4, 2, page=0, d=64, causal=False, varlen=True), ("tokens",)),
     )
     for row, forms in rows:
         p = Problem(row)
@@ -418,14 +431,14 @@ def self_test():
             b, h = row.b - 1, row.hkv - 1
             for which, t in enumerate(p.keys(form, b, h)):
                 assert torch.equal(t, torch.stack([element(p, form, b, h, j, which) for j in range(p.lens[b])]))
-            whole = dense(p, form, 0) if row.prefill else torch.stack([dense(p, form, b) for b in range(row.b)])
+            whole = torch.cat([dense(p, form, b) for b in range(row.b)])
             answers[form] = p.sampled(whole)
             off = (answers[form] - p.expected(form)).abs().max().item()
             assert off < 1e-12, (row, form, off)
             got = whole.to(torch.bfloat16)
             assert p.error(Candidate("", lambda i: got, lambda y: y, form)) < 0.003
             wrong = got.clone()
-            wrong[(p.queries[0], p.pairs[0][1]) if row.prefill else p.pairs[0]] *= 1.2
+            wrong[p.q_begin[p.pairs[0][0]] + (p.queries[0] if row.prefill else 0), p.pairs[0][1]] *= 1.2
             for bad in (wrong, got * math.nan, got[:0]):
                 try:
                     p.error(Candidate("", lambda i: bad, lambda y: y, form))
@@ -442,7 +455,7 @@ def self_test():
             table, perm = p.table[1], p.perm[1]
             flat = torch.cat([table[b, :n] for b, n in enumerate(row.blocks)])
             assert torch.equal(flat, perm) and torch.equal(perm.sort()[0], torch.arange(len(perm), dtype=torch.int32))
-        if row.kv == "bf16" and not row.log:  # what the GPU's backends are given
+        if row.kv == "bf16" and not row.log and not row.varlen:  # what the GPU's backends are given
             for c in sdpa("MATH")(p):
                 assert p.error(c) < WORST, c.label
     print("mha_torch: fine")

@@ -483,9 +483,13 @@ class Rfg:
         fn, ctx, stream, check = self.lib.rfg_op_quantize, self.ctx, self.stream, self.check
         return lambda: check(fn(ctx, *keep, stream))
 
-    def mha(self, out, q, k, v, causal):
-        """Prefill."""
-        keep = [tensor(out), tensor(q), tensor(k), tensor(v), c.byref(MhaParams(causal=int(causal)))]
+    def mha(self, out, q, k, v, causal, lens=None):
+        """Prefill. lens: cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k."""
+        params = MhaParams(causal=int(causal))
+        if lens:
+            params.cu_seqlens_q, params.cu_seqlens_k = pointer(lens[0]), pointer(lens[1])
+            params.max_seqlen_q, params.max_seqlen_k = lens[2:]
+        keep = [tensor(out), tensor(q), tensor(k), tensor(v), c.byref(params)]
         fn, ctx, stream, check = self.lib.rfg_op_mha, self.ctx, self.stream, self.check
         return lambda: check(fn(ctx, *keep, stream))
 

@@ -27,16 +27,6 @@ RFG_DEVICE bool rfg_any_lane(bool b)
 #endif
 }
 
-/* Another lane's v. */
-RFG_DEVICE rfg_u32 rfg_shuffle(rfg_u32 v, int lane)
-{
-#if RFG_NVIDIA
-    return __shfl_sync(0xffffffffu, v, lane);
-#else
-    return (rfg_u32)__builtin_amdgcn_ds_bpermute(lane * 4, (int)v);
-#endif
-}
-
 RFG_DEVICE float rfg_log2(float f)
 {
 #if RFG_NVIDIA

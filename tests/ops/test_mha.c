@@ -185,6 +185,7 @@ static const struct op_case heads[] = {
     { "mha bf16->bf16 B=1 Hq=4 Hkv=2 D=80 S=60 Sq=12 lse=1 kv=e4m3 scales=head" },
     { "mha f16->f16 B=1 Hq=2 Hkv=2 D=72 S=40 Sq=9", R, true },
     { "mha bf16->bf16 B=5 Hq=2 Hkv=1 D=80 S=60 Sq=24 lse=1 varlen=1 lens=log", S },
+    { "mha bf16->bf16 B=5 Hq=3 Hkv=3 D=72 S=60 Sq=24 lse=1 varlen=1 lens=log", S },
 };
 static const struct op_case decode_heads[] = {
     { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=2 D=32 S=200 lse=1 page=16 lens=any" },
@@ -300,6 +301,8 @@ static const struct op_case clusters[] = {
     { "mha_decode bf16->bf16 B=1 Hq=64 Hkv=1 D=64 S=400 lse=1 page=64", R, false,
       "mha_decode_wgmma{groups=1,tile_kv=64,stages=2,pack=1,parts=4}" },
     { "mha bf16->bf16 B=1 Hq=2 Hkv=1 D=72 S=300 Sq=30 Dv=80 causal=1 lse=1", R, false,
+      "mha_prefill_wgmma{groups=1,tile_kv=64,stages=2,pack=0,parts=4}" },
+    { "mha bf16->bf16 B=1 Hq=4 Hkv=2 D=120 S=300 Sq=30 Dv=136 causal=1 lse=1", R, false,
       "mha_prefill_wgmma{groups=1,tile_kv=64,stages=2,pack=0,parts=4}" },
     /* Two waves to a step. */
     { "mha_decode f16->f16 B=2 Hq=16 Hkv=2 D=512 S=230 Sq=4 causal=1 lse=1 page=16", R, false,

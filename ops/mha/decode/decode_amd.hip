@@ -4,6 +4,7 @@
  * macros, and decode_nvidia.hip for the other half. */
 #include "rfg_device.h"
 #include "rfg_attention.h"
+#include "rfg_ballot.h"
 #include "rfg_cache.h"
 #include "mha/mha_args.h"
 #include "mha/mha_device.h"

@@ -4,6 +4,7 @@
  * macros, and decode_amd.hip for the other half. */
 #include "rfg_device.h"
 #include "rfg_attention.h"
+#include "rfg_ballot.h"
 #include "rfg_cache.h"
 #include "mha/mha_args.h"
 #include "mha/mha_device.h"
@@ -115,7 +116,7 @@ RFG_DEVICE void clear_values(struct stage *s, int left)
 RFG_DEVICE void find_zeros(struct step_scales *to, const rfg_u32 *k, const rfg_u32 *v, rfg_u32 word)
 {
     rfg_u32 mine = kv_zero(v[0]) | kv_zero(v[1]) << 16;
-    rfg_u32 even = rfg_shuffle(mine, rfg_lane() % 4 * 8), odd = rfg_shuffle(mine, rfg_lane() % 4 * 8 + 4);
+    rfg_u32 even = rfg_shuffle_u32(mine, rfg_lane() % 4 * 8), odd = rfg_shuffle_u32(mine, rfg_lane() % 4 * 8 + 4);
     (void)word;
     to->k_zero[0] = TWICE(kv_zero(k[0]));
     to->k_zero[1] = TWICE(kv_zero(k[1]));

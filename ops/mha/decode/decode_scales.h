@@ -48,7 +48,7 @@ RFG_DEVICE void load_scales(const struct mha_args *a, const struct work_item *it
 /* The word of a step's token. */
 RFG_DEVICE rfg_u32 word_of(rfg_u32 mine, int token, bool v)
 {
-    return rfg_shuffle(mine, token + (v ? 16 : 0));
+    return rfg_shuffle_u32(mine, token + (v ? 16 : 0));
 }
 #if KV_I4
 RFG_DEVICE void find_zeros(struct step_scales *to, const rfg_u32 *k, const rfg_u32 *v, rfg_u32 word);

@@ -2,6 +2,11 @@
  *
  * Prefill on NVIDIA: how a row's output is stored, of prefill_nvidia.hip and prefill_wgmma.hip. */
 
+/* SKIPPED(): columns before the first one of memory. */
+#ifndef SKIPPED
+#define SKIPPED(a, p) 0
+#endif
+
 /* 32 columns of a row, or those of them that memory has: of 4 neighbouring lanes each has two of each of 4 chunks (o[0].v[0], o[0].v[1], o[0].v[4], ...
  * o[1].v[4], o[1].v[5]); lane t gets all of chunk t. */
 RFG_DEVICE void store_chunks(const struct row_end *r, const float *a, const float *b, int column)
@@ -25,7 +30,7 @@ RFG_DEVICE void store_chunks(const struct row_end *r, const float *a, const floa
                 c[i] = t & bit ? got : lo;
                 c[i + bit] = t & bit ? hi : got;
             }
-    if (r->in && ((DV % 32 == 0 && DV_REAL == DV) || column + 8 * t < DV_REAL))
+    if (r->in && ((DV % 32 == 0 && DV_REAL == DV) || (rfg_u32)(column + 8 * t) < DV_REAL))
         rfg_store16(r->to + column + 8 * t, make_uint4(c[0], c[1], c[2], c[3]));
 }
 /* Divides each row by its sum and stores it. */
@@ -41,6 +46,6 @@ RFG_DEVICE void store_rows(const struct mha_args *a, const struct work_item *p, 
 #pragma unroll
             for (int d = 0; d < D_BLOCKS; d += 2)
                 store_chunks(&r, w->o[f][d].v + 2 * h, w->o[f][d + 1 < D_BLOCKS ? d + 1 : d].v + 2 * h,
-                             16 * (part * D_BLOCKS + d));
+                             16 * (part * D_BLOCKS + d) - SKIPPED(a, p));
         }
 }

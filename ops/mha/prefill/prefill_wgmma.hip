@@ -25,6 +25,8 @@
 #define WG_COLUMNS DV
 #include "mha/prefill/prefill_item.h"
 #include "mha/prefill/prefill_softmax.h"
+RFG_DEVICE int columns_before(const struct mha_args *a, const struct work_item *p);
+#define SKIPPED(a, p) columns_before(a, p)
 #include "mha/prefill/prefill_nvidia.h"
 #include "mha/prefill/wgmma_frag.h"
 
@@ -85,13 +87,11 @@ RFG_DEVICE struct span span_of(const struct mha_args *a, const struct work_item 
 
 /* ---- copies ---------------------------------------------------------------------------------------------------- */
 
-/* Neighbouring threads have neighbouring chunks, LANES of a row, which has PARTS of these; a wave has rows
- * ROWS * wave + lane / LANES of each PASS. Lane l knows where the l-th of all rows is that the wave has of a tile. */
+/* Neighbouring threads have neighbouring chunks, LANES of a row's first CHUNKS; a wave has rows ROWS * wave +
+ * lane / LANES of each PASS. Lane l knows where the l-th of all rows is that the wave has of a tile. The last two chunks
+ * of 80 elements come after: copy_rest(). */
 #define CHUNKS(d)                                                                                                      \
-    ((d) % 64 == 0 || (d) == 96 ? (d) / 8                                                                              \
-     : (d) < 64                 ? 8                                                                                    \
-     : (d) < 128                ? 16                                                                                   \
-                                : ((d) + 63) / 64 * 8) /* as they are copied */
+    ((d) % 64 == 0 || (d) == 96 ? (d) / 8 : (d) < 64 || (d) == 80 ? 8 : (d) < 128 ? 16 : ((d) + 63) / 64 * 8)
 #define LANES(chunks) ((chunks) % 32 == 0 ? 32 : (chunks) % 16 == 0 ? 16 : (chunks) % 8 == 0 ? 8 : 4)
 #define ROWS(chunks)  (RFG_WAVE / LANES(chunks))
 #define PASS(chunks)  (COPIERS / LANES(chunks))
@@ -129,26 +129,67 @@ RFG_DEVICE struct row my_row(const struct mha_args *a, const struct work_item *p
     return r;
 }
 
-/* `chunks` of a row, of which memory has `real`. */
+/* Rows that lack a chunk of what the kernel pads them to, and begin in the middle of a sector of 32 bytes: they lie a
+ * chunk further on in LDS, so that a sector stays together. */
+#define SHIFTS(d, real) ((d) - (real) >= 8)
+RFG_DEVICE int shift_of(const char *data)
+{
+    return (int)((rfg_u64)data >> 4 & 1);
+}
+
+/* Of the output, those that stand for nothing. */
+RFG_DEVICE int columns_before(const struct mha_args *a, const struct work_item *p)
+{
+    return SHIFTS(DV, DV_REAL) ? 8 * shift_of(source_of(a, &a->v, p).data) : 0;
+}
+
+#define IN_MEMORY(chunk) (real == padded || (rfg_u32)((chunk)-shift) < (rfg_u32)real)
+/* The chunks of rows from `first` on, of `padded`. known: my_row()'s. */
+RFG_DEVICE void copy_rest(const struct source *s, rfg_u32 to, int key0, int thread, int first, int padded, int real,
+                          int shift, bool whole, const char *known)
+{
+    int rest = padded - first, lanes = rest % 4 ? 2 : 4, rows = RFG_WAVE / lanes, lane = thread % RFG_WAVE;
+    int at = lane / lanes, c = first + lane % lanes;
+    int row = at / ROWS(first) * PASS(first) + thread / RFG_WAVE * ROWS(first) + at % ROWS(first);
+    const char *from = s->data + (key0 + row) * s->token - shift * 16;
+#pragma unroll
+    for (int i = 0; i < TILE_KV / 4 / rows; i++) {
+        if (!whole)
+            from = (const char *)__shfl_sync(0xffffffffu, (rfg_u64)known, i * rows + at);
+#pragma unroll
+        for (int part = 0; part < rest / lanes; part++) {
+            int chunk = c + part * lanes;
+            rfg_async_copy16_at(to + (rfg_u32)(chunk / 8 * BLOCK) + rfg_wg_at(row + i * (4 * rows), chunk % 8),
+                                from + chunk * 16, IN_MEMORY(chunk), false);
+        }
+        if (whole)
+            from += 4 * rows * s->token;
+    }
+}
+
+/* Rows of `padded` chunks, of which memory has `real`: what it lacks is copied as 0. */
 RFG_DEVICE void copy_rows(const struct source *s, const struct work_item *p, rfg_u32 to, int key0, int thread,
-                          int chunks, int real, struct row mine)
+                          int chunks, int padded, int real, struct row mine)
 {
     int lane = thread % RFG_WAVE, row = thread / LANES(chunks), c = thread % LANES(chunks);
-    if (real < LANES(chunks)) /* the others copy the last one, too */
-        c = c < real ? c : real - 1;
+    int shift = SHIFTS(8 * padded, 8 * real) ? shift_of(s->data) : 0;
+    if (padded < LANES(chunks)) /* the others copy the last one, too */
+        c = c < padded ? c : padded - 1;
     bool whole = !PAGED && key0 + TILE_KV <= p->skv;
-    const char *first = s->data + (key0 + row) * s->token + c * 16;
-    const char *known = s->data + mine.block * s->block + mine.at * s->token;
+    const char *first = s->data + (key0 + row) * s->token + (c - shift) * 16;
+    const char *known = s->data + mine.block * s->block + mine.at * s->token - shift * 16;
+    if (padded > chunks)
+        copy_rest(s, to, key0, thread, chunks, padded, real, shift, whole, known);
     if (whole) {
 #pragma unroll
         for (int i = 0; i < TILE_KV / PASS(chunks); i++) {
 #pragma unroll
             for (int part = 0; part < chunks / LANES(chunks); part++) {
                 int chunk = c + part * LANES(chunks);
-                if (real == chunks || real < LANES(chunks) || chunk < real)
+                if (padded >= chunks || padded < LANES(chunks) || chunk < padded)
                     rfg_async_copy16_at(to + (rfg_u32)(chunk / 8 * BLOCK) +
                                             rfg_wg_at(row + i * PASS(chunks), chunk % 8),
-                                        first + part * LANES(chunks) * 16, true, false);
+                                        first + part * LANES(chunks) * 16, IN_MEMORY(chunk), false);
             }
             first += PASS(chunks) * s->token;
         }
@@ -160,35 +201,24 @@ RFG_DEVICE void copy_rows(const struct source *s, const struct work_item *p, rfg
 #pragma unroll
             for (int part = 0; part < chunks / LANES(chunks); part++) {
                 int chunk = c + part * LANES(chunks);
-                if (real == chunks || real < LANES(chunks) || chunk < real)
+                if (padded >= chunks || padded < LANES(chunks) || chunk < padded)
                     rfg_async_copy16_at(to + (rfg_u32)(chunk / 8 * BLOCK) +
                                             rfg_wg_at(row + i * PASS(chunks), chunk % 8),
-                                        from + chunk * 16, true, false);
+                                        from + chunk * 16, IN_MEMORY(chunk), false);
             }
         }
     }
 }
 
-#if D_REAL < D
-static_assert(D - D_REAL == 8, "a key lacks one chunk");
-/* The chunk of keys that memory lacks stays 0 in all stages: nobody copies to it. (The queries' is copied as 0.) */
-RFG_DEVICE void clear_keys(char *k, int thread)
-{
-    for (int i = thread; i < STAGES * TILE_KV; i += THREADS + COPIERS)
-        *(rfg_u32x4 *)(k + i / TILE_KV * (K_BLOCKS * BLOCK) + D_REAL / 64 * BLOCK +
-                       rfg_wg_at(i % TILE_KV, D_REAL / 8 % 8)) = make_uint4(0, 0, 0, 0);
-    rfg_wg_see();
-}
-#endif
-
-RFG_DEVICE void copy_queries(const struct mha_args *a, const struct work_item *p, rfg_u32 to, int thread)
+/* shift: as the keys'. */
+RFG_DEVICE void copy_queries(const struct mha_args *a, const struct work_item *p, rfg_u32 to, int thread, int shift)
 {
 #pragma unroll 1
     for (int i = thread; i < TILE_Q * (D / 8); i += COPIERS) {
         int row = i / (D / 8), c = i % (D / 8), at = p->row0 + row;
         rfg_async_copy16_at(to + (rfg_u32)((row / 64 * K_BLOCKS + c / 8) * Q_BLOCK) + rfg_wg_at(row % 64, c % 8),
-                            element_of(a, &a->q, p, at < p->rows ? at : p->rows - 1) + c * 8,
-                            D_REAL == D || c < D_REAL / 8, false);
+                            element_of(a, &a->q, p, at < p->rows ? at : p->rows - 1) + (c - shift) * 8,
+                            D_REAL == D || (rfg_u32)(c - shift) < D_REAL / 8, false);
     }
 }
 
@@ -209,7 +239,8 @@ RFG_DEVICE void copy_all(const struct mha_args *a, struct barriers *m, char *lds
         struct row next_k = my_row(a, &p, span.begin, thread, CHUNKS(D)),
                    next_v = my_row(a, &p, span.begin, thread, CHUNKS(DV));
         rfg_arrival_wait(m->q_empty + sq.at, sq.odd ^ 1);
-        copy_queries(a, &p, base + Q_BEGIN + (rfg_u32)(sq.at * Q_TILE), thread);
+        copy_queries(a, &p, base + Q_BEGIN + (rfg_u32)(sq.at * Q_TILE), thread,
+                     SHIFTS(D, D_REAL) ? shift_of(k.data) : 0);
         rfg_arrive_copies(m->q_full + sq.at);
         rfg_next_stage(&sq, Q_STAGES);
 #pragma unroll 1
@@ -218,11 +249,11 @@ RFG_DEVICE void copy_all(const struct mha_args *a, struct barriers *m, char *lds
             next_k = my_row(a, &p, key0 + TILE_KV, thread, CHUNKS(D)); /* ahead, as it takes a while */
             next_v = D == DV ? next_k : my_row(a, &p, key0 + TILE_KV, thread, CHUNKS(DV));
             rfg_arrival_wait(m->k_empty + s.at, s.odd ^ 1);
-            copy_rows(&k, &p, base + K_BEGIN + (rfg_u32)(s.at * (K_BLOCKS * BLOCK)), key0, thread, CHUNKS(D),
+            copy_rows(&k, &p, base + K_BEGIN + (rfg_u32)(s.at * (K_BLOCKS * BLOCK)), key0, thread, CHUNKS(D), D / 8,
                       D_REAL / 8, k_row);
             rfg_arrive_copies(m->k_full + s.at);
             rfg_arrival_wait(m->v_empty + s.at, s.odd ^ 1);
-            copy_rows(&v, &p, base + V_BEGIN + (rfg_u32)(s.at * (V_BLOCKS * BLOCK)), key0, thread, CHUNKS(DV),
+            copy_rows(&v, &p, base + V_BEGIN + (rfg_u32)(s.at * (V_BLOCKS * BLOCK)), key0, thread, CHUNKS(DV), DV / 8,
                       DV_REAL / 8, v_row);
             rfg_arrive_copies(m->v_full + s.at);
             rfg_next_stage(&s, STAGES);
@@ -385,7 +416,7 @@ RFG_DEVICE void combine_parts(const struct mha_args *a, const struct work_item *
         }
         struct row_end r =
             end_row(a, p, w->row0 + rfg_lane() / 4 + 8 * h, top, rfg_s_reduce(sum, false), factor, d == 0);
-        store_chunks(&r, v[0], v[1], 16 * d);
+        store_chunks(&r, v[0], v[1], 16 * d - SKIPPED(a, p));
     }
     rfg_cluster_arrive(); /* what others read stays until they have */
     rfg_cluster_wait();
@@ -500,7 +531,7 @@ RFG_DEVICE void multiply_all(const struct mha_args *a, struct barriers *m, char 
 }
 
 /* Of 65536: warpgroups that multiply take what the copying one gives back. */
-#define COPY_REGISTERS     (GROUPS == 3 ? 56 : D > 128 ? 88 : 72)
+#define COPY_REGISTERS     (GROUPS == 3 ? 56 : D > 128 ? 88 : D % 64 && D != 96 ? 88 : 72)
 #define MULTIPLY_REGISTERS ((65536 / (THREADS + COPIERS) / 8 * 8 * (GROUPS + 1) - COPY_REGISTERS) / GROUPS)
 
 #if PARTS > 1
@@ -525,9 +556,6 @@ mha_prefill_wgmma(struct mha_args a)
             rfg_arrival_init(m->v_empty + i, WAVES);
         }
     }
-#if D_REAL < D
-    clear_keys(lds + K_BEGIN, rfg_thread());
-#endif
     rfg_barrier_lds();
     rfg_await_previous();
     if (rfg_thread() >= THREADS) {
