@@ -371,10 +371,10 @@ struct engine {
     float *gates; /* Qwen3.5: [2][rows, attention_columns], the second all 0; so is a second e->attention */
     /* Gemma 4: [rows, layers, extra], what they are made of, twice; [rows, layers, 2, extra], the latter of the two. */
     char *inputs, *scratch, *pairs;
-    int32_t *counting;            /* 0, 1, 2, ... */
-    size_t state_elements;        /* of e->attention, and of gates: where the second begins */
-    char *codes;        /* of rows that are quantised, [max(batch, chunk), most columns], and a scale for each */
-    float *code_scales; /* 128 of them */
+    int32_t *counting;     /* 0, 1, 2, ... */
+    size_t state_elements; /* of e->attention, and of gates: where the second begins */
+    char *codes;           /* of rows that are quantised, [max(batch, chunk), most columns], and a scale for each */
+    float *code_scales;    /* 128 of them */
     char *q, *absorbed, *latent;          /* MLA: heads' q, times absorb_k, and what attention makes before absorb_v */
     char *keys, *head_keys, *head_values; /* of expand_keys of the cache's rows; keys and values of heads, of them */
     char *states;                         /* [PIECES][chunk, heads, values]: what attention makes of each piece */
