@@ -60,14 +60,33 @@
        hipStream_t stream, void **params, void **extra),                                                               \
       (fn, gx, gy, gz, bx, by, bz, lds, stream, params, extra))
 
+/* What communicators need (dispatch/comm.c). NULL where the runtime has no such function. */
+#define RFG_HIP_PEER_ENTRIES(X)                                                                                        \
+    X(hipError_t, hipHostMalloc, (void **ptr, size_t size, unsigned flags), (ptr, size, flags))                        \
+    X(hipError_t, hipHostFree, (void *ptr), (ptr))                                                                     \
+    X(hipError_t, hipExtMallocWithFlags, (void **ptr, size_t size, unsigned flags), (ptr, size, flags))                \
+    X(hipError_t, hipDeviceCanAccessPeer, (int *can, int device, int peer), (can, device, peer))                       \
+    X(hipError_t, hipDeviceEnablePeerAccess, (int peer, unsigned flags), (peer, flags))                                \
+    X(hipError_t, hipIpcGetMemHandle, (hipIpcMemHandle_t * handle, void *ptr), (handle, ptr))                          \
+    X(hipError_t, hipIpcOpenMemHandle, (void **ptr, hipIpcMemHandle_t handle, unsigned flags), (ptr, handle, flags))   \
+    X(hipError_t, hipIpcCloseMemHandle, (void *ptr), (ptr))
+
 /* As the GPU reads it: CUtensorMap. */
 struct rfg_encoded_tile_map {
     _Alignas(64) uint64_t words[16];
 };
 
+/* A kernel that others wait for. */
+struct rfg_joint {
+    const void *group; /* tells which belong together */
+    int rank, ranks;
+    double seconds; /* it waits for the others to be launched; then it runs without them */
+};
+
 struct rfg_hip {
 #define X(ret, name, params, args) ret(*name) params;
     RFG_HIP_ENTRIES(X)
+    RFG_HIP_PEER_ENTRIES(X)
 #undef X
     /* A static string for any error; never NULL. */
     const char *(*error_name)(hipError_t error);
@@ -77,6 +96,10 @@ struct rfg_hip {
     /* As hipModuleLaunchKernel, of kernels that begin with the prelude's rfg_start_next() and rfg_await_previous(): the
      * launch need not wait for the end of the one before it in the stream. NULL where there is no such thing. */
     hipError_t (*launch_overlapped)(hipFunction_t fn, const struct rfg_launch *l, hipStream_t stream, void **params);
+    /* Launches one rank's kernel of several that wait for each other, and run at the same time. NULL where streams'
+     * kernels do so anyway. */
+    hipError_t (*launch_joint)(hipFunction_t fn, const struct rfg_launch *l, hipStream_t stream, void **params,
+                               const struct rfg_joint *who);
     /* A matrix as a kernel's parameter. NULL where no device has RFG_FEATURE_TMA. */
     hipError_t (*encode_tile_map)(const struct rfg_tile_map *map, struct rfg_encoded_tile_map *out);
     enum rfg_platform platform;

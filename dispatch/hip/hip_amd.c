@@ -178,6 +178,9 @@ static void load(void)
 #define X(ret, name, params, args) amd.name = (ret(*) params)symbol(lib, #name);
     RFG_HIP_ENTRIES(X)
 #undef X
+#define X(ret, name, params, args) amd.name = (ret(*) params)dlsym(lib, #name);
+    RFG_HIP_PEER_ENTRIES(X)
+#undef X
     *(void **)&get_error_name = symbol(lib, "hipGetErrorName");
     *(void **)&get_properties_r0600 = dlsym(lib, "hipGetDevicePropertiesR0600");
     if (!get_properties_r0600)

@@ -77,9 +77,22 @@ struct launch_config {
       (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **))        \
     X(cuLaunchKernelEx, (const struct launch_config *, void *, void **, void **))
 
+/* hipIpcMemHandle_t is as CUipcMemHandle: a struct of 64 bytes. */
+
+/* Of communicators; NULL: the driver has no such function. */
+#define CUDA_PEER_ENTRIES(X)                                                                                           \
+    X(cuMemHostAlloc, (void **, size_t, unsigned))                                                                     \
+    X(cuMemFreeHost, (void *))                                                                                         \
+    X(cuDeviceCanAccessPeer, (int *, CUdevice, CUdevice))                                                              \
+    X(cuCtxEnablePeerAccess, (CUcontext, unsigned))                                                                    \
+    X(cuIpcGetMemHandle, (hipIpcMemHandle_t *, CUdeviceptr))                                                           \
+    X(cuIpcOpenMemHandle_v2, (CUdeviceptr *, hipIpcMemHandle_t, unsigned))                                             \
+    X(cuIpcCloseMemHandle, (CUdeviceptr))
+
 static struct {
 #define X(name, params) CUresult(*name) params;
     CUDA_ENTRIES(X)
+    CUDA_PEER_ENTRIES(X)
 #undef X
     /* Of CUDA 12; NULL: the driver is older. Matrix, type of elements, dimensions; data, sizes, strides in bytes of all
      * but the first, sizes of a tile, steps in it; interleaving, swizzle, L2 promotion, what lies beyond. */
@@ -120,10 +133,14 @@ static hipError_t from_cuda(CUresult r)
         return hipErrorInvalidHandle;
     case 500:
         return hipErrorNotFound;
+    case 217:
+        return hipErrorPeerAccessUnsupported;
     case 600:
         return hipErrorNotReady;
     case 700:
         return hipErrorIllegalAddress;
+    case 704:
+        return hipErrorPeerAccessAlreadyEnabled;
     case 701:
         return hipErrorLaunchOutOfResources;
     case 702:
@@ -180,7 +197,8 @@ static hipError_t nv_GetDeviceCount(int *count)
     return check(cu.cuDeviceGetCount(count));
 }
 
-static hipError_t nv_SetDevice(int device)
+/* The device's primary context. */
+static hipError_t context_of(int device, CUcontext *out)
 {
     if (device < 0 || device >= n_devices)
         return hipErrorInvalidDevice;
@@ -196,7 +214,15 @@ static hipError_t nv_SetDevice(int device)
         if (r)
             return check(r);
     }
-    return check(cu.cuCtxSetCurrent(ctx));
+    *out = ctx;
+    return hipSuccess;
+}
+
+static hipError_t nv_SetDevice(int device)
+{
+    CUcontext ctx;
+    hipError_t e = context_of(device, &ctx);
+    return e == hipSuccess ? check(cu.cuCtxSetCurrent(ctx)) : e;
 }
 
 /* On every op call: one driver query and a comparison. */
@@ -432,6 +458,52 @@ static hipError_t nv_launch_overlapped(hipFunction_t fn, const struct rfg_launch
     return __builtin_expect(r == 0, 1) ? hipSuccess : check(r);
 }
 
+/* ---- peers ------------------------------------------------------------------------------------------------------- */
+
+static hipError_t nv_hipHostMalloc(void **ptr, size_t size, unsigned flags)
+{
+    return check(cu.cuMemHostAlloc(ptr, size, flags)); /* portable 1, mapped 2 in both */
+}
+
+static hipError_t nv_hipHostFree(void *ptr)
+{
+    return ptr ? check(cu.cuMemFreeHost(ptr)) : hipSuccess;
+}
+
+/* Peers' stores arrive in the owner's L2: there is only one kind of memory. */
+static hipError_t nv_hipExtMallocWithFlags(void **ptr, size_t size, unsigned flags)
+{
+    (void)flags;
+    return nv_Malloc(ptr, size);
+}
+
+static hipError_t nv_hipDeviceCanAccessPeer(int *can, int device, int peer)
+{
+    return check(cu.cuDeviceCanAccessPeer(can, device, peer)); /* a CUdevice is its number */
+}
+
+static hipError_t nv_hipDeviceEnablePeerAccess(int peer, unsigned flags)
+{
+    CUcontext ctx;
+    hipError_t e = context_of(peer, &ctx);
+    return e == hipSuccess ? check(cu.cuCtxEnablePeerAccess(ctx, flags)) : e;
+}
+
+static hipError_t nv_hipIpcGetMemHandle(hipIpcMemHandle_t *handle, void *ptr)
+{
+    return check(cu.cuIpcGetMemHandle(handle, (CUdeviceptr)(uintptr_t)ptr));
+}
+
+static hipError_t nv_hipIpcOpenMemHandle(void **ptr, hipIpcMemHandle_t handle, unsigned flags)
+{
+    return check(cu.cuIpcOpenMemHandle_v2((CUdeviceptr *)ptr, handle, flags)); /* 1: lazy peer access, in both */
+}
+
+static hipError_t nv_hipIpcCloseMemHandle(void *ptr)
+{
+    return check(cu.cuIpcCloseMemHandle((CUdeviceptr)(uintptr_t)ptr));
+}
+
 static hipError_t nv_describe(int device, struct rfg_device *out)
 {
     /* SMs, lanes, threads, opt-in shared memory, L2, major, minor, memory clock in kHz, bus width in bits */
@@ -475,7 +547,7 @@ static hipError_t nv_encode_tile_map(const struct rfg_tile_map *map, struct rfg_
                                            NO_INTERLEAVE, SWIZZLE_128, L2_256, ZEROES));
 }
 
-static const struct rfg_hip table = {
+static struct rfg_hip table = {
     .hipInit = nv_Init,
     .hipDriverGetVersion = nv_DriverGetVersion,
     .hipGetDeviceCount = nv_GetDeviceCount,
@@ -576,6 +648,13 @@ static void load(void)
         }
         memcpy((char *)&cu + entries[i].offset, &symbol, sizeof(symbol));
     }
+    bool peers = true;
+#define X(name, params) *(void **)&cu.name = dlsym(lib, #name), peers &= cu.name != NULL;
+    CUDA_PEER_ENTRIES(X)
+#undef X
+#define X(ret, name, params, args) table.name = peers ? nv_##name : NULL;
+    RFG_HIP_PEER_ENTRIES(X)
+#undef X
     void *encode = dlsym(lib, "cuTensorMapEncodeTiled");
     memcpy(&cu.cuTensorMapEncodeTiled, &encode, sizeof(encode));
     CUresult e = cu.cuInit(0);
