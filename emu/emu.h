@@ -257,6 +257,8 @@ struct emu_wave {
 
 struct emu_workgroup {
     uint32_t id[3];
+    uint64_t number; /* of the launch's workgroups, all ranks' of a joint one */
+    int rank;        /* of a joint launch; else 0 */
     int n_waves, at_barrier, ended;
     uint8_t *lds;
     uint32_t lds_bytes;

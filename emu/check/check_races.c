@@ -98,17 +98,20 @@ static void tell(struct emu_wave *w, struct touch *t, uint64_t address, uint64_t
         [STALE] = "no invalidate since the acquire: a cache may still hold the old bytes",
     };
     const struct emu_launch *l = w->launch;
-    uint32_t id = wave_of(other), waves = (uint32_t)l->waves, group = id / waves;
-    char by[400] = "?", where[300];
+    const uint32_t id = wave_of(other), waves = (uint32_t)l->waves, ranks = (uint32_t)l->ranks;
+    const uint32_t rank = id / waves % ranks, group = id / waves / ranks;
+    char by[400] = "?", where[300], of[40] = "";
     if (t->reported)
         return;
     t->reported = true;
     if (inst_of(other) < (uint32_t)w->prog->n)
         emu_report_place(l, &w->prog->inst[inst_of(other)], by, sizeof(by));
     emu_memory_describe(l->memory, address, where, sizeof(where));
-    emu_report(w, t->inst, "global-race", lanes, "%s %s, which wave %u of workgroup (%u,%u,%u) %s by %s: %s",
+    if (ranks > 1)
+        snprintf(of, sizeof(of), " of rank %u (this is %d)", rank, w->wg->rank);
+    emu_report(w, t->inst, "global-race", lanes, "%s %s, which wave %u of workgroup (%u,%u,%u)%s %s by %s: %s",
                t->writes ? "writes" : "reads", where, id % waves, group % l->grid[0], group / l->grid[0] % l->grid[1],
-               group / l->grid[0] / l->grid[1], was_write ? "wrote" : "read", by, why[order]);
+               group / l->grid[0] / l->grid[1], of, was_write ? "wrote" : "read", by, why[order]);
 }
 
 /* Waves that read by a plain load what another wave's atomic changes: a compare-and-swap may follow. */
@@ -332,7 +335,10 @@ static struct touch how(const struct emu_wave *w, const struct emu_inst *i, cons
         t.surely = scoped;
         t.sync = !a->scalar && (gfx940 && !scoped ? (a->lanes & (a->lanes - 1)) == 0 : few);
         t.wide = scoped && !t.sync && !a->scalar;
-        t.atomic = t.sync || t.wide;
+        /* What ranks store for each other may be packets, which hold their own flag. Loads past the caches may look at
+         * them; plain loads of data may not. No bit of the store says which it is. */
+        bool packet = w->launch->ranks > 1 && !gfx940 && gfx_of(w) < 0x1200 && !a->scalar;
+        t.atomic = t.sync || t.wide || packet;
     } else
         t.bypass = t.atomic = t.sync = !a->scalar && (gfx940                ? inst->mods->sc1
                                                       : gfx_of(w) >= 0x1200 ? inst->mods->scope > 0

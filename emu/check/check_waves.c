@@ -24,15 +24,10 @@ void emu_clocks_destroy(struct emu_clocks *c)
     free(c);
 }
 
-static uint64_t group_number(const struct emu_launch *l, const struct emu_workgroup *wg)
-{
-    return wg->id[0] + (uint64_t)l->grid[0] * (wg->id[1] + (uint64_t)l->grid[1] * wg->id[2]);
-}
-
 void emu_clocks_begin(struct emu_wave *w)
 {
     struct emu_clocks *c = w->checks->clocks;
-    c->id = (uint32_t)(group_number(w->launch, w->wg) * (uint64_t)w->launch->waves + (uint64_t)w->index);
+    c->id = (uint32_t)(w->wg->number * (uint64_t)w->launch->waves + (uint64_t)w->index);
     c->known.n = c->out.n = c->cached.n = c->near.n = c->acquired.n = c->written_back.n = 0;
     c->own_wb = c->acquired_at = c->told = c->fresh = 0;
     c->wb_pending = c->more = c->at_grid = false;

@@ -173,12 +173,58 @@ static hipError_t describe(int device, struct rfg_device *out)
     return hipSuccess;
 }
 
+/* ---- peers ------------------------------------------------------------------------------------------------------- */
+
+static hipError_t host_malloc(void **ptr, size_t size, unsigned flags)
+{
+    LOCKED;
+    (void)flags;
+    hipError_t e = emu_not_while_capturing();
+    if (e == hipSuccess && !(*ptr = emu_host_alloc(size)))
+        e = hipErrorOutOfMemory;
+    return e;
+}
+
+static hipError_t host_free(void *ptr)
+{
+    LOCKED;
+    return emu_free(ptr);
+}
+
+static hipError_t ext_malloc(void **ptr, size_t size, unsigned flags)
+{
+    (void)flags;
+    return emu_hipMalloc(ptr, size);
+}
+
+/* Joint launches see all devices' memory; no other kernels see another's. */
+static hipError_t can_access_peer(int *can, int device, int peer)
+{
+    LOCKED;
+    if (!can || device < 0 || device >= emu_n_devices || peer < 0 || peer >= emu_n_devices)
+        return can ? hipErrorInvalidDevice : hipErrorInvalidValue;
+    *can = device != peer;
+    return hipSuccess;
+}
+
+static hipError_t enable_peer_access(int peer, unsigned flags)
+{
+    LOCKED;
+    return flags || peer < 0 || peer >= emu_n_devices ? hipErrorInvalidValue : hipSuccess;
+}
+
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 static const struct rfg_hip table = {
 #define X(ret, name, params, args) .name = emu_##name,
     RFG_HIP_ENTRIES(X)
 #undef X
         .error_name = rfg_hip_error_name,
+    .hipHostMalloc = host_malloc,
+    .hipHostFree = host_free,
+    .hipExtMallocWithFlags = ext_malloc,
+    .hipDeviceCanAccessPeer = can_access_peer,
+    .hipDeviceEnablePeerAccess = enable_peer_access,
+    .launch_joint = emu_launch_joint,
     .describe = describe,
     .platform = RFG_PLATFORM_EMU,
 };

@@ -75,6 +75,8 @@ struct node {
     void (*host)(void *data);
     uint32_t grid[3], block[3], lds;
     bool cooperative;
+    bool joint;           /* with other devices' kernels */
+    struct rfg_joint who; /* ... which */
     uint8_t *kernarg;
     void *dst;       /* or the host function's data */
     const void *src; /* NULL: a memset */
@@ -136,6 +138,8 @@ struct function {
 /* LOCKED; at the top of a function holds the emulator's lock until it returns. Everything below is under it. */
 bool emu_hip_lock(void);
 void emu_hip_unlock(const bool *held);
+/* Lets others have the lock until the condition is signalled, at most so long. False: that was it. */
+bool emu_hip_wait(pthread_cond_t *c, double until);
 #define LOCKED __attribute__((cleanup(emu_hip_unlock))) const bool held_ = emu_hip_lock()
 
 extern struct device emu_devices[EMU_MAX_DEVICES];
@@ -176,6 +180,14 @@ hipError_t emu_submit(hipStream_t stream, struct node *n);
 hipError_t emu_launch_cooperative(hipFunction_t fn, dim3 grid, dim3 block, unsigned lds, hipStream_t stream,
                                   void **params);
 hipError_t emu_hipLaunchHostFunc(hipStream_t stream, void (*fn)(void *data), void *data);
+
+/* hip_joint.c: kernels of several devices at once. */
+hipError_t emu_run_joint(hipStream_t stream, const struct node *n, bool replayed);
+/* hip_objects.c: what a launch's result is to its caller. */
+hipError_t emu_launched(const struct emu_launch *l, enum emu_result result);
+/* hip_module.c */
+hipError_t emu_launch_joint(hipFunction_t fn, const struct rfg_launch *l, hipStream_t stream, void **params,
+                            const struct rfg_joint *who);
 
 /* hip_memory.c: may a copy touch it, the host's or a device's? False, and a report, if it is a device's that was freed or ends
  * before. */

@@ -12,20 +12,6 @@
 #define MAX_GRID 0xFFFFFFFFull
 
 /* ---- launches ---------------------------------------------------------------------------------------------------- */
-/* The error of a launch that was reported. A fault that ended it may stay. */
-static hipError_t failed(const struct emu_launch *l)
-{
-    const char *why = atomic_load(&l->why);
-    bool address = why && (strstr(why, "out-of-bounds") || !strcmp(why, "use-after-free") ||
-                           !strcmp(why, "write-to-read-only") || !strcmp(why, "misaligned"));
-    hipError_t e = address ? hipErrorIllegalAddress : hipErrorLaunchFailure;
-    if (!l->stop || emu_rules.on_fault == EMU_FAULT_CONTINUES)
-        return e;
-    if (emu_rules.on_fault == EMU_FAULT_ABORTS)
-        emu_rules.abort(why);
-    return emu_fault = e;
-}
-
 static hipError_t run_kernel(hipStream_t stream, const struct node *n, bool replayed)
 {
     (void)replayed;
@@ -46,9 +32,7 @@ static hipError_t run_kernel(hipStream_t stream, const struct node *n, bool repl
     emu_order_touched(l.touched);
     emu_touched_destroy(l.touched);
     bool ordered = emu_order_end(NULL, 0);
-    if (result == EMU_DONE)
-        return ordered ? hipSuccess : hipErrorLaunchFailure;
-    return result == EMU_NO_MEMORY ? hipErrorOutOfMemory : failed(&l);
+    return result == EMU_DONE && !ordered ? hipErrorLaunchFailure : emu_launched(&l, result);
 }
 
 static struct device *device_of(hipStream_t stream)
@@ -138,7 +122,7 @@ static hipError_t check_cooperative(const struct function *f, const uint32_t gri
 }
 
 static hipError_t launch(hipFunction_t fn, const uint32_t grid[3], const uint32_t block[3], unsigned lds,
-                         hipStream_t stream, void **params, void **extra, bool cooperative)
+                         hipStream_t stream, void **params, void **extra, bool cooperative, const struct rfg_joint *who)
 {
     struct function *f = (struct function *)fn;
     if (!emu_stream_ok(&stream))
@@ -168,7 +152,10 @@ static hipError_t launch(hipFunction_t fn, const uint32_t grid[3], const uint32_
         free(n);
         return hipErrorOutOfMemory;
     }
-    n->run = run_kernel;
+    n->run = who ? emu_run_joint : run_kernel;
+    n->joint = who != NULL;
+    if (who)
+        n->who = *who;
     n->fn = f;
     n->lds = lds;
     n->cooperative = cooperative;
@@ -189,7 +176,16 @@ hipError_t emu_hipModuleLaunchKernel(hipFunction_t fn, unsigned gx, unsigned gy,
                                      unsigned bz, unsigned lds, hipStream_t stream, void **params, void **extra)
 {
     LOCKED;
-    return launch(fn, (uint32_t[]){ gx, gy, gz }, (uint32_t[]){ bx, by, bz }, lds, stream, params, extra, false);
+    return launch(fn, (uint32_t[]){ gx, gy, gz }, (uint32_t[]){ bx, by, bz }, lds, stream, params, extra, false, NULL);
+}
+
+hipError_t emu_launch_joint(hipFunction_t fn, const struct rfg_launch *l, hipStream_t stream, void **params,
+                            const struct rfg_joint *who)
+{
+    LOCKED;
+    if (who->rank < 0 || who->rank >= who->ranks || who->ranks > EMU_MAX_RANKS)
+        return hipErrorInvalidValue;
+    return launch(fn, l->grid, l->block, l->lds, stream, params, NULL, false, who);
 }
 
 hipError_t emu_launch_cooperative(hipFunction_t fn, dim3 grid, dim3 block, unsigned lds, hipStream_t stream,
@@ -197,7 +193,7 @@ hipError_t emu_launch_cooperative(hipFunction_t fn, dim3 grid, dim3 block, unsig
 {
     LOCKED;
     return launch(fn, (uint32_t[]){ grid.x, grid.y, grid.z }, (uint32_t[]){ block.x, block.y, block.z }, lds, stream,
-                  params, NULL, true);
+                  params, NULL, true, NULL);
 }
 
 /* ---- modules ----------------------------------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
  *
  * The basis of all calls of the emulator's HIP table: the lock, the objects behind the handles, the devices. */
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "emu/check/watch.h"
@@ -34,6 +35,12 @@ void emu_hip_unlock(const bool *held)
 {
     (void)held;
     pthread_mutex_unlock(&mutex);
+}
+
+bool emu_hip_wait(pthread_cond_t *c, double until)
+{
+    struct timespec t = { (time_t)until, (long)((until - (double)(time_t)until) * 1e9) };
+    return pthread_cond_clockwait(c, &mutex, CLOCK_MONOTONIC, &t) == 0;
 }
 
 /* ---- objects ----------------------------------------------------------------------------------------------------- */
@@ -76,6 +83,27 @@ void emu_free_node(struct node *n)
 struct device *emu_here(void)
 {
     return current < emu_n_devices ? &emu_devices[current] : NULL;
+}
+
+/* ---- faults ------------------------------------------------------------------------------------------------------ */
+
+/* The error of a launch that was reported. A fault that ended it may stay. */
+static hipError_t failed(const struct emu_launch *l)
+{
+    const char *why = atomic_load(&l->why);
+    bool address = why && (strstr(why, "out-of-bounds") || !strcmp(why, "use-after-free") ||
+                           !strcmp(why, "write-to-read-only") || !strcmp(why, "misaligned"));
+    hipError_t e = address ? hipErrorIllegalAddress : hipErrorLaunchFailure;
+    if (!l->stop || emu_rules.on_fault == EMU_FAULT_CONTINUES)
+        return e;
+    if (emu_rules.on_fault == EMU_FAULT_ABORTS)
+        emu_rules.abort(why);
+    return emu_fault = e;
+}
+
+hipError_t emu_launched(const struct emu_launch *l, enum emu_result result)
+{
+    return result == EMU_DONE ? hipSuccess : result == EMU_NO_MEMORY ? hipErrorOutOfMemory : failed(l);
 }
 
 /* ---- devices ----------------------------------------------------------------------------------------------------- */

@@ -100,8 +100,10 @@ hipError_t emu_submit(hipStream_t stream, struct node *n)
         *s->graph->end = n;
         s->graph->end = &n->next;
         return hipSuccess;
-    } else if (e == hipSuccess && emu_late())
+    } else if (e == hipSuccess && emu_late() && !n->joint)
         return emu_keep(stream, n);
+    else if (e == hipSuccess && emu_late() && (e = emu_finish_stream(stream)) != hipSuccess)
+        ;
     else if (e == hipSuccess)
         e = n->run(stream, n, false);
     emu_free_node(n);
@@ -315,8 +317,9 @@ static void spend(double seconds)
 /* Runs a node of a graph, or adds a copy of it to the late stream. */
 static hipError_t replay(hipStream_t stream, const struct node *n)
 {
-    if (!emu_late())
-        return n->run(stream, n, true);
+    hipError_t e = emu_late() && n->joint ? emu_finish_stream(stream) : hipSuccess;
+    if (e != hipSuccess || !emu_late() || n->joint)
+        return e != hipSuccess ? e : n->run(stream, n, true);
     struct node *copy = copy_node(n);
     if (!copy)
         return hipErrorOutOfMemory;

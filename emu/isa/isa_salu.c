@@ -353,14 +353,15 @@ H(s_memtime)
     ws2(w, i, 0, w->executed);
 }
 
-/* s_sendmsg with an answer: doorbells, trap handlers' addresses: 0. */
+/* s_sendmsg with an answer: the clock, as s_memrealtime has it; doorbells, trap handlers' addresses: 0. */
+#define MSG_RTN_GET_REALTIME 0x83
 H(s_sendmsg_rtn_b32)
 {
     ws(w, i, 0, 0);
 }
 H(s_sendmsg_rtn_b64)
 {
-    ws2(w, i, 0, 0);
+    ws2(w, i, 0, i->k[1] == MSG_RTN_GET_REALTIME ? w->executed : 0);
 }
 
 /* ---- modes of the front end: isa.c's loop does the rest ---------------------------------------------------------- */

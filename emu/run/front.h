@@ -94,6 +94,8 @@ struct emu_packet {
 /* Compilers widen loads of arguments: the segment is readable to the end of its last 64 bytes, as the hardware's. */
 #define EMU_KERNARG_SIZE(bytes) (((size_t)(bytes) + 63) & ~(size_t)63)
 
+#define EMU_MAX_RANKS 8
+
 struct emu_launch {
     const struct emu_arch *arch;
     int cu_count;
@@ -104,12 +106,16 @@ struct emu_launch {
     uint32_t grid[3], block[3]; /* workgroups; work-items of one */
     uint32_t dynamic_lds;
     uint8_t *kernarg; /* EMU_KERNARG_SIZE(kernel->kernarg_bytes), 64-byte aligned, hidden arguments filled */
+    /* A joint launch: the same kernel and grid on several devices at once, each with arguments of its own. Workgroup
+     * `number` is rank number % ranks'. memory has all devices' blocks. ranks 0: an ordinary one. */
+    int ranks;
+    uint8_t *const *kernargs;
     /* The rest is the scheduler's. */
     uint32_t lds_bytes;
-    int waves;    /* of a workgroup */
-    int xcds;     /* workgroup w runs on XCD w % xcds */
-    int resident; /* workgroups that the device holds at a time */
-    uint64_t n_workgroups;
+    int waves;             /* of a workgroup */
+    int xcds;              /* workgroup w runs on XCD w % xcds */
+    int resident;          /* workgroups that the device holds at a time */
+    uint64_t n_workgroups; /* of all ranks */
     struct emu_packet *packet;
     uint8_t *queue;   /* an amd_queue_t: zeroes but for the apertures */
     uint8_t *scratch; /* for resident workgroups */

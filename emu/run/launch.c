@@ -128,6 +128,7 @@ static void set_sgprs(struct emu_launch *l, struct emu_wave *w, uint64_t scratch
 {
     const struct emu_kernel *k = l->kernel;
     const struct emu_workgroup *wg = w->wg;
+    const uint8_t *kernarg = l->kernargs ? l->kernargs[wg->rank] : l->kernarg;
     uint32_t *s = w->s;
     int at = 0, user = (int)(k->rsrc2 >> 1 & 31);
     for (int i = 0; i < EMU_SCC; i++)
@@ -139,7 +140,7 @@ static void set_sgprs(struct emu_launch *l, struct emu_wave *w, uint64_t scratch
     if (k->properties & EMU_KERNEL_QUEUE_PTR)
         at = put64(s, at, (uint64_t)(uintptr_t)l->queue);
     if (k->properties & EMU_KERNEL_KERNARG_PTR)
-        at = put64(s, at, (uint64_t)(uintptr_t)l->kernarg);
+        at = put64(s, at, (uint64_t)(uintptr_t)kernarg);
     if (k->properties & EMU_KERNEL_DISPATCH_ID)
         at = put64(s, at, 1);
     if (k->properties & EMU_KERNEL_FLAT_SCRATCH_INIT)
@@ -147,7 +148,7 @@ static void set_sgprs(struct emu_launch *l, struct emu_wave *w, uint64_t scratch
     if (k->properties & EMU_KERNEL_PRIVATE_SEGMENT_SIZE)
         s[at++] = w->scratch_bytes;
     for (int i = 0; i < k->preload_length && at < user && at < 102; i++)
-        memcpy(&s[at++], l->kernarg + 4 * (k->preload_offset + i), 4);
+        memcpy(&s[at++], kernarg + 4 * (k->preload_offset + i), 4);
     at = user;
     bool in_ttmp = l->arch->gfx >= 0x1200; /* where the workgroup's number is; the descriptor's bits say nothing */
     for (int d = 0; d < 3 && !in_ttmp; d++)
@@ -214,6 +215,9 @@ void emu_slot_start(struct emu_launch *l, struct emu_slot *slot, uint64_t number
     const struct emu_kernel *k = l->kernel;
     struct emu_workgroup *wg = &slot->wg;
     const struct emu_inst *entry = &l->prog->inst[l->prog->at[(k->entry - l->code->text) / 4]];
+    wg->number = number;
+    wg->rank = (int)(number % (uint64_t)l->ranks);
+    number /= (uint64_t)l->ranks;
     wg->id[0] = (uint32_t)(number % l->grid[0]);
     wg->id[1] = (uint32_t)(number / l->grid[0] % l->grid[1]);
     wg->id[2] = (uint32_t)(number / l->grid[0] / l->grid[1]);

@@ -462,7 +462,7 @@ static void report_deadlock(struct emu_launch *l, const struct worker *workers, 
 
 /* Registers a launch's memory, and removes it again. */
 struct surroundings {
-    struct emu_block *kernarg, *packet, *queue, *scratch;
+    struct emu_block *kernarg[EMU_MAX_RANKS], *packet, *queue, *scratch;
     struct emu_packet packet_data;
     uint8_t queue_data[256];
     size_t scratch_size;
@@ -490,10 +490,10 @@ static bool surround(struct emu_launch *l, struct surroundings *u)
     u->queue = emu_memory_add(l->memory, EMU_BLOCK_KERNARG, u->queue_data, sizeof(u->queue_data), false, name);
     if (!u->packet || !u->queue)
         return false;
-    if (l->kernel->kernarg_bytes) {
-        u->kernarg = emu_memory_add(l->memory, EMU_BLOCK_KERNARG, l->kernarg,
-                                    EMU_KERNARG_SIZE(l->kernel->kernarg_bytes), false, name);
-        if (!u->kernarg)
+    for (int r = 0; l->kernel->kernarg_bytes && r < l->ranks; r++) {
+        u->kernarg[r] = emu_memory_add(l->memory, EMU_BLOCK_KERNARG, l->kernargs ? l->kernargs[r] : l->kernarg,
+                                       EMU_KERNARG_SIZE(l->kernel->kernarg_bytes), false, name);
+        if (!u->kernarg[r])
             return false;
     }
     const struct emu_arg *buffer = emu_kernel_hidden(l->kernel, EMU_ARG_HIDDEN_HOSTCALL_BUFFER);
@@ -525,7 +525,8 @@ static bool surround(struct emu_launch *l, struct surroundings *u)
 
 static void unsurround(struct emu_launch *l, struct surroundings *u)
 {
-    emu_memory_remove(l->memory, u->kernarg);
+    for (int r = 0; r < l->ranks; r++)
+        emu_memory_remove(l->memory, u->kernarg[r]);
     emu_memory_remove(l->memory, u->packet);
     emu_memory_remove(l->memory, u->queue);
     emu_memory_remove(l->memory, u->scratch);
@@ -591,8 +592,10 @@ enum emu_result emu_launch_run(struct emu_launch *l)
     l->lds_bytes = l->kernel->lds_bytes + l->dynamic_lds;
     l->waves = (int)((threads + (uint32_t)l->kernel->wave_size - 1) / (uint32_t)l->kernel->wave_size);
     l->xcds = emu_xcds(l->arch, l->cu_count);
-    l->resident = emu_occupancy(l->arch, l->kernel, l->cu_count, (int)threads, l->lds_bytes);
-    l->n_workgroups = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
+    if (!l->ranks)
+        l->ranks = 1;
+    l->resident = l->ranks * emu_occupancy(l->arch, l->kernel, l->cu_count, (int)threads, l->lds_bytes);
+    l->n_workgroups = (uint64_t)l->ranks * l->grid[0] * l->grid[1] * l->grid[2];
     l->executed = 0;
     l->hostcall = NULL;
     atomic_store(&l->stop, false);
