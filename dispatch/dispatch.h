@@ -4,6 +4,7 @@
 #ifndef RFG_DISPATCH_DISPATCH_H
 #define RFG_DISPATCH_DISPATCH_H
 
+#include "ops/comm.h"
 #include "ops/op.h"
 
 /* Runs a problem: finds or makes its plan, completes the head of kargs and launches. A problem without a plan is first
@@ -28,5 +29,17 @@ bool rfg_checks_begin(rfg_context *ctx);
  * call rfg_scratch_end(). */
 rfg_status rfg_scratch_begin(rfg_context *ctx, rfg_stream stream, size_t bytes, void **memory);
 void rfg_scratch_end(rfg_context *ctx);
+
+/* ---- comm.c ---------------------------------------------------------------------------------------------------- */
+
+/* Queues a collective of x, y, n, stride and wide, in as many launches as it takes. fn: for messages. */
+rfg_status rfg_comm_run(rfg_comm *comm, const char *fn, enum comm_op op, int dtype, const struct comm_args *call,
+                        rfg_stream stream);
+int rfg_comm_ranks(const rfg_comm *comm);
+int rfg_comm_rank(const rfg_comm *comm);
+/* RFG_OK if calls may be made. */
+rfg_status rfg_comm_ready(const rfg_comm *comm, const char *fn);
+/* Whether the thread only describes its calls. */
+bool rfg_comm_describes(const rfg_comm *comm);
 
 #endif

@@ -70,6 +70,7 @@ NOT_ASAN = {
 # Tests of a program that `./dev test` leaves to the sweep "<program>-slow", by their tags: each takes 3 to 45 s of CPU time, and finds
 # what others of `./dev test` find in a sample.
 SLOW = {
+    "comm": "compile",
     "asm": "llvm_mc_takes_every_set every_way_through_the_ring",
     "db_files": "endless_work_is_ended",
     "experts": "right_hopper",
@@ -96,6 +97,7 @@ FEW = {
     "act": ["right_quantised", "rows_by_turns"],
     "advance": ["right_options", "steps", "any_state"],
     "argmax": ["right_parts", "rows_by_turns"],
+    "comm": ["right_graphs", "broken_twins"],
     "embedding": ["right_shapes", "right_values", "any_id", "rows_by_turns"],
     "far": ["far_few"],
     "indices": ["of_routing", "of_heads", "of_experts", "of_mixtures"],

@@ -7,6 +7,7 @@
 
 #include "rfg/act.h"
 #include "rfg/advance.h"
+#include "rfg/comm.h"
 #include "rfg/core.h"
 #include "rfg/device.h"
 #include "rfg/embedding.h"

@@ -94,13 +94,22 @@ extern const int n_functions;
 
 rfg_context *open_cpu(void);
 
-/* Of functions that are no operators but take params structs like them. */
+/* Of functions that are no operators of the registry but take tensors or params structs like them. */
 void rope_table(void);
 void moe_workspace(void);
+/* args_comm.c */
+void comm_create(void);
+void comm_connect(void);
+void comm_prepare(void);
+void comm_calls(void);
 #define LIKE_OPERATORS                                                                                                 \
-    { "rfg_rope_table", rope_table },                                                                                  \
+    { "rfg_rope_table", rope_table }, { "rfg_moe_workspace_bytes", moe_workspace },                                    \
+        { "rfg_comm_create", comm_create }, { "rfg_comm_destroy", comm_create }, { "rfg_comm_check", comm_create },    \
+        { "rfg_comm_get_handle", comm_connect }, { "rfg_comm_connect", comm_connect },                                 \
+        { "rfg_comm_prepare", comm_prepare }, { "rfg_op_all_reduce", comm_calls },                                     \
+        { "rfg_op_reduce_scatter", comm_calls },                                                                       \
     {                                                                                                                  \
-        "rfg_moe_workspace_bytes", moe_workspace                                                                       \
+        "rfg_op_all_gather", comm_calls                                                                                \
     }
 
 #endif

@@ -200,6 +200,17 @@ static rfg_status lora(const void *p)
                a = H3(hk, 4, 8, 16), b = H3(hv, 4, 8, 8), i = rfg_tensor_1d(ids, RFG_I32, 4);
     return rfg_op_lora(ctx, &ty, &tx, &a, &b, &i, p, NULL);
 }
+static rfg_status comm(const void *p)
+{
+    rfg_comm *c;
+    rfg_comm_handle h;
+    rfg_tensor tx = F2(x, 2, 8), ty = F2(y, 2, 8);
+    rfg_status st = rfg_comm_create(&c, ctx, 0, 1, p);
+    if (st == RFG_OK && (st = rfg_comm_get_handle(c, &h)) == RFG_OK && (st = rfg_comm_connect(c, &h)) == RFG_OK)
+        st = rfg_op_all_reduce(c, &ty, &tx, NULL);
+    rfg_comm_destroy(&c);
+    return st;
+}
 static rfg_status moe_sum(const void *p)
 {
     rfg_tensor tx = F2(x, 4, 8), t = rfg_tensor_2d(ids, RFG_I32, 2, 2, 2), ty = F2(y, 2, 8);
@@ -274,6 +285,8 @@ static const struct member {
     M(rfg_advance_params, active, TENSOR, 0, advance),
     M(rfg_advance_params, spare, TENSOR, 0, advance),
     M(rfg_advance_params, spare_count, TENSOR, 0, advance),
+    M(rfg_comm_params, timeout_ms, HINT, 5, comm),
+    M(rfg_comm_params, reserved, INT, 1, comm),
     M(rfg_embedding_params, scale, REAL, 2, embedding),
     M(rfg_embedding_params, first, LONG, 1, embedding),
     M(rfg_gemm_params, bias, TENSOR, 0, gemm, gated),

@@ -26,7 +26,8 @@ def bound():
 
 
 def test_every_operator_is_bound():
-    declared = set(re.findall(r"RFG_NODISCARD rfg_status (rfg_op_\w+|rfg_gemm_prepack|rfg_rope_table|rfg_moe_workspace_bytes)\(", headers()))
+    """But for those of a communicator, which Python has none of."""
+    declared = set(re.findall(r"RFG_NODISCARD rfg_status (rfg_op_\w+|rfg_gemm_prepack|rfg_rope_table|rfg_moe_workspace_bytes)\((?!rfg_comm \*)", headers()))
     assert len(declared) >= 20
     assert declared == set(bound())
     for op in bound().values():

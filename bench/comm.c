@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Times the collectives of one process' ranks, one GPU each: comm [--ranks N] [--device NAME] [--sweep] [BYTES...]
+ *
+ * A graph of CALLS calls for each rank, replayed; rank 0's events around it. --sweep: each kernel, and workgroups of
+ * several sizes; else what the communicator chooses. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "dispatch/comm.h"
+#include "rfg/rfg.h"
+
+#define CALLS   50
+#define REPLAYS 6
+#define MOST    RFG_COMM_MAX_RANKS
+
+static int ranks = 2;
+static rfg_context *ctx[MOST];
+static rfg_comm *comm[MOST];
+static rfg_stream stream[MOST];
+static void *memory[2][MOST];
+
+static void check(rfg_status st)
+{
+    if (st == RFG_OK)
+        return;
+    fprintf(stderr, "comm: %s\n", rfg_last_error());
+    exit(1);
+}
+
+static void open_all(const char *platform, size_t bytes)
+{
+    rfg_comm_handle handles[MOST];
+    for (int r = 0; r < ranks; r++) {
+        char name[40];
+        snprintf(name, sizeof(name), "%s:%d", platform, r);
+        rfg_context_params p = { .size = sizeof(p), .device = name };
+        check(rfg_context_create(&ctx[r], &p));
+        rfg_comm_params c = { .size = sizeof(c), .timeout_ms = 20000 }; /* a rank compiles while another waits */
+        check(rfg_comm_create(&comm[r], ctx[r], r, ranks, &c));
+        check(rfg_comm_get_handle(comm[r], &handles[r]));
+        check(rfg_stream_create(ctx[r], &stream[r]));
+        for (int i = 0; i < 2; i++) {
+            check(rfg_device_alloc(ctx[r], &memory[i][r], bytes));
+            check(rfg_device_memset(ctx[r], memory[i][r], 0, bytes, stream[r]));
+        }
+    }
+    for (int r = 0; r < ranks; r++)
+        check(rfg_comm_connect(comm[r], handles));
+}
+
+/* Microseconds of a call; the median of the replays. */
+static double time_calls(enum comm_op op, int64_t bytes, const struct comm_way *way)
+{
+    static rfg_status (*const ops[])(rfg_comm *, const rfg_tensor *, const rfg_tensor *,
+                                     rfg_stream) = { rfg_op_all_reduce, rfg_op_reduce_scatter, rfg_op_all_gather };
+    rfg_graph *graph[MOST];
+    double us[REPLAYS];
+    const int64_t n = bytes / 2, part = n / ranks;
+    for (int r = 0; r < ranks; r++) {
+        rfg_tensor x = rfg_tensor_1d(memory[0][r], RFG_BF16, op == COMM_OP_GATHER ? part : n);
+        rfg_tensor y = rfg_tensor_1d(memory[1][r], RFG_BF16, op == COMM_OP_SCATTER ? part : n);
+        rfg_comm_force(comm[r], way, NULL);
+        check(ops[op](comm[r], &y, &x, stream[r]));
+    }
+    for (int r = 0; r < ranks; r++) {
+        rfg_tensor x = rfg_tensor_1d(memory[0][r], RFG_BF16, op == COMM_OP_GATHER ? part : n);
+        rfg_tensor y = rfg_tensor_1d(memory[1][r], RFG_BF16, op == COMM_OP_SCATTER ? part : n);
+        check(rfg_stream_sync(ctx[r], stream[r]));
+        check(rfg_stream_begin_capture(ctx[r], stream[r]));
+        for (int i = 0; i < CALLS; i++)
+            check(ops[op](comm[r], &y, &x, stream[r]));
+        check(rfg_stream_end_capture(ctx[r], stream[r], &graph[r]));
+    }
+    const struct rfg_hip *hip = rfg_context_hip(ctx[0]);
+    hipEvent_t event[2];
+    for (int i = 0; i < 2; i++)
+        if (hip->hipSetDevice(rfg_context_ordinal(ctx[0])) || hip->hipEventCreateWithFlags(&event[i], 0))
+            exit(1);
+    for (int k = 0; k < REPLAYS; k++) {
+        /* One graph more before and after, so that the ranks are in step within the events. */
+        for (int g = 0; g < 3; g++)
+            for (int r = 0; r < ranks; r++) {
+                (void)hip->hipSetDevice(rfg_context_ordinal(ctx[r]));
+                if (r == 0 && g == 1)
+                    (void)hip->hipEventRecord(event[0], (hipStream_t)stream[0]);
+                check(rfg_graph_replay(ctx[r], graph[r], stream[r]));
+                if (r == 0 && g == 1)
+                    (void)hip->hipEventRecord(event[1], (hipStream_t)stream[0]);
+            }
+        for (int r = 0; r < ranks; r++)
+            check(rfg_stream_sync(ctx[r], stream[r]));
+        float ms = 0;
+        (void)hip->hipSetDevice(rfg_context_ordinal(ctx[0]));
+        (void)hip->hipEventElapsedTime(&ms, event[0], event[1]);
+        us[k] = ms * 1e3 / CALLS;
+    }
+    for (int r = 0; r < ranks; r++) {
+        check(rfg_comm_check(comm[r]));
+        check(rfg_graph_destroy(ctx[r], &graph[r]));
+    }
+    return rfg_median(us, REPLAYS);
+}
+
+static void sweep(enum comm_op op, int64_t bytes)
+{
+    const int64_t n = bytes / 2 / (op == COMM_OP_REDUCE ? 1 : ranks);
+    for (int two = 0; two < (op == COMM_OP_REDUCE ? 2 : 1); two++)
+        for (int bulk = 0; bulk < 2; bulk++)
+            for (int threads = bulk ? 256 : 128; threads <= (bulk ? 1024 : 512); threads *= 2)
+                for (int unroll = bulk ? 2 : 1; unroll <= (bulk ? 4 : 1); unroll *= 2) {
+                    struct comm_way way = { { two, bulk, threads, unroll }, 0 };
+                    if ((bulk && !two && ranks > 2 && op == COMM_OP_REDUCE) ||
+                        n > comm_most(op, ranks, RFG_BF16, way.p) || (bulk && bytes < 65536) ||
+                        (!bulk && bytes > 1 << 20) || (two && !bulk && ranks == 2))
+                        continue;
+                    const int most = comm_groups(rfg_context_info(ctx[0]), op, ranks, RFG_BF16, n, way.p, false);
+                    for (int down = 1; down <= 8 && most / down; down *= 2) {
+                        way.groups = most / down;
+                        printf("%d %8lld two=%d bulk=%d threads=%4d unroll=%d groups=%3d  %7.2f us\n", op,
+                               (long long)bytes, two, bulk, threads, unroll, way.groups, time_calls(op, bytes, &way));
+                        fflush(stdout);
+                    }
+                }
+}
+
+int main(int argc, char **argv)
+{
+    int64_t sizes[32] = { 8 << 10, 64 << 10, 256 << 10, 1 << 20, 16 << 20 };
+    int n = 5, given = 0;
+    bool sweeps = false;
+    const char *platform = "nvidia";
+    for (int i = 1; i < argc; i++)
+        if (!strcmp(argv[i], "--ranks") && i + 1 < argc)
+            ranks = atoi(argv[++i]);
+        else if (!strcmp(argv[i], "--device") && i + 1 < argc)
+            platform = argv[++i];
+        else if (!strcmp(argv[i], "--sweep"))
+            sweeps = true;
+        else if (given < 32)
+            sizes[given++] = atoll(argv[i]);
+    n = given ? given : n;
+    if (ranks < 1 || ranks > MOST)
+        return 2;
+    int64_t most = 0;
+    for (int i = 0; i < n; i++)
+        most = sizes[i] > most ? sizes[i] : most;
+    open_all(platform, (size_t)most);
+    for (int i = 0; i < n; i++)
+        if (sweeps)
+            sweep(COMM_OP_REDUCE, sizes[i]);
+        else
+            for (int op = 0; op < COMM_OPS; op++)
+                printf("%-14s %8lld bytes %7.2f us\n", comm_ops[op]->name, (long long)sizes[i],
+                       time_calls((enum comm_op)op, sizes[i], NULL)),
+                    fflush(stdout);
+    for (int r = 0; r < ranks; r++) {
+        for (int i = 0; i < 2; i++)
+            (void)rfg_device_free(ctx[r], memory[i][r]);
+        rfg_comm_destroy(&comm[r]);
+        rfg_context_destroy(&ctx[r]);
+    }
+    return 0;
+}
