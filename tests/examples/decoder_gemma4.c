@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Gemma 4 in double, by transformers' modeling_gemma4.py (5.24): heads of two sizes, keys of other layers, a norm of v,
+ * Gemma 4 in double, by transformers 5.24: heads of two sizes, keys of other layers, a norm of v,
  * inputs of layers, a factor at a layer's end. */
 #include "decoder_model.h"
 
