@@ -411,6 +411,14 @@ RFG_DEVICE float rfg_frag_x_max(float v)
     return RFG_WAVE == 64 ? rfg_max(v, rfg_shuffle_xor(v, 32 & (RFG_WAVE - 1))) : v;
 #endif
 }
+#if RFG_NVIDIA
+/* Their sum. */
+RFG_DEVICE float rfg_frag_x_sum(float v)
+{
+    v += rfg_shuffle_xor(v, 1);
+    return v + rfg_shuffle_xor(v, 2);
+}
+#endif
 /* A number of the row of Q that a lane loads, for the RFG_FRAG_WX_COLS queries that it has scores of. */
 RFG_DEVICE void rfg_frag_x_to_cols(float *to, float v)
 {

@@ -21,6 +21,7 @@
 #define SCALE_FMA     0
 #define KEY_STEPS     (KV_ALIGN < 16 ? 1 : KV_I4 && D % 128 == 0 ? 4 : KV_INTS && D % 64 == 0 ? 2 : 1)
 #define PAIRED_VALUES KV_INTS
+#define SUBNORMALS    0
 #define PADDED_LOADS  0
 #define ALWAYS_LOADS  0 /* callers branch: loads are under `if (on)` */
 

@@ -24,7 +24,10 @@
 #define OUTPUTS_AT   MHA_DECODE_OUTPUTS_AT(LDS_WAVES, ROWS)
 #define WAVE_OUTPUTS (ROWS * (DV + 4))
 #define QUERIES_AT   MHA_DECODE_QUERIES_AT(LDS_WAVES, ROWS, DV)
-#define SENT_AT      MHA_DECODE_TAIL_AT(LDS_WAVES, ROWS, DV, QUERY_ROW)
+#define STAGE_BYTES  MHA_DECODE_STAGE_BYTES(D_PART, DV_PART, KV_BITS, TOKEN_SCALES)
+#define RING_FLOATS  MHA_DECODE_RING_FLOATS(RING, WAVES, STAGE_BYTES)
+#define TAIL_AT      MHA_DECODE_TAIL_AT(LDS_WAVES, ROWS, DV, QUERY_ROW)
+#define SENT_AT      (RING_FLOATS > TAIL_AT ? RING_FLOATS : TAIL_AT)
 #define SENT_ML      (SENT_AT + 4)
 #define SENT_OUTPUTS (SENT_ML + SPLITS * OWNED_ROWS * 4)
 #define STEPS_AT     (SENT_AT + 4)
@@ -55,11 +58,29 @@ struct stage {
 #endif
 };
 
+/* Where they are loaded to. */
+#if RING
+struct place {
+    key_piece k[K_STEPS / KEY_STEPS][RFG_FRAG_AB] OF_LANES;
+    value_place v[RFG_PV_TOKENS][PIECES];
+#if TOKEN_SCALES
+    rfg_u32 scales OF_LANES;
+#endif
+};
+static_assert(D_SPLIT == 1 && !LOADS_LATE, "pairs of waves have other things in LDS");
+static_assert(sizeof(struct place) == RFG_WAVE * STAGE_BYTES, "decode_layout.h says what a lane has of a step");
+#else
+#define place stage
+#endif
+
 /* A tile of queries. */
 struct queries {
     rfg_frag_x x[K_STEPS];
-#if MMA_DTYPE != DTYPE
+#if SCALED_QUERIES
     float up[RFG_FRAG_WX_COLS]; /* what this lane's queries were divided by; SCALE_FMA: times the scores' scale */
+#endif
+#if SUBNORMALS
+    float less[RFG_FRAG_WX_COLS]; /* what a zero of 1 takes from a score, negative */
 #endif
 };
 
@@ -158,7 +179,7 @@ RFG_DEVICE const char *row_at(const struct mha_args *a, const struct work_item *
 }
 
 /* A step's keys, if `on`. */
-RFG_DEVICE void load_keys(const struct mha_args *a, const struct work_item *it, struct stage *s, int block, int step,
+RFG_DEVICE void load_keys(const struct mha_args *a, const struct work_item *it, struct place *s, int block, int step,
                           bool on)
 {
     if (!ALWAYS_LOADS && !on)
@@ -170,10 +191,10 @@ RFG_DEVICE void load_keys(const struct mha_args *a, const struct work_item *it, 
                         (rfg_frag_chunk(i) - rfg_frag_chunk(0)) * BYTES_OF(8 * KEY_STEPS);
 #pragma unroll
         for (int k = 0; k < K_STEPS / KEY_STEPS; k++)
-            load_key(&s->k[k][i], p + key_at(k, i), on && (!PADDED_LOADS || is_key(k, i)));
+            load_key(&s->k[k][i] MINE, p + key_at(k, i), on && (!PADDED_LOADS || is_key(k, i)));
     }
 }
-RFG_DEVICE void load_values(const struct mha_args *a, const struct work_item *it, struct stage *s, int block, int step,
+RFG_DEVICE void load_values(const struct mha_args *a, const struct work_item *it, struct place *s, int block, int step,
                             bool on)
 {
     if (!ALWAYS_LOADS && !on)
@@ -209,7 +230,7 @@ RFG_DEVICE float score(const struct mha_args *a, const struct work_item *it, flo
     return s;
 }
 /* What a product is multiplied by to be a score; SCALE_FMA. */
-#if MMA_DTYPE != DTYPE
+#if SCALED_QUERIES
 #define UP(t, i) q[t].up[(i) % RFG_FRAG_WX_COLS]
 #else
 #define UP(t, i) it->scale
@@ -232,7 +253,7 @@ RFG_DEVICE rfg_u32x4 load_query(const rfg_u16 *p)
 
 RFG_DEVICE void convert_queries(const struct work_item *it, struct queries *q)
 {
-#if MMA_DTYPE != DTYPE
+#if SCALED_QUERIES
     /* fp16 has all of bf16's digits, but not its range: the queries of a row are divided by the power of two that
      * brings their largest to 1...2, and its scores are multiplied by it. What is less than 2^-24 of the largest is
      * lost. */
@@ -264,6 +285,18 @@ RFG_DEVICE void convert_queries(const struct work_item *it, struct queries *q)
             q->x[k].v[i].w = rfg_pack_operand(f[6] * down, f[7] * down, MMA_DTYPE);
         }
 #endif
+#if SUBNORMALS
+    float sum = 0.0f;
+#pragma unroll
+    for (int k = 0; k < K_STEPS; k++) {
+        float f[8];
+        rfg_unpack(f, q->x[k].v[0], MMA_DTYPE);
+#pragma unroll
+        for (int e = 0; e < 8; e++)
+            sum += f[e];
+    }
+    rfg_frag_x_to_cols(q->less, -rfg_frag_x_sum(sum));
+#endif
 #if KV_I4
 #pragma unroll
     for (int i = 0; i < RFG_FRAG_X; i++)
@@ -271,7 +304,7 @@ RFG_DEVICE void convert_queries(const struct work_item *it, struct queries *q)
         for (int k = 0; k < K_STEPS; k++)
             q->x[k].v[i] = as_i4_keys(q->x[k].v[i]);
 #endif
-#if !KV_I4 && MMA_DTYPE == DTYPE
+#if !KV_I4 && !SCALED_QUERIES
     (void)it, (void)q;
 #endif
 }
@@ -287,7 +320,10 @@ RFG_DEVICE void convert_queries(const struct work_item *it, struct queries *q)
 #define V_EXCEEDS(acc, scales)                 false
 #define load_scales(a, it, s, block, step, on) ((void)0)
 #endif
-#if KV_I4
+#if SUBNORMALS
+#define KEY_OF(k, step, i) key_of(k, step, 0)
+#define VALUES_OF(v, in)   values_of(v, in, scales.v_zero)
+#elif KV_I4
 #define KEY_OF(k, step, i) key_of(k, step, scales.k_zero[i])
 #define VALUES_OF(v, in)   values_of(v, in, scales.v_zero)
 #elif KV_INTS

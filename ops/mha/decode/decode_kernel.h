@@ -6,7 +6,8 @@
  * A work item is a sequence, a kv head and up to ROWS rows, a row being a query and a q head of that kv head's group.
  * Its keys are processed in steps of 16 tokens. Each wave takes every n-th step with an online softmax of its own, so
  * that waves wait for each other only at the end, when the workgroup combines their partials in LDS. Each wave has the
- * loads of UNROLL steps under way, and issues the next step's as soon as registers are free.
+ * loads of UNROLL steps under way, and issues the next step's as soon as registers are free. RING (NVIDIA, UNROLL above
+ * 2): so many steps are copied to LDS ahead, where each lane reads what it copied, and no other.
  *
  * CLUSTER > 0: groups_y clusters of CLUSTER workgroups share an item's steps. The workgroups of a cluster (NVIDIA) send
  * their partials to the LDS of the workgroup that owns that part of the output; clusters write partials to the
@@ -23,14 +24,50 @@
  * rows, of a work item), WAVES, UNROLL, CLUSTER, GROUPS (workgroups a CU), PAGED (0: no table, 1: pages of whole steps,
  * 2: shorter ones), MASK (causal with SQ > 1, or a window), CAP, ALIBI, LDS_BYTES, KV_ALIGN (rows are aligned to 4 bytes, in place of 16; TOKEN_SCALES). LDS and
  * workspace: decode_layout.h. */
+#if RING
+/* This wave's i-th place for a step. */
+RFG_DEVICE struct place *place_of(float *lds, int i)
+{
+    return (struct place *)lds + rfg_wave() * RING + i;
+}
+/* The keys, scales and values of a step, if it is one, to a place: copies of their own group. */
+RFG_DEVICE void copy_step(const struct mha_args *a, const struct work_item *it, struct place *to, int block, int step,
+                          int end)
+{
+    load_keys(a, it, to, block, step, step < end);
+    load_scales(a, it, to, block, step, step < end);
+    load_values(a, it, to, block, step, step < end);
+    rfg_async_commit();
+}
+RFG_DEVICE void attend_ring(const struct mha_args *a, struct work_item *it, float *lds, const struct queries *q,
+                            struct sums *acc, int first, int by, int end, int next_block)
+{
+    int at = 0;
+#pragma unroll 1
+    for (int step = first; step < end; step += by) {
+        int ahead = step + (RING - 1) * by, before = at ? at - 1 : RING - 1;
+        rfg_async_wait(RING - 2);
+        copy_step(a, it, place_of(lds, before), next_block, ahead, end);
+        if (ahead + by < end)
+            next_block = block_of(a, it, ahead + by);
+        one_step(a, it, q, place_of(lds, at), acc, step, end, end, 0, 0);
+        at = at + 1 == RING ? 0 : at + 1;
+    }
+    rfg_async_wait_all();
+}
+#endif
+
 /* This wave's partials of the item's steps first, first + by, ... below end. */
 RFG_DEVICE void attend(const struct mha_args *a, struct work_item *it, float *lds, struct sums *acc, int first, int by,
                        int end)
 {
+#define LOADED (RING ? RING - 1 : UNROLL) /* steps */
+#if !RING
     struct stage ring[UNROLL];
-    int block[UNROLL], next_block[UNROLL];
+#endif
+    int block[LOADED], next_block[LOADED];
     struct query_pieces pieces;
-#if PADDED && PADDED_LOADS
+#if PADDED && PADDED_LOADS && !RING
     const struct stage zeroes = {};
 #pragma unroll
     for (int i = 0; i < UNROLL; i++)
@@ -41,23 +78,29 @@ RFG_DEVICE void attend(const struct mha_args *a, struct work_item *it, float *ld
     find_offsets(a, &it->at, MHA_DECODE_STEP);
 #endif
 #pragma unroll
-    for (int i = 0; i < UNROLL; i++) {
+    for (int i = 0; i < LOADED; i++) {
         /* Without a look at the length, which is still on its way. */
         int step = first + i * by, last = (a->skv - 1) / MHA_DECODE_STEP;
         block[i] = PAGED == 1 && a->skv < 1 ? 0 : block_of(a, it, step < last ? step : last);
     }
     struct queries q[TILES];
     queries_before_keys(a, it, q);
+#if RING
+#pragma unroll
+    for (int i = 0; i < LOADED; i++)
+        copy_step(a, it, place_of(lds, i), block[i], first + i * by, end);
+#else
 #pragma unroll
     for (int i = 0; i < UNROLL && !LOADS_LATE; i++) {
         load_keys(a, it, &ring[i], block[i], first + i * by, first + i * by < end);
         load_scales(a, it, &ring[i], block[i], first + i * by, first + i * by < end);
         load_values(a, it, &ring[i], block[i], first + i * by, first + i * by < end);
     }
+#endif
 #pragma unroll
-    for (int i = 0; i < UNROLL; i++)
-        if (first + (UNROLL + i) * by < end)
-            next_block[i] = block_of(a, it, first + (UNROLL + i) * by);
+    for (int i = 0; i < (RING ? 1 : UNROLL); i++)
+        if (first + (LOADED + i) * by < end)
+            next_block[i] = block_of(a, it, first + (LOADED + i) * by);
 
     queries_after_keys(lds, &pieces);
 #pragma unroll
@@ -81,6 +124,9 @@ RFG_DEVICE void attend(const struct mha_args *a, struct work_item *it, float *ld
 #if TOKEN_SCALES
     acc->v_top = acc->v_down = 0.0f;
 #endif
+#if RING
+    attend_ring(a, it, lds, q, acc, first, by, end, next_block[0]);
+#else
 #pragma unroll 1
     for (int step = first; step < end; step += UNROLL * by) {
 #pragma unroll
@@ -94,6 +140,7 @@ RFG_DEVICE void attend(const struct mha_args *a, struct work_item *it, float *ld
             }
         }
     }
+#endif
 #if TOKEN_SCALES
     restore_outputs(acc);
 #endif

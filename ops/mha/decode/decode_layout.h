@@ -4,7 +4,8 @@
  * this same text, and each kernel asserts that the LDS_BYTES it is launched with are what it lays out.
  *
  * LDS: for each wave that writes partials, the maximum and the sum of probabilities of `rows` rows; then their outputs,
- * rows of dv padded by 4; AMD: the queries; then, in a cluster, an arrival counter and what the other workgroups send;
+ * rows of dv padded by 4; AMD: the queries; before partials there are any, in their place, the steps on their way
+ * (MHA_DECODE_RING); then, in a cluster, an arrival counter and what the other workgroups send;
  * with cluster=0 a flag, and the sequences' numbers of steps with sums of 16 of them. */
 #ifndef RFG_MHA_DECODE_LAYOUT_H
 #define RFG_MHA_DECODE_LAYOUT_H
@@ -29,6 +30,12 @@
     ((tail_at) + ((cluster) > 1 ? 4 + (cluster)*MHA_DECODE_OWNED_ROWS(real_rows, cluster) * 4 + (real_rows) * (dv)     \
                   : (cluster)   ? 0                                                                                    \
                                 : 4 + MHA_DECODE_MAX_BATCH / 16 * 17))
+
+/* NVIDIA: with more than two steps under way they are on their way to LDS, where each lane has room for what it holds
+ * of that many, in bytes. */
+#define MHA_DECODE_RING(unroll)                            ((unroll) > 2 ? (unroll) : 0)
+#define MHA_DECODE_STAGE_BYTES(d, dv, bits, token_scales)  (((d) + (dv)) * (bits) / 16 + ((token_scales) ? 4 : 0))
+#define MHA_DECODE_RING_FLOATS(unroll, waves, stage_bytes) (MHA_DECODE_RING(unroll) * (waves)*32 * (stage_bytes) / 4)
 
 /* SEGMENTED: a sequence's steps make at most MHA_DECODE_SEGMENTS segments of equal length, by its own length alone. LDS
  * has in place of a cluster's room that of a quad's sums so far; the workspace all segments' partials of an item. */

@@ -27,8 +27,29 @@
 #define KEY_STEPS     (KV_ALIGN < 16 ? 1 : KV_I4 && D_PART % 128 == 0 ? 4 : KV_SMALL && D_PART % 64 == 0 ? 2 : 1)
 #define PAIRED_VALUES 1
 #define PADDED_LOADS  1
+#define SUBNORMALS    KV_I4
 #define ALWAYS_LOADS  1 /* loads are predicated, without a branch */
+#define RING          MHA_DECODE_RING(UNROLL)
 
+#if RING
+/* Copied to LDS, 0 if !on. */
+#define COPY_IF(kind, bytes, more)                                                                                     \
+    asm volatile("cp.async." kind ".shared.global" more " [%0], [%1], " bytes ", %2;" ::"r"(rfg_lds_address(v)),       \
+                 "l"(p), "r"(on ? (int)sizeof(*v) : 0)                                                                 \
+                 : "memory")
+RFG_DEVICE void load16_if(rfg_u32x4 *v, const char *p, bool on)
+{
+    COPY_IF("cg", "16", ".L2::128B");
+}
+RFG_DEVICE void load8_if(rfg_u32x2 *v, const char *p, bool on)
+{
+    COPY_IF("ca", "8", ".L2::128B");
+}
+RFG_DEVICE void load4_if(rfg_u32 *v, const char *p, bool on)
+{
+    COPY_IF("ca", "4", "");
+}
+#else
 /* Streamed, into v; if !on v stays as it is. No branch, so that the registers stay the same. */
 /* Not .nc in clusters: such loads would be moved behind the barrier that is waited for meanwhile. */
 #if CLUSTER > 1
@@ -51,6 +72,7 @@ RFG_DEVICE void load4_if(rfg_u32 *v, const char *p, bool on)
 {
     asm volatile(STREAM_IF("2") ".u32 %0, [%1];\n}" : "+r"(*v) : "l"(p), "r"((int)on));
 }
+#endif
 RFG_DEVICE int load_block(const int *entry)
 {
     return rfg_load4_global(entry);
@@ -74,7 +96,7 @@ RFG_DEVICE const char *step_at(const struct mha_args *a, const struct mha_cache 
     base += (rfg_u64)(rfg_u32)block * (rfg_u64)row_bytes(c->block);
     return rfg_opaque_pointer(base + (rfg_u64)t * ((rfg_u32)c->token * KV_BYTES));
 }
-RFG_DEVICE void load_keys(const struct mha_args *a, const struct work_item *it, struct stage *s, int block, int step,
+RFG_DEVICE void load_keys(const struct mha_args *a, const struct work_item *it, struct place *s, int block, int step,
                           bool on)
 {
     const char *p = step_at(a, &a->k, it->k, block, step);
@@ -82,11 +104,11 @@ RFG_DEVICE void load_keys(const struct mha_args *a, const struct work_item *it, 
     for (int i = 0; i < RFG_FRAG_AB; i++) {
 #pragma unroll
         for (int k = 0; k < K_STEPS / KEY_STEPS; k++)
-            load_key(&s->k[k][i], p + key_at(k, i), on && is_key(k, i));
+            load_key(&s->k[k][i] MINE, p + key_at(k, i), on && is_key(k, i));
         p = rfg_opaque_pointer(p + (rfg_u32)(8 * KV_BYTES) * (rfg_u32)a->k.token);
     }
 }
-RFG_DEVICE void load_values(const struct mha_args *a, const struct work_item *it, struct stage *s, int block, int step,
+RFG_DEVICE void load_values(const struct mha_args *a, const struct work_item *it, struct place *s, int block, int step,
                             bool on)
 {
     const char *p = step_at(a, &a->v, it->v, block, step);
@@ -103,25 +125,22 @@ RFG_DEVICE void clear_values(struct stage *s, int left)
 {
 #pragma unroll
     for (int i = 0; i < RFG_PV_TOKENS; i++)
-#pragma unroll
-        for (int w = 0; w < V_LOADED; w++)
-            if (rfg_pv_token(i) >= left)
-                VALUE_WORD(s->v[i], w) = 0;
+        if (rfg_pv_token(i) >= left)
+            clear_value(s->v[i]);
 }
 #endif
 
 #if KV_I4
-/* Lanes have keys of the tokens of their scores, lane / 4 and that + 8; values of tokens 2 (lane % 4), the next one, and
- * those + 8. */
+/* Lanes have scores of tokens lane / 4 and that + 8; values of tokens 2 (lane % 4), the next one, and those + 8. */
 RFG_DEVICE void find_zeros(struct step_scales *to, const rfg_u32 *k, const rfg_u32 *v, rfg_u32 word)
 {
     rfg_u32 mine = kv_zero(v[0]) | kv_zero(v[1]) << 16;
     rfg_u32 even = rfg_shuffle_u32(mine, rfg_lane() % 4 * 8), odd = rfg_shuffle_u32(mine, rfg_lane() % 4 * 8 + 4);
     (void)word;
-    to->k_zero[0] = TWICE(kv_zero(k[0]));
-    to->k_zero[1] = TWICE(kv_zero(k[1]));
-    to->v_zero[0] = rfg_byte_perm(even, odd, 0x5410);
-    to->v_zero[1] = rfg_byte_perm(even, odd, 0x7632);
+    to->k_zero[0] = (float)kv_zero(k[0]);
+    to->k_zero[1] = (float)kv_zero(k[1]);
+    to->v_zero[0] = rfg_byte_perm(even, odd, 0x5410) | TWICE(0x8000);
+    to->v_zero[1] = rfg_byte_perm(even, odd, 0x7632) | TWICE(0x8000);
 }
 #endif
 
@@ -245,11 +264,40 @@ static_assert(RFG_FRAG_WX == 4 && WAVE_OUTPUTS >= 4 * TILES * 128 && OUTPUTS_AT 
               "two places for two waves' products");
 #endif
 
+#if RING
+/* A step's keys and scales, and its values, out of LDS. */
+RFG_DEVICE void take_keys_of(struct stage *to, const struct place *from)
+{
+#pragma unroll
+    for (int k = 0; k < K_STEPS / KEY_STEPS; k++)
+#pragma unroll
+        for (int i = 0; i < RFG_FRAG_AB; i++)
+            to->k[k][i] = from->k[k][i] MINE;
+#if TOKEN_SCALES
+    to->scales = from->scales MINE;
+#endif
+}
+RFG_DEVICE void take_values_of(struct stage *to, const struct place *from)
+{
+#pragma unroll
+    for (int i = 0; i < RFG_PV_TOKENS; i++)
+#pragma unroll
+        for (int j = 0; j < PIECES; j++)
+            to->v[i][j].v = from->v[i][j] MINE.v;
+}
+#endif
+
 /* One step: S = K Q^T, P, O += V^T P^T. Loads for step `next` (below `end`) go to the registers of what has been used.
  */
-RFG_DEVICE void one_step(const struct mha_args *a, struct work_item *it, const struct queries *q, struct stage *st,
+RFG_DEVICE void one_step(const struct mha_args *a, struct work_item *it, const struct queries *q, struct place *in,
                          struct sums *acc, int step, int next, int end, int block, int next_block)
 {
+#if RING
+    struct stage taken, *st = &taken;
+    take_keys_of(st, in);
+#else
+    struct stage *st = in;
+#endif
 #if LOADS_LATE
     load_keys(a, it, st, block, step, true);
     load_scales(a, it, st, block, step, true);
@@ -278,15 +326,23 @@ RFG_DEVICE void one_step(const struct mha_args *a, struct work_item *it, const s
     for (int t = 0; t < TILES; t++)
 #pragma unroll
         for (int i = 0; i < RFG_FRAG_WX; i++)
-            s[t].v[i] = (s[t].v[i] + odd[t].v[i])
-#if MMA_DTYPE != DTYPE && !SCALE_FMA
-                        * q[t].up[i % RFG_FRAG_WX_COLS]
+            s[t].v[i] =
+#if SUBNORMALS
+                rfg_fma(s[t].v[i] + odd[t].v[i], KEY_UNIT,
+                        scales.k_zero[i / RFG_FRAG_WX_COLS] * q[t].less[i % RFG_FRAG_WX_COLS])
+#else
+                (s[t].v[i] + odd[t].v[i])
+#endif
+#if SCALED_QUERIES && !SCALE_FMA
+                * q[t].up[i % RFG_FRAG_WX_COLS]
 #endif
 #if TOKEN_SCALES
-                        * scales.k[i / RFG_FRAG_WX_COLS]
+                * scales.k[i / RFG_FRAG_WX_COLS]
 #endif
                 ;
-#if LOADS_LATE
+#if RING
+    take_values_of(st, in);
+#elif LOADS_LATE
     load_values(a, it, st, block, step, true);
 #else
     load_keys(a, it, st, next_block, next, next < end);
@@ -319,7 +375,7 @@ RFG_DEVICE void one_step(const struct mha_args *a, struct work_item *it, const s
 #pragma unroll
         for (int b = 0; b < BLOCKS; b++)
             multiply_values(acc->o[t], &v, p[t], b);
-#if !LOADS_LATE
+#if !LOADS_LATE && !RING
     load_values(a, it, st, next_block, next, next < end);
 #endif
 }
@@ -400,6 +456,9 @@ RFG_DEVICE void write_waves(float *lds, struct sums *acc)
 {
 #if D_SPLIT > 1
     await_pair(); /* the other wave has read the last products */
+#endif
+#if RING
+    rfg_barrier_lds(); /* all waves are done with what they copied there */
 #endif
     write_wave(lds, acc, rfg_wave() / D_SPLIT, true);
     rfg_barrier_lds();

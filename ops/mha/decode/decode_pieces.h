@@ -2,7 +2,7 @@
  *
  * What decode's lanes hold of keys and values: pieces as they are loaded, and as matrix instructions take them.
  * Included by decode_amd.hip and decode_nvidia.hip, which define load16_if(), load8_if(), load4_if(), KEY_STEPS,
- * PAIRED_VALUES and PADDED_LOADS before.
+ * PAIRED_VALUES, PADDED_LOADS and SUBNORMALS (of i4's codes; decode_subnormals.h) before.
  *
  * D_SPLIT > 1 (NVIDIA): so many neighbouring waves have the same keys, each its part of D and of DV: heads whose outputs
  * a wave's registers don't hold. They add their products for the scores in LDS.
@@ -12,6 +12,17 @@
  * the other. */
 #ifndef D_SPLIT
 #define D_SPLIT 1
+#endif
+/* Steps in LDS; piece by piece, of all lanes. */
+#ifndef RING
+#define RING 0
+#endif
+#if RING
+#define OF_LANES [RFG_WAVE]
+#define MINE     [rfg_lane()]
+#else
+#define OF_LANES
+#define MINE
 #endif
 #define D_PART  (D / D_SPLIT)
 #define DV_PART (DV / D_SPLIT)
@@ -30,8 +41,8 @@ RFG_DEVICE int part_of(void)
 #define MMA_DTYPE   (KV_SMALL ? RFG_F16 : DTYPE)
 #define FITS(n)     (V_ELEMENTS % (n) == 0 && (n)*KV_BITS <= 8 * KV_ALIGN)
 #define PIECE       (FITS(32) ? 32 : FITS(16) ? 16 : FITS(8) ? 8 : FITS(4) ? 4 : 2)
-#define PIECES      (V_ELEMENTS / PIECE)
 #define LANES_A_ROW (16 / RFG_PV_ROWS)
+#define PIECES      (V_ELEMENTS / PIECE)
 #define P_WORDS     (RFG_PV_TOKENS / 2)
 
 /* The element of V that is a lane's e-th. */
@@ -40,7 +51,12 @@ RFG_DEVICE int pv_element(int lane, int e)
     return e / PIECE * (LANES_A_ROW * PIECE) + lane * PIECE + e % PIECE;
 }
 
-#if KV_INTS
+/* Queries are divided by a power of two: what is multiplied has a smaller range, or some are multiplied by 16. */
+#define SCALED_QUERIES (MMA_DTYPE != DTYPE || SUBNORMALS)
+
+#if SUBNORMALS
+#include "mha/decode/decode_subnormals.h"
+#elif KV_INTS
 #include "mha/decode/decode_ints.h"
 #elif KV_SMALL
 /* 8 elements of 8 bits as fp16. */
@@ -92,7 +108,10 @@ RFG_DEVICE rfg_u32x4 key_of(key_piece k, int step, rfg_u32 zero)
 #else
     rfg_u32 w[KEY_WORDS] = { k };
 #endif
-#if KV_I4
+#if SUBNORMALS
+    (void)zero;
+    return i4_key(w[step % KEY_STEPS]);
+#elif KV_I4
     return i4_key(w[step % KEY_STEPS], zero);
 #else
     (void)zero;
@@ -153,13 +172,20 @@ typedef union value_piece {
 #define load_piece load4_if
 #endif
 } value_piece;
-RFG_DEVICE void load_value(value_piece *v, const char *row, bool on)
+typedef value_piece value_place OF_LANES;
+RFG_DEVICE void load_value(value_place *v, const char *row, bool on)
 {
 #pragma unroll
     for (int i = 0; i < PIECES; i++)
-        load_piece(&v[i].v, row + value_at(i), on && (!PADDED_LOADS || is_value(i)));
+        load_piece(&v[i] MINE.v, row + value_at(i), on && (!PADDED_LOADS || is_value(i)));
 }
 #define VALUE_WORD(v, i) ((v)[(i) / (BYTES_OF(PIECE) / 4)].w[(i) % (BYTES_OF(PIECE) / 4)])
+RFG_DEVICE void clear_value(value_piece *v)
+{
+#pragma unroll
+    for (int w = 0; w < V_LOADED; w++)
+        VALUE_WORD(v, w) = 0;
+}
 
 /* A step's values as 16-bit numbers. */
 #if KV_SMALL && PAIRED_VALUES

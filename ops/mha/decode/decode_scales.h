@@ -10,7 +10,10 @@
 
 struct step_scales {
     float k[SCORE_TOKENS], v[SCORE_TOKENS];
-#if KV_I4
+#if SUBNORMALS
+    float k_zero[SCORE_TOKENS];
+    rfg_u32 v_zero[RFG_PV_TOKENS / 2]; /* two values', as int_values() takes them */
+#elif KV_I4
     rfg_u32 k_zero[RFG_FRAG_AB], v_zero[RFG_PV_TOKENS / 2]; /* codes: a key's twice, two values' */
 #endif
 };
@@ -32,17 +35,19 @@ RFG_DEVICE void find_scales(const struct mha_args *a, struct work_item *it)
 }
 
 /* Of a step, if `on`. What tokens past the end have may be anything: it is 0 here. */
-RFG_DEVICE void load_scales(const struct mha_args *a, const struct work_item *it, struct stage *s, int block, int step,
+RFG_DEVICE void load_scales(const struct mha_args *a, const struct work_item *it, struct place *s, int block, int step,
                             bool on)
 {
     int token = step * MHA_DECODE_STEP + rfg_lane() % 16, row = PAGED ? RFG_PAGE_ROW(token, a->page_shift) : token;
     bool real = on && token < it->len;
+#if !RING
     s->scales = 0;
+#endif
     if (PAGED == 2)
         block = real ? rfg_load4_global(it->table + RFG_PAGE_OF(token, a->page_shift)) : 0;
     const char *p = it->scales + ((long long)block * it->scale_stride[0] + (long long)row * it->scale_stride[1]) * 4;
     if (ALWAYS_LOADS || real)
-        load4_if(&s->scales, p, real);
+        load4_if(&s->scales MINE, p, real);
 }
 
 /* The word of a step's token. */
@@ -111,6 +116,10 @@ RFG_DEVICE void restore_outputs(struct sums *acc)
 #pragma unroll
         for (int b = 0; b < BLOCKS; b++)
 #pragma unroll
-            for (int i = 0; i < RFG_PV_O; i++)
+            for (int i = 0; i < RFG_PV_O; i++) {
+#if SUBNORMALS
+                acc->o[t][b][i] *= VALUE_UNIT(i / (RFG_PV_O / RFG_PV_ROWS) * BLOCKS + b);
+#endif
                 acc->o[t][b][i] *= acc->v_top;
+            }
 }

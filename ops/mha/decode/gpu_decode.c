@@ -16,7 +16,7 @@ enum { P_TILES, P_WAVES, P_UNROLL, P_CLUSTER, P_PARTS, P_GROUPS };
 static const struct rfg_param params[] = {
     [P_TILES] = { "tiles", 2, { 1, 2 } },                  /* of the matrix instruction's queries, a work item */
     [P_WAVES] = { "waves", 6, { 2, 4, 6, 8, 12, 16 } },    /* that share an item's keys */
-    [P_UNROLL] = { "unroll", 2, { 1, 2 } },                /* steps under way in each */
+    [P_UNROLL] = { "unroll", 5, { 1, 2, 3, 4, 6 } },       /* steps under way in each: two in registers, more in LDS */
     [P_CLUSTER] = { "cluster", 6, { 0, 1, 2, 4, 8, 16 } }, /* workgroups to a cluster; 0: all steps shared out evenly */
     [P_PARTS] = { "parts", 13, { 1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64 } }, /* clusters a work item */
     [P_GROUPS] = { "groups", 6, { 1, 2, 3, 4, 6, 8 } }, /* workgroups a CU: as many as cluster=0 has, and
@@ -103,7 +103,8 @@ int mha_decode_registers(const struct rfg_device *dev, const struct rfg_problem 
     int split = split_of(dev, prob), dv = padded_dv(dev, prob) / split, d = padded_d(dev, prob) / split,
         bits = mha_kv_bits(prob);
     bool nvidia = dev->platform == RFG_PLATFORM_NVIDIA, twice = dev->hw->mma == RFG_MMA_RDNA3;
-    int stage = p[P_UNROLL] * STEP * (twice ? 2 : 1) * (loads_late(dev, prob) ? MAX(d, dv) : d + dv) * bits / 8;
+    int stage = (MHA_DECODE_RING(p[P_UNROLL]) ? 1 : p[P_UNROLL]) * STEP * (twice ? 2 : 1) *
+                (loads_late(dev, prob) ? MAX(d, dv) : d + dv) * bits / 8;
     int n = (stage + rows * d * (twice ? 4 : 2)) / dev->wave_size / 4 + rows * dv / dev->wave_size;
     n += nvidia ? 56 : is_rdna(dev) ? 74 : 44;
     if (twice && bits <= 8)
@@ -115,10 +116,11 @@ int mha_decode_registers(const struct rfg_device *dev, const struct rfg_problem 
     if (!nvidia && mha_token_scales(prob))
         n += !is_rdna(dev) ? 16 : is_i4(prob) && !p[P_CLUSTER] ? 40 : 24;
     if (nvidia)
-        n += (mha_token_scales(prob) ? 12
-              : bits == 8            ? p[P_CLUSTER] ? -8 : -4
-                                     : 0) +
-             (prob->v[MHA_CAP] || prob->v[MHA_ALIBI] ? 12 : 0) + (p[P_UNROLL] > 1 ? 6 : 0) +
+        n += (is_i4(prob)              ? 8
+              : mha_token_scales(prob) ? 12
+              : bits == 8              ? p[P_CLUSTER] ? -8 : -4
+                                       : 0) +
+             (prob->v[MHA_CAP] || prob->v[MHA_ALIBI] ? 12 : 0) + (p[P_UNROLL] == 2 ? 6 : 0) +
              (d > 192 && !(dev->features & RFG_FEATURE_CLUSTER) ? 32 : 0);
     return n;
 }
@@ -132,6 +134,9 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     s.real_rows = nvidia ? MHA_DECODE_REAL_ROWS(query_rows(prob), s.rows) : s.rows;
     int tail = MHA_DECODE_TAIL_AT(nvidia ? p[P_WAVES] / split_of(dev, prob) : p[P_WAVES] / 2, s.rows, dv,
                                   nvidia ? 0 : MHA_DECODE_QUERY_ROW(d, dev->wave_size));
+    int ring = MHA_DECODE_RING_FLOATS(p[P_UNROLL], p[P_WAVES],
+                                      MHA_DECODE_STAGE_BYTES(d, dv, mha_kv_bits(prob), mha_token_scales(prob)));
+    tail = MAX(tail, ring);
     s.lds = 4 * MHA_DECODE_LDS_FLOATS(tail, p[P_CLUSTER], s.real_rows, dv);
     if (segmented(prob, p))
         s.lds += 4 * MHA_DECODE_RUNNING_FLOATS(s.real_rows, dv);
@@ -179,6 +184,12 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
         return rfg_refuse(why, "cluster=1: must be above 1 with invariant=1 and heads that two waves share: not tried");
     if (p[P_CLUSTER] > 1 && !(dev->features & RFG_FEATURE_CLUSTER))
         return rfg_refuse(why, "cluster=%d: must be 0 or 1, %s has no clusters", p[P_CLUSTER], dev->arch);
+    if (p[P_UNROLL] > 2 && (!nvidia || split_of(dev, prob) > 1 || is_narrow(prob)))
+        return rfg_refuse(why, "unroll=%d: must be at most 2 %s", p[P_UNROLL],
+                          !nvidia ? "without copies to LDS" : "with rows of words and heads that two waves share");
+    if (p[P_UNROLL] > 2 && padded_dv(dev, prob) != mha_dv(prob))
+        return rfg_refuse(why, "unroll=%d: must be at most 2 with rows of %d elements of %d: not tried", p[P_UNROLL],
+                          (int)mha_dv(prob), padded_dv(dev, prob));
     if (loads_late(dev, prob) && p[P_UNROLL] != 1)
         return rfg_refuse(why, "unroll=%d: must be 1 with D=%" PRId64 " on %s", p[P_UNROLL], prob->v[MHA_D], dev->arch);
     if (!p[P_CLUSTER] && p[P_PARTS] != 1)
@@ -219,8 +230,10 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
         return rfg_refuse(why, "tiles=%d: less is enough for %d rows", p[P_TILES], rows);
     if (p[P_TILES] < 2 && rows > tile && s.registers < 150)
         return rfg_refuse(why, "tiles=%d: %d rows read the keys %d times", p[P_TILES], rows, s.row_tiles);
-    if (p[P_UNROLL] > 1 && s.steps <= (int64_t)p[P_WAVES] * MAX(p[P_CLUSTER], 1))
-        return rfg_refuse(why, "unroll=%d: one step a wave", p[P_UNROLL]);
+    if (p[P_UNROLL] > 1 && s.steps <= (int64_t)p[P_WAVES] * MAX(p[P_CLUSTER], 1) * MAX(p[P_UNROLL] - 2, 1))
+        return rfg_refuse(why, "unroll=%d: no more steps a wave", p[P_UNROLL]);
+    if (p[P_UNROLL] > 2 && p[P_GROUPS] > resident(dev, &s, p))
+        return rfg_refuse(why, "groups=%d: not at once, LDS has too little room", p[P_GROUPS]);
     bool enough =
         s.items * s.steps >= 2 * (int64_t)dev->cu_count && prob->v[MHA_B] <= MHA_DECODE_MAX_BATCH; /* for cluster=0 */
     if (prob->v[MHA_LENS] && p[P_CLUSTER] && enough && !prob->v[MHA_INVARIANT])
@@ -269,8 +282,9 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     double tiles = p[P_TILES], crowd = active / cus * waves / 4;
     /* Where memory and the CUs come near to each other, they get in each other's way. */
     double cu_rate = cus * CU_GBPS * 1e3, mem_rate = 1e3 * dev->mem_gbps;
-    double rate = MIN(active * waves * (1 + 0.3 * (p[P_UNROLL] - 1)) * s.step_bytes / LOADED_US,
-                      pow(pow(cu_rate, -6) + pow(mem_rate, -6), -1.0 / 6));
+    double ahead = p[P_UNROLL] > 2 ? 1.45 : 1 + 0.3 * (p[P_UNROLL] - 1);
+    double rate =
+        MIN(active * waves * ahead * s.step_bytes / LOADED_US, pow(pow(cu_rate, -6) + pow(mem_rate, -6), -1.0 / 6));
     /* What the last steps leave idle. */
     double uneven = longest * waves * groups / MAX(all, 1);
     double data = MAX(bytes / rate, all * s.step_bytes / MIN(1e3 * dev->cache_gbps, cus * CU_GBPS * 1e3));

@@ -25,8 +25,11 @@
 #define WG_COLUMNS DV
 #include "mha/prefill/prefill_item.h"
 #include "mha/prefill/prefill_softmax.h"
+/* Rows that lack a chunk of what the kernel pads them to, and begin in the middle of a sector of 32 bytes: they lie a
+ * chunk further on in LDS, so that a sector stays together. */
+#define SHIFTS(d, real) ((d) - (real) >= 8)
 RFG_DEVICE int columns_before(const struct mha_args *a, const struct work_item *p);
-#define SKIPPED(a, p) columns_before(a, p)
+#define SKIPPED(a, p) (SHIFTS(DV, DV_REAL) ? columns_before(a, p) : 0)
 #include "mha/prefill/prefill_nvidia.h"
 #include "mha/prefill/wgmma_frag.h"
 
@@ -129,9 +132,7 @@ RFG_DEVICE struct row my_row(const struct mha_args *a, const struct work_item *p
     return r;
 }
 
-/* Rows that lack a chunk of what the kernel pads them to, and begin in the middle of a sector of 32 bytes: they lie a
- * chunk further on in LDS, so that a sector stays together. */
-#define SHIFTS(d, real) ((d) - (real) >= 8)
+/* 1: such rows begin in the middle of a sector. */
 RFG_DEVICE int shift_of(const char *data)
 {
     return (int)((rfg_u64)data >> 4 & 1);
@@ -140,7 +141,7 @@ RFG_DEVICE int shift_of(const char *data)
 /* Of the output, those that stand for nothing. */
 RFG_DEVICE int columns_before(const struct mha_args *a, const struct work_item *p)
 {
-    return SHIFTS(DV, DV_REAL) ? 8 * shift_of(source_of(a, &a->v, p).data) : 0;
+    return 8 * shift_of(source_of(a, &a->v, p).data);
 }
 
 #define IN_MEMORY(chunk) (real == padded || (rfg_u32)((chunk)-shift) < (rfg_u32)real)
