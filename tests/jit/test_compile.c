@@ -354,7 +354,7 @@ static const char *judge_guess(const struct margin *m, const struct rfg_device *
 static void compile_one(struct work *w, const struct set *set)
 {
     const struct rfg_device *dev = w->sets->dev;
-    char name[RFG_CONFIG_STRLEN], dtypes[40];
+    char name[RFG_CONFIG_STRLEN], problem[RFG_PROBLEM_STRLEN];
     struct rfg_jit_request req;
     struct rfg_kernel kernel;
     struct rfg_blob code = { 0 };
@@ -381,10 +381,11 @@ static void compile_one(struct work *w, const struct set *set)
     w->most_lds = r.lds + (long)set->lds > w->most_lds ? r.lds + (long)set->lds : w->most_lds;
     if (wrong) {
         w->failed++;
-        fprintf(stderr,
-                "%s %s %s: %s: spills %ld vector, %ld scalar; %ld bytes of scratch; LDS %ld + %u, limit %d; %s\n",
-                dev->target, name, rfg_problem_format_dtypes(&set->prob, dtypes, sizeof(dtypes)), wrong, r.vgpr_spills,
-                r.sgpr_spills, r.scratch, r.lds, set->lds, dev->lds_bytes, st == RFG_OK ? "" : rfg_last_error());
+        fprintf(
+            stderr,
+            "%s %s, of \"%s\": %s: spills %ld vector, %ld scalar; %ld bytes of scratch; LDS %ld + %u, limit %d; %s\n",
+            dev->target, name, rfg_problem_format(&set->prob, problem, sizeof(problem)), wrong, r.vgpr_spills,
+            r.sgpr_spills, r.scratch, r.lds, set->lds, dev->lds_bytes, st == RFG_OK ? "" : rfg_last_error());
     }
     pthread_mutex_unlock(&w->lock);
     free((char *)req.source);

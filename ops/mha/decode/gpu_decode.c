@@ -103,8 +103,9 @@ int mha_decode_registers(const struct rfg_device *dev, const struct rfg_problem 
     int split = split_of(dev, prob), dv = padded_dv(dev, prob) / split, d = padded_d(dev, prob) / split,
         bits = mha_kv_bits(prob);
     bool nvidia = dev->platform == RFG_PLATFORM_NVIDIA, twice = dev->hw->mma == RFG_MMA_RDNA3;
-    int stage = (MHA_DECODE_RING(p[P_UNROLL]) ? 1 : p[P_UNROLL]) * STEP * (twice ? 2 : 1) *
-                (loads_late(dev, prob) ? MAX(d, dv) : d + dv) * bits / 8;
+    int stage = MHA_DECODE_RING(p[P_UNROLL]) /* read from LDS as they are multiplied */
+                    ? STEP * MIN(d, dv) * bits / 8
+                    : p[P_UNROLL] * STEP * (twice ? 2 : 1) * (loads_late(dev, prob) ? MAX(d, dv) : d + dv) * bits / 8;
     int n = (stage + rows * d * (twice ? 4 : 2)) / dev->wave_size / 4 + rows * dv / dev->wave_size;
     n += nvidia ? 56 : is_rdna(dev) ? 74 : 44;
     if (twice && bits <= 8)
@@ -116,10 +117,9 @@ int mha_decode_registers(const struct rfg_device *dev, const struct rfg_problem 
     if (!nvidia && mha_token_scales(prob))
         n += !is_rdna(dev) ? 16 : is_i4(prob) && !p[P_CLUSTER] ? 40 : 24;
     if (nvidia)
-        n += (is_i4(prob)              ? 8
-              : mha_token_scales(prob) ? 12
-              : bits == 8              ? p[P_CLUSTER] ? -8 : -4
-                                       : 0) +
+        n += (mha_token_scales(prob) ? 12
+              : bits == 8            ? p[P_CLUSTER] ? -8 : -4
+                                     : 0) +
              (prob->v[MHA_CAP] || prob->v[MHA_ALIBI] ? 12 : 0) + (p[P_UNROLL] == 2 ? 6 : 0) +
              (d > 192 && !(dev->features & RFG_FEATURE_CLUSTER) ? 32 : 0);
     return n;
