@@ -318,8 +318,8 @@ static void plain_part(const char *fmt, char *out, size_t size)
 static int unsaid(const char *source)
 {
     /* said to the user of an environment variable, of memory that was never there, or by other tests */
-    static const char *const others[] = { "emu: ",       "RFG_EMU_CHECKS", "the host wrote to",
-                                          "code object", "scratch memory", "argument " };
+    static const char *const others[] = { "emu: ",          "RFG_EMU_CHECKS", "the host wrote to", "code object",
+                                          "scratch memory", "argument ",      " of rank " /* tests/ops/test_comm.c */ };
     const char *path = text("%s/emu/%s", getenv("RFG_SOURCE_ROOT"), source);
     size_t size;
     char *file = rfg_read_file(path, &size), sentence[500], part[500];
