@@ -39,7 +39,7 @@ static struct stage *stage(const char *arch, uint32_t rsrc2, uint16_t properties
     t->l.kernarg = t->kernarg;
     t->l.packet = &t->packet;
     t->l.queue = t->queue;
-    t->l.xcds = 1;
+    t->l.xcds = t->l.ranks = 1;
     for (int d = 0; d < 3; d++)
         t->l.grid[d] = t->l.block[d] = 1;
     t->slot.wg.wave = t->wave;
