@@ -163,7 +163,7 @@ RFG_DEVICE void copy_by_tma(struct barriers *b, rfg_u32 to, const rfg_tile_map *
 RFG_DEVICE void expect_table(const struct mla_args *a, int b, int thread)
 {
     if (a->table && !a->indptr && thread * 32 <= (a->skv - 1) >> a->page_shift)
-        asm volatile("prefetch.global.L2 [%0];" ::"l"(a->table + b * a->table_stride + thread * 32));
+        rfg_prefetch(a->table + b * a->table_stride + thread * 32);
 }
 
 RFG_DEVICE void copy_all(const struct mla_args *a, const rfg_tile_map *map, const struct work_item *it, struct span s,
