@@ -57,6 +57,27 @@ RFG_DEVICE void attend_ring(const struct mha_args *a, struct work_item *it, floa
 }
 #endif
 
+/* Of no keys. */
+RFG_DEVICE void clear_sums(struct sums *acc)
+{
+#pragma unroll
+    for (int t = 0; t < TILES; t++) {
+#pragma unroll
+        for (int j = 0; j < RFG_FRAG_WX_COLS; j++) {
+            acc->m[t][j] = LOWEST;
+            acc->l[t][j] = 0.0f;
+        }
+#pragma unroll
+        for (int b = 0; b < BLOCKS; b++)
+#pragma unroll
+            for (int i = 0; i < RFG_PV_O; i++)
+                acc->o[t][b][i] = 0.0f;
+    }
+#if TOKEN_SCALES
+    acc->v_top = acc->v_down = 0.0f;
+#endif
+}
+
 /* This wave's partials of the item's steps first, first + by, ... below end. */
 RFG_DEVICE void attend(const struct mha_args *a, struct work_item *it, float *lds, struct sums *acc, int first, int by,
                        int end)
@@ -108,22 +129,7 @@ RFG_DEVICE void attend(const struct mha_args *a, struct work_item *it, float *ld
         read_queries(it, lds, &q[t], it->row0 + t * RFG_FRAG_X_ROWS);
         convert_queries(it, &q[t]);
     }
-#pragma unroll
-    for (int t = 0; t < TILES; t++) {
-#pragma unroll
-        for (int j = 0; j < RFG_FRAG_WX_COLS; j++) {
-            acc->m[t][j] = LOWEST;
-            acc->l[t][j] = 0.0f;
-        }
-#pragma unroll
-        for (int b = 0; b < BLOCKS; b++)
-#pragma unroll
-            for (int i = 0; i < RFG_PV_O; i++)
-                acc->o[t][b][i] = 0.0f;
-    }
-#if TOKEN_SCALES
-    acc->v_top = acc->v_down = 0.0f;
-#endif
+    clear_sums(acc);
 #if RING
     attend_ring(a, it, lds, q, acc, first, by, end, next_block[0]);
 #else
