@@ -11,6 +11,9 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "base/util.h"
 #include "context_impl.h"
 #include "ops/params.h"
@@ -79,13 +82,9 @@ static uint64_t process_number(void)
 
 static uint64_t host_number(void)
 {
-    uint64_t h = 0;
     size_t size = 0;
     char *id = rfg_read_file("/proc/sys/kernel/random/boot_id", &size);
-    for (size_t i = 0; id && i < size; i++) {
-        h += (unsigned char)id[i];
-        h = rfg_random(&h);
-    }
+    uint64_t h = id ? XXH3_64bits(id, size) : 0;
     free(id);
     return h;
 }
