@@ -534,7 +534,7 @@ def contexts(library, db, stream):
 
 
 def self_test():
-    """Sizes and offsets of all that is declared above, as C has them."""
+    """The structures declared above are beginnings of C's: members that C added later are left out, as `size` says."""
     import os
     import shlex
     import subprocess
@@ -569,10 +569,8 @@ def self_test():
         expected.append((expression, value))
 
     for name, fields in of_c.items():
-        last = fields[-1]
         known = structures[name]
-        say("sizeof(%s)" % name, c.sizeof(known))
-        say("offsetof(%s, %s) + sizeof(((%s *)0)->%s) + 7 >= sizeof(%s)" % (name, last, name, last, name), 1)
+        say("sizeof(%s) >= %d" % (name, c.sizeof(known)), 1)
         for f in fields:
             say("offsetof(%s, %s)" % (name, f), getattr(known, f).offset)
             say("sizeof(((%s *)0)->%s)" % (name, f), getattr(known, f).size)
@@ -589,7 +587,7 @@ def self_test():
     assert len(got) == len(expected)
     for (expression, value), g in zip(expected, got):
         assert g == value, "%s is %d in C, %d here" % (expression, g, value)
-    print("rfg: %d sizes and offsets fine" % len(got))
+    print("rfg: %d sizes and offsets right" % len(got))
 
 
 if __name__ == "__main__":
