@@ -215,15 +215,14 @@ RFG_DEVICE void rfg_stream_mma(rfg_frag_wx *c, const rfg_frag_ab *w, const rfg_f
 #endif
 }
 
-/* What matrix instructions made is read here. LLVM 15 loses count of the wait states before a read that it puts behind
- * later branches; the emulator's hazard check found it. */
-RFG_DEVICE void rfg_settle(rfg_f32x4 *v)
+/* What matrix instructions made is read here. LLVM loses count of the wait states before a read that it puts behind
+ * later branches; the emulator's hazard check found it. LLVM 15 does so anywhere. LLVM 19 does where a branch skips
+ * instructions that are long enough: it looks at each block before the read once, along the way that it finds first.
+ * branches: such a branch follows. */
+RFG_DEVICE void rfg_settle(rfg_f32x4 *v, bool branches)
 {
-#if __clang_major__ < 16
-    asm volatile("" : "+v"(v->x), "+v"(v->y), "+v"(v->z), "+v"(v->w));
-#else
-    (void)v;
-#endif
+    if (__clang_major__ < 16 || (RFG_WAVE == 64 && branches)) /* RDNA has no such wait states */
+        asm volatile("" : "+v"(v->x), "+v"(v->y), "+v"(v->z), "+v"(v->w));
 }
 
 /* 16 bytes at base + at, of `bytes`, that other workgroups are to see: for rfg_last_wave_to_arrive(), which writes no

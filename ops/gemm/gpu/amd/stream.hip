@@ -315,7 +315,7 @@ RFG_DEVICE void settle_sums(rfg_frag_wx (*acc)[FRAGS_M])
     for (int i = 0; i < QUADS; i++) {
         float *v = acc[i / FRAG_QUADS / FRAGS_M][i / FRAG_QUADS % FRAGS_M].v + i % FRAG_QUADS * 4;
         rfg_f32x4 quad = { v[0], v[1], v[2], v[3] };
-        rfg_settle(&quad);
+        rfg_settle(&quad, !EXACT && !ONCE); /* load_next() may be skipped */
         v[0] = quad.x;
         v[1] = quad.y;
         v[2] = quad.z;
@@ -623,7 +623,7 @@ RFG_DEVICE bool make_tile(struct gemm_args a)
                 if (K_WAVES > 1) {
                     sums[(wave * QUADS + q) * RFG_WAVE] = quad;
                 } else {
-                    rfg_settle(&quad);
+                    rfg_settle(&quad, false);
                     own[q] = quad;
                 }
             }
