@@ -3,6 +3,9 @@
  * The formats of x, w and y, and which of them go together. */
 #include "gemm.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #define SCALES_8 (RFG_FLOAT_FORMATS | 1u << RFG_E8M0)
 
 /* Ends with one of no format. */
@@ -34,6 +37,25 @@ const struct gemm_w_format *gemm_w_format(const struct rfg_problem *prob)
         first = first ? first : f;
     }
     return first;
+}
+
+bool gemm_w_scale_valid(const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    uint32_t scales = 0;
+    for (const struct gemm_w_format *f = w_formats; f->w; f++)
+        if (f->w == prob->dtype[1] && has_dtype(f->x, prob->dtype[0]))
+            scales |= f->w_scale | (gemm_format_has_per(f) ? 1u << RFG_DTYPE_NONE : 0);
+    scales = scales ? scales : 1u << RFG_DTYPE_NONE;
+    if (has_dtype(scales, prob->v[GEMM_W_SCALE]))
+        return true;
+    char names[96] = "";
+    for (uint32_t left = scales; left; left &= left - 1) {
+        size_t n = strlen(names);
+        snprintf(names + n, sizeof(names) - n, "%s%s", left == scales ? "" : left & (left - 1) ? ", " : " or ",
+                 rfg_dtype_name((rfg_dtype)__builtin_ctz(left)));
+    }
+    return rfg_refuse(why, "w_scale=%s: must be %s, w is %s", rfg_dtype_name((rfg_dtype)prob->v[GEMM_W_SCALE]), names,
+                      rfg_dtype_name((rfg_dtype)prob->dtype[1]));
 }
 
 int64_t gemm_w_vec(const struct rfg_problem *prob)

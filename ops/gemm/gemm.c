@@ -197,14 +197,8 @@ static bool w_valid(const struct rfg_problem *prob, struct rfg_reason *why)
         return rfg_refuse(why, "x_scale=%s, x_per=%s, w_per=%s: x is %s: has none",
                           rfg_dtype_name((rfg_dtype)prob->v[GEMM_X_SCALE]), per_names[prob->v[GEMM_X_PER]],
                           per_names[prob->v[GEMM_W_PER]], rfg_dtype_name((rfg_dtype)prob->dtype[0]));
-    rfg_dtype scale = (rfg_dtype)prob->v[GEMM_W_SCALE];
-    uint32_t scales = f ? f->w_scale | (gemm_format_has_per(f) ? 1u << RFG_DTYPE_NONE : 0) : 1u << RFG_DTYPE_NONE;
-    if (!(scales >> scale & 1))
-        return rfg_refuse(why, "w_scale=%s: must be %s, w is %s", rfg_dtype_name(scale),
-                          scales == RFG_FLOAT_FORMATS ? "f32, f16 or bf16"
-                          : w == RFG_E2M1             ? "e8m0 or e4m3"
-                                                      : rfg_dtype_name((rfg_dtype)__builtin_ctz(scales)),
-                          rfg_dtype_name(w));
+    if (!gemm_w_scale_valid(prob, why))
+        return false;
     if (gemm_format_has_per(f))
         return scales_8_valid(prob, f, why);
     int64_t k = prob->v[GEMM_K], group = prob->v[GEMM_W_GROUP], ldw = prob->v[GEMM_LDW];

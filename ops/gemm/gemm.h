@@ -266,6 +266,8 @@ static inline bool gemm_format_has_per(const struct gemm_w_format *f)
 /* Of W, X and W's scales of the problem's formats, or if none has such scales of W and X; NULL: W is of X's, or there
  * is none. */
 const struct gemm_w_format *gemm_w_format(const struct rfg_problem *prob);
+/* Has W no other scales than those? Says why not. */
+bool gemm_w_scale_valid(const struct rfg_problem *prob, struct rfg_reason *why);
 /* Elements of W in a chunk: of 16 bytes, or of such a format as many as it says. */
 int64_t gemm_w_vec(const struct rfg_problem *prob);
 static inline bool gemm_w_is_4_bits(const struct rfg_problem *prob)
@@ -277,6 +279,12 @@ static inline bool gemm_w_is_4_bits(const struct rfg_problem *prob)
 static inline bool gemm_w_is_nvfp4(const struct rfg_problem *prob)
 {
     return prob->dtype[1] == RFG_E2M1 && prob->v[GEMM_W_SCALE] == RFG_E4M3;
+}
+
+/* And as exactly bf16's: mxfp4? */
+static inline bool gemm_w_is_mxfp4(const struct rfg_problem *prob)
+{
+    return prob->dtype[1] == RFG_E2M1 && prob->v[GEMM_W_SCALE] == RFG_E8M0;
 }
 
 /* Is W prepacked with columns beyond K, up to whole blocks? */

@@ -31,7 +31,7 @@ static bool refuse_read(const struct rfg_problem *prob, unsigned has, struct rfg
         return rfg_refuse(why, "w_group=%" PRId64 ": must be a multiple of 32 that divides K=%" PRId64,
                           prob->v[GEMM_W_GROUP], prob->v[GEMM_K]);
     if (asked == GEMM_READ_NVFP4 && has & GEMM_READ_GROUPS)
-        return rfg_refuse(why, "w_scale=e4m3: must be e8m0, w is e2m1");
+        return rfg_refuse(why, "w_scale=e4m3: must be another, w is e2m1");
     if (asked & (GEMM_READ_GROUPS | GEMM_READ_W8 | GEMM_READ_PARTS | GEMM_READ_NVFP4))
         return rfg_refuse(why, "dtype of w is %s: must be x's, %s", w, x);
     if ((has & ~GEMM_READ_NVFP4) == (GEMM_READ_GROUPS | GEMM_READ_W8) && !gemm_is_mx(prob))

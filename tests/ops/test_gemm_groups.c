@@ -150,7 +150,7 @@ START_TEST(bad_problems)
     static const char *const bad[][2] = {
         { "f32,e2m1->f32 M=1 N=8 K=64" NVFP4, "dtype of w is e2m1" },
         { "bf16,i4->bf16 M=1 N=8 K=64 w_scale=e4m3 w_group=16", "w_scale=e4m3: must be f32, f16 or bf16, w is i4" },
-        { "bf16,e2m1->bf16 M=1 N=8 K=64 w_scale=f32 w_group=16", "w_scale=f32: must be e8m0 or e4m3, w is e2m1" },
+        { "bf16,e2m1->bf16 M=1 N=8 K=64 w_scale=f32 w_group=16", "w_scale=f32: must be e4m3 or e8m0, w is e2m1" },
         { "bf16,e4m3->bf16 M=1 N=8 K=64 w_scale=e4m3", "w_scale=e4m3: must be" },
         { "e4m3,e4m3->bf16 M=1 N=8 K=64 w_scale=e4m3", "w_scale=e4m3: must be f32 or e8m0, w is e4m3" },
         { "e2m1,e2m1->bf16 M=1 N=8 K=64 w_scale=e4m3 x_scale=e4m3 x_per=group w_per=group", "x_scale=e4m3: must be" },

@@ -304,8 +304,7 @@ RFG_DEVICE w_row w_row_of(const struct gemm_args *a, int n)
     return (const char *)a->w + w_row_at(a, n) * GEMM_LDW(a);
 }
 
-#elif (W_DTYPE == RFG_I4 && RFG_IS_FLOAT(W_SCALE_DTYPE)) ||                                                            \
-    (W_DTYPE == RFG_E2M1 && (W_SCALE_DTYPE == RFG_E8M0 || W_SCALE_DTYPE == RFG_E4M3) && !W_ZERO)
+#elif RFG_IS_4_BITS(W_DTYPE) && W_SCALE_DTYPE
 
 #include "gemm/gpu/any/load4.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * load.h's branch of 4-bit W: i4 with floating-point scales and perhaps zero points, e2m1 with scales of e8m0 or e4m3. A
- * group is a multiple of 16 columns, half of those that 16 bytes of W hold, or a row. */
+ * load.h's branch of 4-bit W: i4, perhaps with zero points, or e2m1; scales are floats, of e8m0 or of e4m3 (w_formats
+ * says which go together). A group is a multiple of 16 columns, half of those that 16 bytes of W hold, or a row. */
 #if !RFG_IS_HALF(IN_DTYPE) && SCALES != GEMM_SCALES_GROUPS
 #error "gemm has 4-bit W with 16-bit X, and by mx formats, only"
 #endif
