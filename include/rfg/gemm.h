@@ -82,7 +82,7 @@ typedef struct rfg_gemm_params {
  *            group   [N,K/group], in the same way; it says what the group is: a multiple of 32 that divides K. Kernels
  *                    of matrix cores take 64 and multiples of 128
  *            It is not prepacked. There is no x_scale
- *   w_scale [N,ceil(K/group)] of w of 4 bits, packed: with i4 bf16, fp16 or fp32, with e2m1 e8m0 (mxfp4) or e4m3
+ *   w_scale [N,ceil(K/group)] of w of 4 bits, packed: bf16, fp16 or fp32, with e2m1 also e8m0 (mxfp4) or e4m3
  *                (nvfp4). A group is a multiple of 16 columns (mxfp4: 32), or all K: 16 of nvfp4, 32 of mxfp4 and Kimi
  *                K2, 128 of most AWQ and GPTQ. The last of a row may be shorter: then w_group says the length, which
  *                w_scale says where groups divide K. Kernels of matrix cores take groups of 32, 64 and multiples of 128
@@ -160,6 +160,7 @@ typedef struct rfg_gemm_params {
  *   "gemm bf16,i4->bf16 M=8 N=2112 K=7168 w_scale=f16 w_group=128"
  *   "gemm f16,e2m1->f16 M=1 N=4096 K=4096 w_scale=e8m0 w_group=32"
  *   "gemm bf16,e2m1->bf16 M=1 N=4096 K=4096 w_scale=e4m3 w_group=16 w_global=1"
+ *   "gemm bf16,e2m1->bf16 M=1 N=4096 K=4096 w_scale=bf16 w_group=128 packed=1"
  *   "gemm bf16,bf16->bf16 M=512 N=4096 K=7168 act=silu experts=256 top=8"
  *   "gemm bf16,bf16->bf16 M=32 N=512 K=128 batch=16"
  * Keys:

@@ -13,6 +13,7 @@ static const struct gemm_w_format w_formats[] = {
     { RFG_I4, RFG_HALF_FORMATS, RFG_FLOAT_FORMATS, GEMM_READ_GROUPS, true, 16, 32 },
     { RFG_E2M1, RFG_HALF_FORMATS, 1u << RFG_E8M0, GEMM_READ_GROUPS, false, 32, 32 },
     { RFG_E2M1, RFG_HALF_FORMATS, 1u << RFG_E4M3, GEMM_READ_NVFP4, false, 16, 32 },
+    { RFG_E2M1, RFG_HALF_FORMATS, RFG_FLOAT_FORMATS, GEMM_READ_GROUPS, false, 16, 32 },
     { RFG_E4M3, RFG_HALF_FORMATS, SCALES_8, GEMM_READ_W8, false, 32, 16 },
     { RFG_E4M3FNUZ, RFG_HALF_FORMATS, SCALES_8, GEMM_READ_W8, false, 32, 16 },
     { RFG_E5M2, RFG_HALF_FORMATS, SCALES_8, GEMM_READ_W8, false, 32, 16 },
@@ -51,7 +52,10 @@ bool gemm_w_scale_valid(const struct rfg_problem *prob, struct rfg_reason *why)
     char names[96] = "";
     for (uint32_t left = scales; left; left &= left - 1) {
         size_t n = strlen(names);
-        snprintf(names + n, sizeof(names) - n, "%s%s", left == scales ? "" : left & (left - 1) ? ", " : " or ",
+        snprintf(names + n, sizeof(names) - n, "%s%s",
+                 left == scales      ? ""
+                 : left & (left - 1) ? ", "
+                                     : " or ",
                  rfg_dtype_name((rfg_dtype)__builtin_ctz(left)));
     }
     return rfg_refuse(why, "w_scale=%s: must be %s, w is %s", rfg_dtype_name((rfg_dtype)prob->v[GEMM_W_SCALE]), names,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * rfg_op_gemm of a W of 4 bits in groups of 16 columns, in groups that don't divide K, and of whole rows: i4, and nvfp4
- * (e2m1 with scales of e4m3, and one of the tensor); on the cpu and on the devices of $RFG_TEST_DEVICES, by rows and
+ * (e2m1 with scales of e4m3, and one of the tensor); of e2m1 with scales of floats; on the cpu and on the devices of $RFG_TEST_DEVICES, by rows and
  * prepacked, dense and grouped; and what is refused. */
 #include "base/util.h"
 #include "ops/gemm/gemm.h"
@@ -133,6 +133,29 @@ static const struct op_case kernels[] = {
       "gemm_tile{tile_m=64,tile_n=64,tile_k=64,waves_m=2,waves_n=2,buffers=2,split_k=1}" },
 };
 
+/* e2m1 with scales of floats: as i4 without zero points. */
+static const struct op_case floats[] = {
+    { "gemm bf16,e2m1->bf16 M=8 N=48 K=512 w_scale=bf16 w_group=128" },
+    { "gemm f16,e2m1->f32 M=3 N=33 K=96 w_scale=f32 w_group=16 bias=1", S },
+    { "gemm bf16,e2m1->f32 M=5 N=40 K=2880 w_scale=f16 w_group=128 residual=1" },
+    { "gemm f16,e2m1->f16 M=2 N=20 K=90 w_scale=bf16 w_group=90" },
+    { "gemm bf16,e2m1->f32 M=16 N=40 K=160 experts=3 w_scale=f32 w_group=128" },
+    { "gemm bf16,e2m1->f32 M=8 N=48 K=2880 w_scale=f16 w_group=64 packed=1", C },
+    { "gemm f16,e2m1->f32 M=5 N=32 K=224 w_scale=f32 w_group=16 packed=1", S },
+    { "gemm bf16,e2m1->bf16 M=20 N=48 K=256 experts=4 act=silu gates=interleaved packed=1 w_scale=bf16 w_group=32" },
+    /* A loop that skips its last loads: LLVM 19 puts too few wait states before the sums are read. */
+    { "gemm f16,e2m1->f32 M=8 N=32 K=1152 packed=1 w_scale=f16 w_group=128", R, false,
+      "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=1,unroll=1,split_k=2}" },
+    { "gemm bf16,e2m1->f32 M=7 N=80 K=1120 packed=1 w_scale=f32 w_group=32", S, false,
+      "gemm_stream_mma{tile_m=16,frags_n=2,k_waves=2,unroll=1,split_k=2}" },
+    { "gemm bf16,e2m1->f32 M=70 N=144 K=384 w_scale=bf16 w_group=64", S, false,
+      "gemm_tile{tile_m=64,tile_n=64,tile_k=64,waves_m=2,waves_n=2,buffers=2,split_k=1}" },
+    { "gemm f16,e2m1->f32 M=14 N=208 K=2880 packed=1 w_scale=bf16 w_group=128", S, false,
+      "gemm_w4_mma{wgmma=0,tile_m=16,tile_n=64,frags_n=1,k_waves=1,split=1,per_cu=2}" },
+    { "gemm bf16,e2m1->f32 M=60 N=208 K=3584 bias=1 packed=1 w_scale=f32 w_group=32", R, false,
+      "gemm_w4_mma{wgmma=1,tile_m=64,tile_n=128,frags_n=1,k_waves=1,split=4,per_cu=1}" },
+};
+
 OP_CASES(right_nvfp4, nvfp4, "nvfp4")
 
 OP_CASES(right_groups, fine, "4-bit weights, any groups")
@@ -140,6 +163,8 @@ OP_CASES(right_groups, fine, "4-bit weights, any groups")
 OP_CASES(right_packed, packed, "4-bit weights, any groups, prepacked")
 
 OP_CASES(right_experts, experts, "4-bit weights, any groups, grouped")
+
+OP_CASES(right_floats, floats, "e2m1, scales of floats")
 
 OP_CASES(right_kernels, kernels, "nvfp4, prepacked")
 
@@ -150,7 +175,10 @@ START_TEST(bad_problems)
     static const char *const bad[][2] = {
         { "f32,e2m1->f32 M=1 N=8 K=64" NVFP4, "dtype of w is e2m1" },
         { "bf16,i4->bf16 M=1 N=8 K=64 w_scale=e4m3 w_group=16", "w_scale=e4m3: must be f32, f16 or bf16, w is i4" },
-        { "bf16,e2m1->bf16 M=1 N=8 K=64 w_scale=f32 w_group=16", "w_scale=f32: must be e4m3 or e8m0, w is e2m1" },
+        { "bf16,e2m1->bf16 M=1 N=8 K=64 w_scale=f32 w_group=8", "w_group=8: must be a multiple of 16, or K=64" },
+        { "bf16,e2m1->bf16 M=1 N=8 K=64 w_group=16", "w_scale=none: must be f32, f16, bf16, e4m3 or e8m0, w is e2m1" },
+        { "bf16,e2m1->bf16 M=1 N=8 K=64 w_scale=f32 w_group=16 w_zero=i8", "w_zero=i8: must be none, w is e2m1" },
+        { "bf16,e2m1->bf16 M=1 N=8 K=64 w_scale=f16 w_group=16 w_global=1", "w_global=1: must be 0, x is bf16" },
         { "bf16,e4m3->bf16 M=1 N=8 K=64 w_scale=e4m3", "w_scale=e4m3: must be" },
         { "e4m3,e4m3->bf16 M=1 N=8 K=64 w_scale=e4m3", "w_scale=e4m3: must be f32 or e8m0, w is e4m3" },
         { "e2m1,e2m1->bf16 M=1 N=8 K=64 w_scale=e4m3 x_scale=e4m3 x_per=group w_per=group", "x_scale=e4m3: must be" },
@@ -226,6 +254,7 @@ END_TEST
 
 int main(void)
 {
-    return op_main("gemm_groups", OP_TESTS(right_nvfp4, right_groups, right_packed, right_experts, right_kernels),
+    return op_main("gemm_groups",
+                   OP_TESTS(right_nvfp4, right_groups, right_packed, right_experts, right_floats, right_kernels),
                    OP_TESTS(bad_problems, refusals));
 }

@@ -133,7 +133,7 @@ START_TEST(refusals_4_bits)
         int scale_rows, scale_cols, zero_cols, ld;
     } bad[] = {
         { "no scales", "w_scale=none: must be f32, f16 or bf16, w is i4", RFG_BF16, RFG_I4, 0, 0, 0, 0, 0, 0 },
-        { "f32 with mxfp4", "w_scale=f32: must be e4m3 or e8m0, w is e2m1", RFG_F16, RFG_E2M1, RFG_F32, 0, 8, 2, 0, 2 },
+        { "e8m0 in groups of 16", "w_group=16: must be a multiple of 32", RFG_F16, RFG_E2M1, RFG_E8M0, 0, 8, 4, 0, 4 },
         { "e8m0 with i4", "w_scale=e8m0: must be f32, f16 or bf16", RFG_F16, RFG_I4, RFG_E8M0, 0, 8, 2, 0, 2 },
         { "x of fp32", "dtype of w is i4: must be bf16, f16 or f32", RFG_F32, RFG_I4, RFG_F16, 0, 8, 2, 0, 2 },
         { "a small group", "w_group=8: must be a multiple of 16, or K=64", RFG_BF16, RFG_I4, RFG_F16, 0, 8, 8, 0, 8 },

@@ -20,7 +20,7 @@ class Weights(NamedTuple):
     """What rfg.gemm() takes.
 
     w         [N,K] i4 or e2m1; e4m3 or i8; or bf16 or f16, dequantised
-    w_scale   of 4 bits [N,ceil(K/group)] bf16, f16 or f32, with e2m1 e8m0 or e4m3; of 8 bits as w_per says; or None
+    w_scale   of 4 bits [N,ceil(K/group)] bf16, f16 or f32, with e2m1 also e8m0 or e4m3; of 8 bits as w_per says; or None
     w_zero    [N,ceil(K/group)] i8, or None: 0
     columns   [K] int64, or None: w's column i is the layer's columns[i], and multiplies x[:, columns[i]]
     w_per     of 8 bits: "tensor", "row", "block" or "group"

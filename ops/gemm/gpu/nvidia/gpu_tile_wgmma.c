@@ -97,7 +97,8 @@ static bool supports_of(const struct rfg_device *dev, const struct rfg_problem *
     if (has_wgmma(dev, why) && gemm_read_asked(prob) == GEMM_READ_GROUPS &&
         (prob->dtype[0] != RFG_BF16 || !gemm_w_is_mxfp4(prob)))
         return rfg_refuse(
-            why, "x is %s, w %s, w_scale=%s: w of 4 bits must be e2m1, with e8m0, and x bf16, which has its scaled values",
+            why,
+            "x is %s, w %s, w_scale=%s: w of 4 bits must be e2m1, with e8m0, and x bf16, which has its scaled values",
             rfg_dtype_name((rfg_dtype)prob->dtype[0]), rfg_dtype_name((rfg_dtype)prob->dtype[1]),
             rfg_dtype_name((rfg_dtype)prob->v[GEMM_W_SCALE]));
     if (!takes_wgmma(dev, prob, tile_m < 128 ? &takes_64 : &takes, why) || !halves_in_blocks(prob, why))
