@@ -86,9 +86,9 @@ typedef struct rfg_gemm_params {
  *                (nvfp4). A group is a multiple of 16 columns (mxfp4: 32), or all K: 16 of nvfp4, 32 of mxfp4 and Kimi
  *                K2, 128 of most AWQ and GPTQ. The last of a row may be shorter: then w_group says the length, which
  *                w_scale says where groups divide K. Kernels of matrix cores take groups of 32, 64 and multiples of 128
- *                that divide K (prepacked, K padded), of nvfp4 16, too, and multiply a group's sum by its scale, but
- *                nvfp4's codes. So an infinite scale may give NaN where the formula gives infinity, or the other way
- *                round
+ *                that divide K (prepacked, K padded); prepacked, for few rows, and of nvfp4 16, too. They multiply a
+ *                group's sum by its scale, but nvfp4's codes. So an infinite scale may give NaN where the formula gives
+ *                infinity, or the other way round
  *   w_global [1] of params, fp32, of nvfp4 (ModelOpt's weight_scale_2, one over compressed-tensors'
  *                weight_global_scale); of a grouped product [E]. NULL: 1
  *   w_zero [N,K/group] of params, packed i8, or NULL: all 0; only with w of i4. A checkpoint's unsigned q and z (0 to

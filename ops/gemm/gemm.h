@@ -127,7 +127,8 @@ enum gemm_read {
     GEMM_READ_W8 = 1 << 7,     /* or of codes of 8 bits beside an x of 16, whose scales are as those of codes, */
     GEMM_READ_PARTS = 1 << 8,  /* or with groups that aren't whole chunks of 32 columns, or don't divide w's columns, */
     GEMM_READ_NVFP4 = 1 << 9,  /* or with scales of e4m3, times which codes of e2m1 are x's format exactly */
-    GEMM_READ_ALL = (1 << 10) - 1
+    GEMM_READ_FINE = 1 << 10,  /* or, as GROUPS else, with groups of 16 columns */
+    GEMM_READ_ALL = (1 << 11) - 1
 };
 unsigned gemm_read_asked(const struct rfg_problem *prob);
 

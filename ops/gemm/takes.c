@@ -15,10 +15,13 @@ unsigned gemm_read_asked(const struct rfg_problem *prob)
     if (gemm_is_codes(prob))
         return gemm_scales(prob) == GEMM_SCALES_BLOCKS ? GEMM_READ_BLOCKS : GEMM_READ_CODES;
     const struct gemm_w_format *f = gemm_w_format(prob);
-    int64_t group = prob->v[GEMM_W_GROUP];
+    int64_t group = prob->v[GEMM_W_GROUP], cols = gemm_w_cols(prob);
+    if (f && f->read == GEMM_READ_GROUPS && group)
+        return cols % group == 0 && group % 32 == 0 ? GEMM_READ_GROUPS
+               : cols % group == 0 && group == 16   ? GEMM_READ_FINE
+                                                    : GEMM_READ_PARTS;
     if (f)
-        return f->read == GEMM_READ_GROUPS && group && (group % 32 || gemm_w_cols(prob) % group) ? GEMM_READ_PARTS
-                                                                                                 : f->read;
+        return f->read;
     return prob->dtype[0] == RFG_F32 ? GEMM_READ_F32 : GEMM_READ_HALF;
 }
 
@@ -27,14 +30,14 @@ static bool refuse_read(const struct rfg_problem *prob, unsigned has, struct rfg
 {
     const char *x = rfg_dtype_name((rfg_dtype)prob->dtype[0]), *w = rfg_dtype_name((rfg_dtype)prob->dtype[1]);
     unsigned asked = gemm_read_asked(prob);
-    if (asked == GEMM_READ_PARTS && has & GEMM_READ_GROUPS)
-        return rfg_refuse(why, "w_group=%" PRId64 ": must be a multiple of 32 that divides K=%" PRId64,
-                          prob->v[GEMM_W_GROUP], prob->v[GEMM_K]);
+    if (asked & (GEMM_READ_PARTS | GEMM_READ_FINE) && has & GEMM_READ_GROUPS)
+        return rfg_refuse(why, "w_group=%" PRId64 ": must be %sa multiple of 32 that divides K=%" PRId64,
+                          prob->v[GEMM_W_GROUP], has & GEMM_READ_FINE ? "16 or " : "", prob->v[GEMM_K]);
     if (asked == GEMM_READ_NVFP4 && has & GEMM_READ_GROUPS)
         return rfg_refuse(why, "w_scale=e4m3: must be another, w is e2m1");
-    if (asked & (GEMM_READ_GROUPS | GEMM_READ_W8 | GEMM_READ_PARTS | GEMM_READ_NVFP4))
+    if (asked & (GEMM_READ_GROUPS | GEMM_READ_W8 | GEMM_READ_PARTS | GEMM_READ_NVFP4 | GEMM_READ_FINE))
         return rfg_refuse(why, "dtype of w is %s: must be x's, %s", w, x);
-    if ((has & ~GEMM_READ_NVFP4) == (GEMM_READ_GROUPS | GEMM_READ_W8) && !gemm_is_mx(prob))
+    if ((has & ~(GEMM_READ_NVFP4 | GEMM_READ_FINE)) == (GEMM_READ_GROUPS | GEMM_READ_W8) && !gemm_is_mx(prob))
         return rfg_refuse(why, "w is %s: must be i4, e2m1 or of 8 bits, x of 16", w);
     if (asked & ~GEMM_READ_CODES && has & GEMM_READ_CODES && gemm_is_codes(prob))
         return rfg_refuse(why, "x_per=%s: must be tensor%s", prob->op->keys[GEMM_X_PER].names[prob->v[GEMM_X_PER]],
@@ -72,7 +75,7 @@ static bool takes_read(const struct rfg_problem *prob, const struct gemm_takes *
     int64_t group = gemm_w_is_4_bits(prob) && packed ? gemm_w_group(prob) : PREPACK4_COLS;
     return !t->steps || PREPACK4_COLS % group == 0 || group % PREPACK4_COLS == 0 ||
            rfg_refuse(why, "w_group=%" PRId64 ": must be %s32, 64, or a multiple of %d", group,
-                      asked == GEMM_READ_NVFP4 ? "16, " : "", PREPACK4_COLS);
+                      t->prepacked & asked & (GEMM_READ_NVFP4 | GEMM_READ_FINE) ? "16, " : "", PREPACK4_COLS);
 }
 
 /* ---- ends -------------------------------------------------------------------------------------------------------- */

@@ -118,6 +118,10 @@ static const char *const group_problems[] = {
     "gemm bf16,i4->f32 M=2 N=4096 K=4096 w_scale=f32 w_zero=i8 w_group=4096 residual=1",
     "gemm f16,i4->f16 M=1 N=4096 K=2880 w_scale=f16 w_group=128 act=silu gates=interleaved",
     "gemm bf16,i4->bf16 M=64 N=2112 K=1000 w_scale=f16 w_group=1000",
+    "gemm bf16,i4->bf16 M=16 N=2112 K=7168 w_scale=f16 w_zero=i8 w_group=16 packed=1",
+    "gemm f16,i4->f16 M=256 N=4096 K=4096 w_scale=bf16 w_zero=i8 w_group=16 packed=1",
+    "gemm bf16,i4->f32 M=64 N=4096 K=4096 w_scale=f32 w_group=16 packed=1",
+    "gemm bf16,e2m1->bf16 M=8 N=4096 K=4096 w_scale=bf16 w_group=128 packed=1",
 };
 /* For gemm_tile: each format with each kind of groups, by rows and prepacked. */
 static const char *const four_bit_tile_problems[] = {

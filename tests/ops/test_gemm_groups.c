@@ -156,6 +156,34 @@ static const struct op_case floats[] = {
       "gemm_w4_mma{wgmma=1,tile_m=64,tile_n=128,frags_n=1,k_waves=1,split=4,per_cu=1}" },
 };
 
+/* Groups of 16, prepacked, by kernels of matrix cores that scale sums of each. */
+static const struct op_case halves[] = {
+    { "gemm bf16,i4->f32 M=7 N=208 K=3584 bias=1 packed=1 w_scale=f16 w_group=16", R, false,
+      "gemm_w4_mma{wgmma=0,tile_m=8,tile_n=96,frags_n=2,k_waves=2,split=5,per_cu=1}" },
+    { "gemm f16,i4->f32 M=14 N=208 K=7168 packed=1 w_scale=bf16 w_zero=i8 w_group=16", S, false,
+      "gemm_w4_mma{wgmma=0,tile_m=16,tile_n=64,frags_n=1,k_waves=1,split=1,per_cu=2}" },
+    { "gemm bf16,i4->bf16 M=20 N=80 K=2912 packed=1 w_scale=f32 w_zero=i8 w_group=16", R, false,
+      "gemm_w4_mma{wgmma=0,tile_m=32,tile_n=64,frags_n=1,k_waves=1,split=4,per_cu=1}" },
+    { "gemm f16,e2m1->f32 M=65 N=64 K=1152 residual=1 packed=1 w_scale=bf16 w_group=16", S, false,
+      "gemm_w4_mma{wgmma=0,tile_m=64,tile_n=64,frags_n=1,k_waves=1,split=4,per_cu=1}" },
+    { "gemm bf16,i4->bf16 M=24 N=48 K=640 experts=4 top=2 packed=1 w_scale=f16 w_zero=i8 w_group=16", R, false,
+      "gemm_w4_mma{wgmma=0,tile_m=8,tile_n=32,frags_n=1,k_waves=1,split=2,per_cu=1}" },
+    { "gemm bf16,i4->f32 M=60 N=208 K=3584 bias=1 packed=1 w_scale=bf16 w_zero=i8 w_group=16", S, false,
+      "gemm_w4_mma{wgmma=1,tile_m=64,tile_n=128,frags_n=1,k_waves=1,split=4,per_cu=1}" },
+    { "gemm f16,i4->f32 M=130 N=144 K=2880 packed=1 w_scale=f16 w_group=16", R, false,
+      "gemm_w4_mma{wgmma=1,tile_m=128,tile_n=64,frags_n=1,k_waves=1,split=2,per_cu=1}" },
+    { "gemm f16,i4->f32 M=20 N=64 K=768 packed=1 act=silu gates=interleaved w_scale=f32 w_group=16", R, false,
+      "gemm_w4_mma{wgmma=1,tile_m=32,tile_n=128,frags_n=2,k_waves=2,split=1,per_cu=1}" },
+    { "gemm bf16,i4->f32 M=8 N=32 K=2048 packed=1 w_scale=f16 w_zero=i8 w_group=16", R, false,
+      "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=2,unroll=1,split_k=4}" },
+    { "gemm f16,i4->f32 M=20 N=80 K=1152 bias=1 packed=1 w_scale=bf16 w_zero=i8 w_group=16", S, false,
+      "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=2,unroll=1,split_k=2}" },
+    { "gemm bf16,e2m1->f32 M=7 N=80 K=1120 packed=1 w_scale=f32 w_group=16", S, false,
+      "gemm_stream_mma{tile_m=16,frags_n=2,k_waves=2,unroll=1,split_k=2}" },
+    { "gemm bf16,i4->bf16 M=24 N=48 K=640 experts=4 top=2 weights=1 packed=1 w_scale=f16 w_group=16", R, false,
+      "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=1,unroll=1,split_k=2}" },
+};
+
 OP_CASES(right_nvfp4, nvfp4, "nvfp4")
 
 OP_CASES(right_groups, fine, "4-bit weights, any groups")
@@ -165,6 +193,8 @@ OP_CASES(right_packed, packed, "4-bit weights, any groups, prepacked")
 OP_CASES(right_experts, experts, "4-bit weights, any groups, grouped")
 
 OP_CASES(right_floats, floats, "e2m1, scales of floats")
+
+OP_CASES(right_halves, halves, "4-bit weights, groups of 16, prepacked")
 
 OP_CASES(right_kernels, kernels, "nvfp4, prepacked")
 
@@ -254,7 +284,8 @@ END_TEST
 
 int main(void)
 {
-    return op_main("gemm_groups",
-                   OP_TESTS(right_nvfp4, right_groups, right_packed, right_experts, right_floats, right_kernels),
-                   OP_TESTS(bad_problems, refusals));
+    return op_main(
+        "gemm_groups",
+        OP_TESTS(right_nvfp4, right_groups, right_packed, right_experts, right_floats, right_halves, right_kernels),
+        OP_TESTS(bad_problems, refusals));
 }

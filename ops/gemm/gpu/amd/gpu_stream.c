@@ -29,7 +29,8 @@ struct shape {
     int loads; /* of a step */
     int more;  /* registers of a step beside those of 16-byte loads: scales, zero points */
     int scale_loads;
-    int groups;      /* of a W of 4 bits: of its fragments in a step */
+    int groups;      /* of a W of 4 bits: of its fragments in a step, */
+    int per_group;   /* each with so many registers */
     int sums;        /* registers */
     bool twice;      /* both halves of a wave load the same */
     bool epilogue;   /* a residual or an activation; of codes, sums are in VGPRs too */
@@ -47,7 +48,7 @@ static int registers_of(const struct shape *s, int unroll)
 {
     /* Of 4-bit W as clang has it: decoded fragments, sums of groups, and scales as floats. */
     return unroll * (s->loads * 4 + s->scales + s->more) + s->loads + s->decoded +
-           (s->groups ? 48 + 12 * s->groups : 24);
+           (s->groups ? 48 + s->per_group * s->groups : 24);
 }
 
 /* Columns of a step. */
@@ -80,6 +81,7 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
         /* Words of a group's scales that 16 lanes share: stream.hip's SCALE_WORDS. */
         int words = MIN(bytes * pieces, 8);
         s.groups = p[P_FRAGS_N] * step_groups(prob);
+        s.per_group = gemm_w_group(prob) < 32 ? 4 : 12;
         s.scale_loads = s.more = (int)ceil_div(s.groups * words, 16) + (prob->v[GEMM_W_ZERO] ? s.groups : 0);
         if (gemm_is_mx(prob)) { /* pieces of X are smaller, and have scales */
             s.more += s.frags_m * (1 - pieces * step_frags(prob) * (4 - x_words(prob)));
@@ -117,7 +119,7 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
 
 static const struct gemm_takes takes = { .rows = GEMM_READ_FRAGMENTS | GEMM_READ_MX | GEMM_READ_W8,
                                          .prepacked = GEMM_READ_HALF | GEMM_READ_GROUPS | GEMM_READ_MX4 | GEMM_READ_W8 |
-                                                      GEMM_READ_NVFP4,
+                                                      GEMM_READ_NVFP4 | GEMM_READ_FINE,
                                          .chunks = true,
                                          .steps = true,
                                          .ends = GEMM_ENDS_ALL };

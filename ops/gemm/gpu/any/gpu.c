@@ -116,7 +116,7 @@ static const struct rfg_param skinny_params[] = {
 
 static const struct gemm_takes skinny_takes = {
     .rows = GEMM_READ_F32 | GEMM_READ_HALF | GEMM_READ_GROUPS | GEMM_READ_MX4 | GEMM_READ_W8 | GEMM_READ_PARTS |
-            GEMM_READ_NVFP4,
+            GEMM_READ_NVFP4 | GEMM_READ_FINE,
     .chunks = true,
     .ends = GEMM_ENDS_EPILOGUE | GEMM_END_BATCH,
 };

@@ -79,7 +79,7 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
 
 static const struct gemm_takes takes = {
     .rows = GEMM_READ_W8,
-    .prepacked = GEMM_READ_GROUPS | GEMM_READ_NVFP4 | GEMM_READ_W8,
+    .prepacked = GEMM_READ_GROUPS | GEMM_READ_FINE | GEMM_READ_NVFP4 | GEMM_READ_W8,
     .chunks = true,
     .steps = true,
     .ends = GEMM_ENDS_EPILOGUE,
@@ -107,9 +107,10 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
         return rfg_refuse(why, "wgmma=1: %d waves multiply: must be 4 or 8, or there are too few registers", s.waves);
     if (p[WGMMA] && gemm_halves(prob))
         return rfg_refuse(why, "wgmma=1: must be 0 with gates=halves, addresses of W's rows spill");
-    if (p[WGMMA] && gemm_w_is_8_bits(prob) && p[TILE_M] == 128 && s.waves > 4)
-        return rfg_refuse(why, "tile_m=128: 4 waves must multiply, w is %s, or sums spill",
-                          rfg_dtype_name((rfg_dtype)prob->dtype[1]));
+    bool more = gemm_w_is_8_bits(prob) || (prob->v[GEMM_W_ZERO] && gemm_w_group(prob) < 32);
+    if (p[WGMMA] && more && p[TILE_M] == 128 && s.waves > 4)
+        return rfg_refuse(why, "tile_m=128: 4 waves must multiply, w is %s, w_group=%" PRId64 ", or sums spill",
+                          rfg_dtype_name((rfg_dtype)prob->dtype[1]), gemm_w_group(prob));
     if (s.registers > most_registers(s.threads))
         return rfg_refuse(why, "about %d registers: must be at most %d", s.registers, most_registers(s.threads));
     if (s.stages < MIN(s.longest, W4_LEAST_STAGES))

@@ -10,6 +10,7 @@
  * steps in turn. A wave has FRAGS_N x 16 rows of W, the instruction's A, and all TILE_M rows of X, 8 of which are its
  * B. W becomes fragments of X's format exactly, in registers; the sums of a group are multiplied by their rows' scales,
  * in fp32, which takes an instruction for each sum, where scaling W would take one for each element and a rounding.
+ * Groups of 16 columns: w4_fine.h; nvfp4: w4_nvfp4.h.
  *
  * WGMMA, for more rows: a warpgroup has 64 rows of W in registers, the asynchronous instruction's A; its B is X in LDS.
  * Of a chunk of W a lane has 8 columns, but of 16 the instruction wants two and the two 8 further on in each of four
@@ -60,8 +61,9 @@
 #else
 #define GROUP_SCALES (W_GROUPS * PREPACK_ROWS * W_SCALE_BYTES) /* bytes of 16 rows, in a step */
 #define W_STEP       64
-#define X_SWIZZLE    4
+#define X_SWIZZLE    (FINE ? 2 : 4)
 #endif
+#define FINE       (W_IS_4_BITS && !W_IS_NVFP4 && W_GROUP < 32) /* w4_fine.h */
 #define ZERO_BYTES (W_ZERO ? W_GROUPS * PREPACK_ROWS : 0)
 #define STEP_BYTES W4_STEP_BYTES(TILE_M, TILE_N, W_STEP, GROUP_SCALES, ZERO_BYTES, WGMMA)
 #define X_AT       (TILE_N * W_STEP)
@@ -189,9 +191,10 @@ RFG_DEVICE void load_x(rfg_u32x4 *v, const char *const *from, int step, int left
     }
 }
 /* To word c of chunk p, where lane c of the instruction has them: of 4 bits c is the chunk in 32 columns, of 8 the pair
- * of chunks in 64. */
-#define X_CHUNK(chunk) (W_IS_8_BITS ? (chunk) % 2 * 4 : (chunk) / 4 * 4)
-#define X_WORD(chunk)  (W_IS_8_BITS ? (chunk) / 2 * 4 : (chunk) % 4 * 4)
+ * of chunks in 64; FINE: of each 16 columns, w4_fine.h's lanes. */
+#define X_CHUNK(chunk, p)                                                                                              \
+    (FINE ? (chunk) / 2 * 2 + (p) % 2 : W_IS_8_BITS ? (chunk) % 2 * 4 + (p) : (chunk) / 4 * 4 + (p))
+#define X_WORD(chunk, p) (FINE ? ((chunk) % 2 + (p) / 2 * 2) * 4 : W_IS_8_BITS ? (chunk) / 2 * 4 : (chunk) % 4 * 4)
 RFG_DEVICE rfg_u32 x_word(rfg_u32x4 v, int i)
 {
     return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
@@ -202,8 +205,8 @@ RFG_DEVICE void store_x(char *to, int row, int chunk, const rfg_u32x4 *v)
     for (int i = 0; i < 2 * X_PASSES; i++)
 #pragma unroll
         for (int p = 0; p < 4; p++)
-            *(rfg_u32 *)(to + i / X_PASSES * (TILE_M * 128) + i % X_PASSES * 2048 + rfg_wg_at(row, X_CHUNK(chunk) + p) +
-                         X_WORD(chunk)) = x_word(v[i], p);
+            *(rfg_u32 *)(to + i / X_PASSES * (TILE_M * 128) + i % X_PASSES * 2048 + rfg_wg_at(row, X_CHUNK(chunk, p)) +
+                         X_WORD(chunk, p)) = x_word(v[i], p);
 }
 
 RFG_DEVICE void copy_x(const struct gemm_args *a, char *ring, rfg_u64 *full, rfg_u64 *empty, int stages, int m0,
@@ -245,7 +248,9 @@ RFG_DEVICE void copy_x(const struct gemm_args *a, char *lds_ring, rfg_u64 *full,
 {
     int row = t % RFG_WAVE / 16, chunk = t % 16, wave = t / RFG_WAVE;
     long long apart = GEMM_LDX(a) * (2 * X_BYTES);
-    rfg_u32 to = rfg_lds_address(lds_ring) + X_AT + (rfg_u32)(row * 256 + (chunk ^ row * X_SWIZZLE) * 16);
+    rfg_u32 at = (rfg_u32)(row * 256 + (chunk ^ row * X_SWIZZLE) * 16);
+    rfg_u32 to = rfg_lds_address(lds_ring) + X_AT + at,
+            on = FINE ? to - at + (at ^ 64u) : to; /* on: every other two rows */
     struct rfg_stage s = { 0, 0 };
     skip_stages(&s, wave, stages);
 #pragma unroll 1
@@ -258,7 +263,7 @@ RFG_DEVICE void copy_x(const struct gemm_args *a, char *lds_ring, rfg_u64 *full,
         for (int i = 0; i < TILE_M / 2; i++, from += apart)
             if (m0 + row + i * 2 < a->m) {
                 const char *p = GATHER ? x_row(a, m0 + row + i * 2) : from;
-                rfg_async_copy16_at(to + (rfg_u32)(s.at * STEP_BYTES + i * 512),
+                rfg_async_copy16_at((i % 2 ? on : to) + (rfg_u32)(s.at * STEP_BYTES + i * 512),
                                     in ? p + ((first + step) * 16 + chunk) * 16 : (const char *)a->x, in, false);
             }
         rfg_arrive_copies(full + s.at);
@@ -306,7 +311,9 @@ RFG_DEVICE float scale_of(const struct scales *s, int group, int i)
 #define OFFSET_OF(stage, n, group, i) w_offset_of(0)
 #endif
 
-#if WGMMA
+#if FINE
+#include "gemm/gpu/nvidia/w4_fine.h"
+#elif WGMMA
 /* Adds a step of block n. */
 RFG_DEVICE void multiply_block(float (*d)[4], const char *stage, int n)
 {
