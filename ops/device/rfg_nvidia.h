@@ -152,6 +152,12 @@ RFG_DEVICE void rfg_arrive(rfg_u64 *arrival)
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"((rfg_u32)__cvta_generic_to_shared(arrival))
                  : "memory");
 }
+/* The same once for a wave, which is done with what others wait to write. */
+RFG_DEVICE void rfg_arrive_wave(rfg_u64 *arrival)
+{
+    if (rfg_lane() == 0)
+        rfg_arrive(arrival);
+}
 /* Arrives, and says how many bytes others of the cluster send. */
 RFG_DEVICE void rfg_arrive_expect(rfg_u64 *arrival, rfg_u32 bytes)
 {

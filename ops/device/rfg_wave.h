@@ -144,6 +144,24 @@ RFG_DEVICE int rfg_share_begin(int n, int i, int parts)
     return (int)(each * (rfg_u32)i + ((rfg_u32)i < more ? (rfg_u32)i : more));
 }
 
+/* The two halves of rfg_last_to_arrive() between barriers of the threads that wrote: by thread 0, after
+ * rfg_release_wave() of all and a barrier; by all, after another. */
+RFG_DEVICE void rfg_count_arrival(rfg_u32 *counter, int n, rfg_u32 *flag)
+{
+    rfg_release_group();
+    rfg_u32 before = rfg_atomic_add(counter, 1u);
+    if (before == (rfg_u32)n - 1u)
+        rfg_atomic_store(counter, 0u);
+    *flag = before;
+}
+RFG_DEVICE bool rfg_was_last(int n, const rfg_u32 *flag)
+{
+    bool last = *flag == (rfg_u32)n - 1u;
+    if (last)
+        rfg_acquire_device();
+    return last;
+}
+
 /* Called by all threads of each of n workgroups that wrote parts of one result to global memory: true in all threads
  * of the last one to arrive, which then sees all parts. counter is 0 before and after. flag: a word of LDS that nobody
  * else uses meanwhile. */
@@ -151,16 +169,8 @@ RFG_DEVICE bool rfg_last_to_arrive(rfg_u32 *counter, int n, rfg_u32 *flag)
 {
     rfg_release_wave();
     rfg_barrier();
-    if (rfg_thread() == 0) {
-        rfg_release_group();
-        rfg_u32 before = rfg_atomic_add(counter, 1u);
-        if (before == (rfg_u32)n - 1u)
-            rfg_atomic_store(counter, 0u);
-        *flag = before;
-    }
+    if (rfg_thread() == 0)
+        rfg_count_arrival(counter, n, flag);
     rfg_barrier();
-    bool last = *flag == (rfg_u32)n - 1u;
-    if (last)
-        rfg_acquire_device();
-    return last;
+    return rfg_was_last(n, flag);
 }

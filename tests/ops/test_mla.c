@@ -125,6 +125,36 @@ static const struct op_case clusters[] = {
     { "mla_decode bf16->bf16 B=3 Hq=8 D=192 S=1000 Dv=128 page=16 lens=any", C, false, CLUSTERS(8, 4) },
 };
 
+#define FEW(rows, parts, clusters) "mla_decode_wgmma_few{rows=" #rows ",parts=" #parts ",clusters=" #clusters "}"
+/* Few rows on Hopper: each cache, both numbers of rows, sums that replace keys in LDS (32 rows) and that don't. */
+static const struct op_case few[] = {
+    { "mla_decode bf16->bf16 B=3 Hq=16 D=576 S=700 Dv=512 lse=1 page=64 lens=any", R, false, FEW(16, 1, 1) },
+    { "mla_decode bf16->bf16 B=3 Hq=16 D=576 S=700 Dv=512 lse=1 page=64 lens=any", R, false, FEW(16, 8, 1) },
+    { "mla_decode bf16->bf16 B=2 Hq=32 D=576 S=900 Dv=512 lse=1 page=16 lens=any", R, false, FEW(32, 2, 1) },
+    { "mla_decode bf16->bf16 B=2 Hq=12 D=576 S=900 Sq=2 Dv=512 causal=1 sink=1 lse=1 page=1", R, false, FEW(32, 8, 2) },
+    { "mla_decode f16->f16 B=3 Hq=40 D=192 S=300 Dv=128 lse=1 page=64 table=indices lens=any", R, false,
+      FEW(16, 2, 2) },
+    { "mla_decode bf16->bf16 B=2 Hq=5 D=320 S=1100 Sq=3 Dv=256 causal=1 cap=30 sink=1 stype=bf16 lse=1 page=4", R,
+      false, FEW(16, 16, 4) },
+    { "mla_decode bf16->bf16 B=2 Hq=6 D=512 S=600 Dv=448 lse=1 page=16 q=apart form=gaps lens=any", R, false,
+      FEW(16, 4, 4) },
+    { "mla_decode f16->f16 B=1 Hq=3 D=64 S=900 lse=1", R, false, FEW(16, 16, 1) },
+    { "mla_decode bf16->bf16 B=3 Hq=16 D=576 S=700 Dv=512 lse=1 page=64 kv=e4m3 format=v32 lens=any", R, false,
+      FEW(16, 2, 1) },
+    { "mla_decode bf16->bf16 B=2 Hq=20 D=576 S=900 Dv=512 lse=1 page=1 kv=e4m3 format=v32 table=indices", R, false,
+      FEW(32, 8, 2) },
+    { "mla_decode bf16->bf16 B=2 Hq=12 D=512 S=500 Sq=2 lse=1 causal=1 page=64 kv=e4m3 format=v4 lens=any", R, false,
+      FEW(16, 4, 1) },
+    { "mla_decode bf16->bf16 B=2 Hq=12 D=512 S=500 Dv=448 lse=1 page=16 kv=e4m3 format=v4", R, false, FEW(32, 1, 1) },
+    { "mla_decode bf16->bf16 B=2 Hq=16 D=576 S=500 Dv=512 lse=1 page=64 kv=e4m3 scale=1", R, false, FEW(16, 2, 4) },
+    { "mla_decode f16->f16 B=2 Hq=9 D=576 S=300 Dv=512 lse=1 page=16 kv=e4m3fnuz scale=1 lens=any", R, false,
+      FEW(16, 1, 1) },
+    { "mla_decode f16->f16 B=2 Hq=30 D=192 S=300 Dv=128 lse=1 page=16 kv=e5m2 lens=any", R, false, FEW(32, 2, 1) },
+    { "mla_decode bf16->bf16 B=8 Hq=4 D=192 S=140 Dv=128 lse=1 page=16", S, false, FEW(16, 1, 1) },
+    { "mla_decode bf16->bf16 B=2 Hq=8 D=192 S=1024 Dv=128 page=16", I, false, FEW(16, 8, 2) },
+    { "mla_decode bf16->bf16 B=3 Hq=8 D=192 S=1000 Dv=128 page=16 lens=any", C, false, FEW(16, 8, 4) },
+};
+
 OP_CASES(right_heads, heads, "MLA decode")
 OP_CASES(right_options, options, "options of MLA decode")
 OP_CASES(right_formats, formats, "formats and positions of MLA decode")
@@ -133,6 +163,7 @@ OP_CASES(right_exact, exact, "MLA decode of integers")
 OP_CASES(right_special, special, "MLA decode of NaN, inf, denormals")
 OP_CASES(right_wide, wide, "MLA decode of many rows")
 OP_CASES(right_clusters, clusters, "MLA decode by several clusters")
+OP_CASES(right_few, few, "MLA decode of few rows")
 
 START_TEST(items_by_turns)
 {
@@ -147,6 +178,6 @@ int main(void)
 {
     return op_main_gpus("mla",
                         OP_TESTS(right_heads, right_options, right_formats, right_segments, right_exact, right_special,
-                                 right_wide, right_clusters),
+                                 right_wide, right_clusters, right_few),
                         OP_TESTS(NULL), OP_TESTS(items_by_turns));
 }

@@ -295,7 +295,7 @@ START_TEST(formats)
 {
     const char *device = op_device(_i);
     for (int way = 0; way < 2; way++) {
-        /* Hopper's other variant takes no formats, and has another order of sums. */
+        /* Hopper's other variants have another order of sums: it may differ between a format and its rows. */
         if (!mla_ways[way] && strcmp(device, "cpu"))
             setenv("RFG_VARIANTS", "mla_decode_tile_mma,mla_decode_portable", 1);
         rfg_context *ctx = mla_context(device, way);
@@ -398,7 +398,7 @@ START_TEST(refusals)
 }
 END_TEST
 
-/* Of mla_decode_wgmma, which no emulated GPU has. */
+/* Of mla_decode_wgmma and mla_decode_wgmma_few, which no emulated GPU has. */
 START_TEST(clusters)
 {
     const char *few = "mla_decode bf16->bf16 B=1 Hq=16 D=576 S=8192 Dv=512 page=64";
@@ -408,6 +408,15 @@ START_TEST(clusters)
     op_config_taken("sm_90", few, "mla_decode_wgmma{parts=1,clusters=2}", "must be 2 parts at least, of at most 128");
     op_config_taken("sm_90", "mla_decode bf16->bf16 B=1 Hq=16 D=96 S=99 Dv=64", "mla_decode_wgmma{parts=1,clusters=1}",
                     "D=96");
+    op_config_taken("sm_90", few, "mla_decode_wgmma_few{rows=16,parts=16,clusters=8}", NULL);
+    op_config_taken("sm_90", few, "mla_decode_wgmma_few{rows=32,parts=16,clusters=16}",
+                    "must be 2 parts at least, of at most 128");
+    op_config_taken("sm_90", "mla_decode bf16->bf16 B=1 Hq=16 D=96 S=99 Dv=64",
+                    "mla_decode_wgmma_few{rows=16,parts=1,clusters=1}", "D=96");
+    op_config_taken("sm_90", "mla_decode bf16->bf16 B=1 Hq=16 D=512 S=99 Dv=448 page=64 kv=e4m3 format=v4",
+                    "mla_decode_wgmma_few{rows=32,parts=2,clusters=1}", NULL);
+    op_config_taken("sm_90", "mla_decode bf16->bf16 B=1 Hq=16 D=512 S=99 Dv=448 page=64 kv=e4m3 format=v4",
+                    "mla_decode_wgmma{parts=2,clusters=1}", "kv=e4m3");
 }
 END_TEST
 

@@ -34,43 +34,57 @@ static int lds_bytes(const struct rfg_problem *prob)
     return MLA_WG_LDS_BYTES((int)prob->v[MLA_D], mla_dv(prob));
 }
 
-static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+bool mla_wgmma_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    int d = (int)prob->v[MLA_D], dv = mla_dv(prob);
+    int d = (int)prob->v[MLA_D];
     if (!has_wgmma(dev, why))
         return false;
     if (!(dev->features & RFG_FEATURE_TMA))
         return rfg_refuse(why, "the driver is too old: must be of CUDA 12, which encodes matrices for TMA");
-    if (prob->v[MLA_KV])
-        return rfg_refuse(why, "kv=%s: must be q's type", rfg_dtype_name((rfg_dtype)prob->v[MLA_KV]));
     if (d % 64)
         return rfg_refuse(why, "D=%d: must be a multiple of 64", d);
-    if (dv != 128 && dv != 256 && dv != 512)
-        return rfg_refuse(why, "Dv=%d: must be 128, 256 or 512", dv);
     return prob->v[MLA_ALIGN] >= 16 || rfg_refuse(why, "align=%" PRId64 ": must be 16", prob->v[MLA_ALIGN]);
 }
-
-static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
+static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    int64_t groups = items(prob) * parts_of(p);
-    if (lds_bytes(prob) > dev->lds_bytes)
-        return rfg_refuse(why, "%d bytes of LDS: must be at most %d", lds_bytes(prob), dev->lds_bytes);
-    if (p[P_CLUSTERS] > 1 && (p[P_PARTS] == 1 || parts_of(p) > MOST_GROUPS))
-        return rfg_refuse(why, "parts=%d clusters=%d: must be 2 parts at least, of at most %d in all", p[P_PARTS],
-                          p[P_CLUSTERS], MOST_GROUPS);
-    return groups <= INT32_MAX || rfg_refuse(why, "%" PRId64 " workgroups: must be below 2^31", groups);
+    int dv = mla_dv(prob);
+    if (!mla_wgmma_supports(dev, prob, why))
+        return false;
+    if (prob->v[MLA_KV])
+        return rfg_refuse(why, "kv=%s: must be q's type", rfg_dtype_name((rfg_dtype)prob->v[MLA_KV]));
+    return dv == 128 || dv == 256 || dv == 512 || rfg_refuse(why, "Dv=%d: must be 128, 256 or 512", dv);
 }
 
+bool mla_wgmma_valid(const struct rfg_device *dev, int lds, int64_t n, int parts, int clusters, struct rfg_reason *why)
+{
+    int64_t groups = n * parts * clusters;
+    if (lds > dev->lds_bytes)
+        return rfg_refuse(why, "%d bytes of LDS: must be at most %d", lds, dev->lds_bytes);
+    if (clusters > 1 && (parts == 1 || parts * clusters > MOST_GROUPS))
+        return rfg_refuse(why, "parts=%d clusters=%d: must be 2 parts at least, of at most %d in all", parts, clusters,
+                          MOST_GROUPS);
+    return groups <= INT32_MAX || rfg_refuse(why, "%" PRId64 " workgroups: must be below 2^31", groups);
+}
+static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
+{
+    return mla_wgmma_valid(dev, lds_bytes(prob), items(prob), p[P_PARTS], p[P_CLUSTERS], why);
+}
+
+bool mla_wgmma_worth(const struct rfg_device *dev, const struct rfg_problem *prob, int64_t n, int parts, int clusters,
+                     struct rfg_reason *why)
+{
+    int64_t groups = n * parts * clusters;
+    if (parts * clusters == 1)
+        return true;
+    if (groups > (clusters > 1 ? 1 : 8) * dev->cu_count)
+        return rfg_refuse(why, "parts=%d clusters=%d: %" PRId64 " workgroups", parts, clusters, groups);
+    return prob->v[MLA_S] > MLA_WG_KEYS * (int64_t)parts * clusters / 2 ||
+           rfg_refuse(why, "parts=%d clusters=%d: S=%" PRId64 " are tiles of %d", parts, clusters, prob->v[MLA_S],
+                      MLA_WG_KEYS);
+}
 static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
 {
-    int64_t groups = items(prob) * parts_of(p);
-    if (parts_of(p) == 1)
-        return true;
-    if (groups > (p[P_CLUSTERS] > 1 ? 1 : 8) * dev->cu_count)
-        return rfg_refuse(why, "parts=%d clusters=%d: %" PRId64 " workgroups", p[P_PARTS], p[P_CLUSTERS], groups);
-    return prob->v[MLA_S] > MLA_WG_KEYS * (int64_t)parts_of(p) / 2 ||
-           rfg_refuse(why, "parts=%d clusters=%d: S=%" PRId64 " are tiles of %d", p[P_PARTS], p[P_CLUSTERS],
-                      prob->v[MLA_S], MLA_WG_KEYS);
+    return mla_wgmma_worth(dev, prob, items(prob), p[P_PARTS], p[P_CLUSTERS], why);
 }
 
 /* As an H200 has it: a step is bound by matrix instructions at about three quarters of their peak, or by the bytes that a
@@ -108,11 +122,8 @@ static bool order_of(const struct rfg_device *dev, const struct rfg_problem *pro
     return true;
 }
 
-static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
+void mla_wgmma_macros(const struct rfg_problem *prob, int parts, int clusters, int lds, struct rfg_kernel *k)
 {
-    (void)dev;
-    k->source = "mha/mla/wgmma.hip";
-    k->entry = "mla_decode_wgmma";
     rfg_kernel_macro(k, "DTYPE", prob->dtype[0]);
     rfg_kernel_macro(k, "D", (int)prob->v[MLA_D]);
     rfg_kernel_macro(k, "DV", mla_dv(prob));
@@ -120,9 +131,16 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     rfg_kernel_macro(k, "POSITIONS", (int)prob->v[MLA_POSITIONS]);
     if (prob->v[MLA_STYPE])
         rfg_kernel_macro(k, "SINK_DTYPE", mla_sink_dtype(prob));
-    rfg_kernel_macro(k, "PARTS", p[P_PARTS]);
-    rfg_kernel_macro(k, "CLUSTERS", p[P_CLUSTERS]);
-    rfg_kernel_macro(k, "LDS_BYTES", lds_bytes(prob));
+    rfg_kernel_macro(k, "PARTS", parts);
+    rfg_kernel_macro(k, "CLUSTERS", clusters);
+    rfg_kernel_macro(k, "LDS_BYTES", lds);
+}
+static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
+{
+    (void)dev;
+    k->source = "mha/mla/wgmma.hip";
+    k->entry = "mla_decode_wgmma";
+    mla_wgmma_macros(prob, p[P_PARTS], p[P_CLUSTERS], lds_bytes(prob), k);
 }
 
 static void launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l)
@@ -133,12 +151,12 @@ static void launch(const struct rfg_device *dev, const struct rfg_problem *prob,
                               (uint32_t)lds_bytes(prob) };
 }
 
-/* Keys as rows of one matrix. Where they aren't, the kernel copies them otherwise, and the map is of one row. */
-static int maps_of(const struct rfg_problem *prob, const int *p, const void *kargs, struct rfg_tile_map *maps)
+/* Keys as rows of one matrix. Where they aren't, or are codes, the kernel copies them otherwise, and the map is of one row. */
+int mla_wgmma_maps(const struct rfg_problem *prob, const int *p, const void *kargs, struct rfg_tile_map *maps)
 {
     (void)p;
     const struct mla_args *a = kargs;
-    int64_t rows = a->table ? (int64_t)a->blocks << a->page_shift : (int64_t)a->batch * a->skv;
+    int64_t rows = prob->v[MLA_KV] ? 1 : a->table ? (int64_t)a->blocks << a->page_shift : (int64_t)a->batch * a->skv;
     maps[0] = (struct rfg_tile_map){ a->kv,
                                      MAX(rows, 1),
                                      2 * prob->v[MLA_D],
@@ -159,5 +177,5 @@ const struct rfg_variant mla_decode_wgmma = { .name = "mla_decode_wgmma",
                                               .worth = worth,
                                               .predict = predict,
                                               .launch = launch,
-                                              .tile_maps = maps_of,
+                                              .tile_maps = mla_wgmma_maps,
                                               .kernel = kernel };

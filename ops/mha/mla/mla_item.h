@@ -23,11 +23,16 @@ RFG_DEVICE int within_i32(int n, int least, int most)
     return n > least ? n : least;
 }
 
-RFG_DEVICE void open_item(const struct mla_args *a, struct work_item *it, int item, int tiles)
+/* What is known of an item before anything is loaded. */
+RFG_DEVICE void place_item(const struct mla_args *a, struct work_item *it, int item, int tiles)
 {
     it->b = item / tiles;
     it->row0 = (item - it->b * tiles) * ROWS;
     it->rows = a->sq * a->hq;
+}
+RFG_DEVICE void open_item(const struct mla_args *a, struct work_item *it, int item, int tiles)
+{
+    place_item(a, it, item, tiles);
     it->len = a->skv;
     it->table = a->table;
     if (a->indptr) {

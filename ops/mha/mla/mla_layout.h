@@ -50,4 +50,20 @@
 #define MLA_WG_UNITS(dv, parts)       (((dv) / 16 + (parts)-1) / (parts))
 #define MLA_WG_SLOT_FLOATS(dv, parts) ((MLA_WG_UNITS(dv, parts) + 1) * 1024)
 
+/* mla_decode_wgmma_few, in bytes: barriers and a little more; queries; weights; two tiles of keys; what the cluster's other
+ * workgroups send, sums and ends, unless that takes the place of keys. */
+#define MLA_FEW_Q_AT                2048
+#define MLA_FEW_WEIGHTS_AT(d, rows) (MLA_FEW_Q_AT + (d) / 64 * (rows)*128)
+#define MLA_FEW_KV_AT(d, rows)      (MLA_FEW_WEIGHTS_AT(d, rows) + (rows)*128)
+#define MLA_FEW_KV_END(d, rows)     (MLA_FEW_KV_AT(d, rows) + 2 * (d)*128)
+/* Units of four floats of each of 128 threads that a workgroup combines, of a row tile's dv by rows. */
+#define MLA_FEW_UNITS(dv, rows, parts)    (((dv) / 64 * ((rows) / 8) + (parts)-1) / (parts))
+#define MLA_FEW_RECEIVED(dv, rows, parts) ((parts) * (MLA_FEW_UNITS(dv, rows, parts) * 2048 + (rows)*8))
+#define MLA_FEW_APART(d, dv, rows, parts) (MLA_FEW_KV_END(d, rows) + MLA_FEW_RECEIVED(dv, rows, parts) <= 232448)
+#define MLA_FEW_LDS_BYTES(d, dv, rows, parts)                                                                          \
+    (MLA_FEW_KV_END(d, rows) +                                                                                         \
+     ((parts) > 1 && MLA_FEW_APART(d, dv, rows, parts) ? MLA_FEW_RECEIVED(dv, rows, parts) : 0))
+/* Its workspace, in floats: as above, of a cluster's workgroup. */
+#define MLA_FEW_SLOT_FLOATS(dv, rows, parts) (MLA_FEW_UNITS(dv, rows, parts) * 512 + (rows)*2)
+
 #endif

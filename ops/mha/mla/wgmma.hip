@@ -32,13 +32,14 @@
 #include "mha/mla/mla_item.h"
 #include "mha/prefill/wgmma_frag.h"
 
-#define GROUP   128 /* threads of a warpgroup */
-#define COPIERS GROUP
-#define BLOCKS  (D / 64)   /* of a tile's columns */
-#define V_HALF  (DV / 128) /* blocks of half of the values' columns */
-#define BLOCK   (64 * 128) /* bytes */
-#define TILE    (BLOCKS * BLOCK)
-#define O_PARTS (HALF / 16)
+#define GROUP       128 /* threads of a warpgroup */
+#define COPIERS     GROUP
+#define MULTIPLIERS (2 * GROUP)
+#define BLOCKS      (D / 64)   /* of a tile's columns */
+#define V_HALF      (DV / 128) /* blocks of half of the values' columns */
+#define BLOCK       (64 * 128) /* bytes */
+#define TILE        (BLOCKS * BLOCK)
+#define O_PARTS     (HALF / 16)
 
 #define Q_AT  MLA_WG_Q_AT
 #define KV_AT (Q_AT + TILE)
@@ -51,46 +52,15 @@ struct barriers {
     rfg_u64 copied[2][2];     /* of one that threads copy: what is refilled at a time */
     float m[2][GROUP][2], l[GROUP][2];
 };
+#include "mha/mla/mla_wgmma.h"
 static_assert(sizeof(struct barriers) <= Q_AT, "queries follow the barriers");
 static_assert(LDS_BYTES == MLA_WG_LDS_BYTES(D, DV), "mla_layout.h");
 static_assert(D % 64 == 0 && DV % 128 == 0 && DV <= D, "blocks of 64 columns");
-
-/* The keys of this workgroup: tiles, two a step; a last one alone is A. */
-struct span {
-    int begin, end;
-};
-RFG_DEVICE struct span span_of(const struct work_item *it)
-{
-    const int n = PARTS * CLUSTERS;
-    int tiles = it->len > 0 ? (it->len - 1) / TILE_KV + 1 : 0, part = rfg_group_x() % n;
-    struct span s = { rfg_share_begin(tiles, part, n), rfg_share_begin(tiles, part + 1, n) };
-    return s;
-}
-
-/* Whether TMA copies whole tiles, MLA_WG_TMA_ROWS() at a time: blocks are rows of one matrix. */
-RFG_DEVICE bool has_tiles(const struct mla_args *a)
-{
-    long long of_block = a->table ? 1ll << a->page_shift : (long long)a->skv;
-    return a->kv_block == a->kv_row * of_block && (a->table ? a->blocks : a->batch) * of_block < 1ll << 31 &&
-           MLA_WG_TMA_ROWS(a->table != 0, a->page_shift) >= 8;
-}
-RFG_DEVICE bool is_tiled(const struct work_item *it, bool tiles, int key0)
-{
-    return tiles && key0 <= it->len - TILE_KV; /* or keys past the end might be no numbers */
-}
 
 /* ---- copies ------------------------------------------------------------------------------------------------------- */
 
 #define MY_ROWS (TILE_KV * 8 / COPIERS) /* of a tile: a thread copies one chunk of each block */
 #define APART   (COPIERS / 8)
-
-/* The block of a key, which becomes its row there. One past the end is as the last one: masked, and a number if that's. */
-RFG_DEVICE int block_of(const struct mla_args *a, const struct work_item *it, int *key)
-{
-    int k = *key < it->len ? *key : it->len - 1;
-    *key = a->table ? k & ((1 << a->page_shift) - 1) : k;
-    return a->table ? within_i32((int)rfg_load4(it->table + (k >> a->page_shift)), 0, a->blocks - 1) : it->b;
-}
 
 RFG_DEVICE void find_rows(const struct mla_args *a, const struct work_item *it, int key0, int thread, const char **row)
 {
@@ -99,13 +69,6 @@ RFG_DEVICE void find_rows(const struct mla_args *a, const struct work_item *it, 
         int key = key0 + thread / 8 + i * APART, block = block_of(a, it, &key);
         row[i] = (const char *)a->kv + 2 * (block * a->kv_block + key * a->kv_row) + thread % 8 * 16;
     }
-}
-
-/* The matrix' row of this thread's part of the tile at key0. */
-RFG_DEVICE int tiled_row(const struct mla_args *a, const struct work_item *it, int key0, int rows, int thread)
-{
-    int key = key0 + thread * rows, block = block_of(a, it, &key);
-    return block * (a->table ? 1 << a->page_shift : a->skv) + key;
 }
 
 /* By the threads that multiply, meanwhile. */
@@ -123,7 +86,7 @@ RFG_DEVICE void copy_queries(const struct mla_args *a, const struct work_item *i
     }
     rfg_async_wait_all();
     rfg_wg_see();
-    asm volatile("bar.sync 3, 256;" ::: "memory");
+    meet();
 }
 
 /* Blocks are copied, and keys multiplied, in two groups: first the half of the values that is done with first, A's left
@@ -157,13 +120,6 @@ RFG_DEVICE void copy_by_tma(struct barriers *b, rfg_u32 to, const rfg_tile_map *
         if (thread < TILE_KV / rows)
             rfg_tile_load(to + (rfg_u32)(k * BLOCK + thread * rows * 128), map, k * 128, row, &b->tiled[tile][k]);
     }
-}
-
-/* The sequence's part of the table to L2, before its length is known. */
-RFG_DEVICE void expect_table(const struct mla_args *a, int b, int thread)
-{
-    if (a->table && !a->indptr && thread * 32 <= (a->skv - 1) >> a->page_shift)
-        rfg_prefetch(a->table + b * a->table_stride + thread * 32);
 }
 
 RFG_DEVICE void copy_all(const struct mla_args *a, const rfg_tile_map *map, const struct work_item *it, struct span s,
@@ -211,13 +167,6 @@ struct state {
     rfg_frag_c o[O_PARTS];
     float m[2], l[2];
 };
-
-/* This wave is done with what the copiers wait to write. */
-RFG_DEVICE void release(rfg_u64 *arrival)
-{
-    if (rfg_lane() == 0)
-        rfg_arrive(arrival);
-}
 
 /* Scores of tile `tile`: under way. */
 RFG_DEVICE void multiply_keys(rfg_frag_c *s, struct barriers *b, rfg_u64 q, rfg_u64 kv, int tile, bool tiled, int odd)
@@ -442,10 +391,10 @@ RFG_DEVICE void attend(const struct mla_args *a, const struct work_item *it, str
         }
         multiply_values(w, its, v, 1 - tile);
         rfg_wg_wait(1);
-        release(&b->empty[tile][0]);
+        rfg_arrive_wave(&b->empty[tile][0]);
         rfg_wg_wait(0);
         wg_settle(w->o, O_PARTS);
-        release(&b->empty[1 - tile][1]);
+        rfg_arrive_wave(&b->empty[1 - tile][1]);
     }
     if (t < span.end) {
         bool tiled = is_tiled(it, tiles, t * TILE_KV);

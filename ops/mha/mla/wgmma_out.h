@@ -36,7 +36,7 @@ RFG_DEVICE void add_sums(struct barriers *b, struct state *w, bool first, int th
         b->m[0][thread][0] = mine[0];
         b->m[0][thread][1] = mine[1];
     }
-    asm volatile("bar.sync 3, 256;" ::: "memory");
+    meet();
 #pragma unroll
     for (int h = 0; h < 2; h++)
         w->l[h] = first ? mine[h] + b->l[thread][h] : b->m[0][thread][h] + mine[h];
@@ -67,31 +67,6 @@ RFG_DEVICE struct share my_share(const struct work_item *it)
     return s;
 }
 
-/* Weights of n sums, whose maxima and sums of weights are e, beside the largest maximum; m and l of all. */
-RFG_DEVICE void weigh_ends(const rfg_f32x4 *e, int n, float (*by)[2], float *m, float *l)
-{
-    m[0] = m[1] = LOWEST;
-    l[0] = l[1] = 0.0f;
-#pragma unroll
-    for (int i = 0; i < n; i++) {
-        m[0] = rfg_max(m[0], e[i].x);
-        m[1] = rfg_max(m[1], e[i].y);
-    }
-#pragma unroll
-    for (int i = 0; i < n; i++) {
-        by[i][0] = rfg_exp2(e[i].x - m[0]);
-        by[i][1] = rfg_exp2(e[i].y - m[1]);
-        l[0] = rfg_fma(e[i].z, by[i][0], l[0]);
-        l[1] = rfg_fma(e[i].w, by[i][1], l[1]);
-    }
-}
-RFG_DEVICE void add_weighed(rfg_f32x4 *sum, rfg_f32x4 v, float by)
-{
-    sum->x = rfg_fma(v.x, by, sum->x);
-    sum->y = rfg_fma(v.y, by, sum->y);
-    sum->z = rfg_fma(v.z, by, sum->z);
-    sum->w = rfg_fma(v.w, by, sum->w);
-}
 RFG_DEVICE void finish_rows(const struct mla_args *a, const struct work_item *it, const struct share *s, const float *m,
                             const float *l, float *factor)
 {
@@ -130,7 +105,7 @@ RFG_DEVICE void combine_parts(const struct mla_args *a, const struct work_item *
 {
     struct share s = my_share(it);
     rfg_f32x4 *ends = (rfg_f32x4 *)(lds + ENDS_AT), *sums = (rfg_f32x4 *)(lds + SUMS_AT), e[PARTS];
-    asm volatile("bar.sync 3, 256;" ::: "memory"); /* both are done with keys */
+    meet(); /* both are done with keys */
     ends[rfg_thread()] = make_float4(w->m[0], w->m[1], w->l[0], w->l[1]);
 #pragma unroll
     for (int u = 0; u < 2 * O_PARTS && it->row0 + rfg_wave() % 4 * 16 < it->rows; u++) {
@@ -173,26 +148,6 @@ RFG_DEVICE void combine_parts(const struct mla_args *a, const struct work_item *
 #endif
 
 #if CLUSTERS > 1
-/* rfg_last_to_arrive() for the threads that multiply, while the others are done. */
-RFG_DEVICE bool is_last(const struct mla_args *a, rfg_u32 *flag)
-{
-    int group = rfg_group_x();
-    rfg_release_wave();
-    asm volatile("bar.sync 3, 256;" ::: "memory");
-    if (rfg_thread() == 0) {
-        rfg_u32 *counter = a->counters + group / (PARTS * CLUSTERS) * PARTS + group % PARTS;
-        rfg_release_group();
-        *flag = rfg_atomic_add(counter, 1u);
-        if (*flag == CLUSTERS - 1u)
-            rfg_atomic_store(counter, 0u);
-    }
-    asm volatile("bar.sync 3, 256;" ::: "memory");
-    bool last = *flag == CLUSTERS - 1u;
-    if (last)
-        rfg_acquire_device();
-    return last;
-}
-
 /* The last one of those that have the same columns: all clusters' sums, in the clusters' order. */
 #define AT_ONCE (CLUSTERS >= 8 ? 2 : 16 / CLUSTERS) /* units, so that loads are under way together */
 RFG_DEVICE void combine_clusters(const struct mla_args *a, const struct work_item *it)

@@ -34,11 +34,12 @@
 #define WG_TYPE "bf16"
 #endif
 
-/* c = (add ? c : 0) + A B^T, A's 64 rows and B's in LDS. a, b, p: numbers of the operands after c's. */
-#define WG_BOTH(width, registers, a, b, p)                                                                             \
+/* c = (add ? c : 0) + A B^T, A's 64 rows and B's in LDS. a, b, p: numbers of the operands after c's. turn: "1" if A's rows
+ * in LDS are those of the product's k, else "0". */
+#define WG_BOTH(width, registers, a, b, p, turn)                                                                       \
     asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" p ", 0;\n"                                                   \
                  "wgmma.mma_async.sync.aligned.m64n" width "k16.f32." WG_TYPE "." WG_TYPE " {" WG_R##registers         \
-                 "}, %" a ", %" b ", add, 1, 1, 0, 0;\n}"                                                              \
+                 "}, %" a ", %" b ", add, 1, 1, " turn ", 0;\n}"                                                       \
                  : WG_F##registers(c, 0)                                                                               \
                  : "l"(rows_a), "l"(rows_b), "r"(add))
 /* c += A B, A's rows in registers, B's rows in LDS are those of the product's k. a0 ... b: as above. */
@@ -53,14 +54,15 @@
 RFG_DEVICE void wg_scores(rfg_frag_c *c, rfg_u64 rows_a, rfg_u64 rows_b, int add)
 {
 #if TILE_KV == 64
-    WG_BOTH("64", 32, "32", "33", "34");
+    WG_BOTH("64", 32, "32", "33", "34", "0");
 #elif TILE_KV == 128
-    WG_BOTH("128", 64, "64", "65", "66");
+    WG_BOTH("128", 64, "64", "65", "66", "0");
 #else
 #error "TILE_KV"
 #endif
 }
 
+#ifdef WG_COLUMNS
 /* Output of WG_COLUMNS columns. */
 RFG_DEVICE void wg_values(rfg_frag_c *c, rfg_u32x4 a, rfg_u64 rows_b)
 {
@@ -84,6 +86,7 @@ RFG_DEVICE void wg_values(rfg_frag_c *c, rfg_u32x4 a, rfg_u64 rows_b)
 #error "WG_COLUMNS"
 #endif
 }
+#endif
 
 /* c is read after this, not before. */
 RFG_DEVICE void wg_settle(rfg_frag_c *c, int blocks)

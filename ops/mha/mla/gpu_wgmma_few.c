@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The host side of mla_decode_wgmma_few (wgmma_few.hip). */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "mla.h"
+#include "mla_layout.h"
+#include "ops/gpu.h"
+#include "ops/model/model.h"
+
+enum { P_ROWS, P_PARTS, P_CLUSTERS };
+
+static const struct rfg_param params[] = {
+    [P_ROWS] = { "rows", 2, { 16, 32 } },                 /* of a workgroup */
+    [P_PARTS] = { "parts", 5, { 1, 2, 4, 8, 16 } },       /* of a cluster's keys, a workgroup each */
+    [P_CLUSTERS] = { "clusters", 5, { 1, 2, 4, 8, 16 } }, /* that share a sequence's keys */
+};
+
+static int parts_of(const int *p)
+{
+    return p[P_PARTS] * p[P_CLUSTERS];
+}
+static int64_t items(const struct rfg_problem *prob, const int *p)
+{
+    return prob->v[MLA_B] * ceil_div(prob->v[MLA_SQ] * prob->v[MLA_HQ], p[P_ROWS]);
+}
+static int lds_bytes(const struct rfg_problem *prob, const int *p)
+{
+    return MLA_FEW_LDS_BYTES((int)prob->v[MLA_D], mla_dv(prob), p[P_ROWS], p[P_PARTS]);
+}
+
+static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
+{
+    return mla_wgmma_valid(dev, lds_bytes(prob, p), items(prob, p), p[P_PARTS], p[P_CLUSTERS], why);
+}
+
+static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
+{
+    int64_t rows = prob->v[MLA_SQ] * prob->v[MLA_HQ];
+    if (rows > 64)
+        return rfg_refuse(why, "%" PRId64 " rows of a sequence", rows);
+    if (p[P_ROWS] > 16 && rows <= p[P_ROWS] / 2)
+        return rfg_refuse(why, "rows=%d: a sequence has %" PRId64, p[P_ROWS], rows);
+    return mla_wgmma_worth(dev, prob, items(prob, p), p[P_PARTS], p[P_CLUSTERS], why);
+}
+
+/* As an H200 should have it: a CU takes in 33 bytes a ns, and multiplies a tile in 0.7 us, of 32 rows in 1.1. */
+static double predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    double bytes, flops, parts = parts_of(p), n = (double)items(prob, p);
+    prob->op->cost(prob, &bytes, &flops);
+    double at_once = gemm_at_once(dev, p[P_PARTS], 1), rounds = MAX(1, ceil(n * parts / at_once));
+    double tiles = ceil(ceil((double)MAX(prob->v[MLA_S], 1) / MLA_WG_KEYS) / parts);
+    double tile = MAX(p[P_ROWS] > 16 ? 1.3 : 0.8, MLA_WG_KEYS * mla_row_bytes(prob) / 45e3);
+    double us = MAX(rounds * tiles * tile, bytes / (1e3 * dev->mem_gbps));
+    us += rounds * (4 * dev->load_us + (p[P_PARTS] > 1 ? 1.5 : 0.5));
+    if (p[P_CLUSTERS] > 1) /* sums to the workspace, and all clusters' back */
+        us += dev->sync_us + 1 + (p[P_CLUSTERS] + 1) * p[P_ROWS] * mla_dv(prob) * 4.0 / p[P_PARTS] / 100e3;
+    return dev->latency_us + us;
+}
+
+/* (Its limit keeps items below RFG_COUNTERS / parts.) */
+static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    (void)dev;
+    return p[P_CLUSTERS] == 1 ? 0
+                              : (size_t)(items(prob, p) * parts_of(p)) * sizeof(float) *
+                                    (size_t)MLA_FEW_SLOT_FLOATS(mla_dv(prob), p[P_ROWS], p[P_PARTS]);
+}
+
+/* What keys are divided into depends on the sequence's length, on parts and clusters. */
+static bool order_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                     struct rfg_order *order, struct rfg_reason *why)
+{
+    (void)dev, (void)prob, (void)why;
+    snprintf(order->words, sizeof(order->words), "mla_decode_wgmma_few parts=%d clusters=%d", p[P_PARTS],
+             p[P_CLUSTERS]);
+    return true;
+}
+
+static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
+{
+    (void)dev;
+    k->source = "mha/mla/wgmma_few.hip";
+    k->entry = "mla_decode_wgmma_few";
+    mla_wgmma_macros(prob, p[P_PARTS], p[P_CLUSTERS], lds_bytes(prob, p), k);
+    rfg_kernel_macro(k, "KV_DTYPE", mla_kv_dtype(prob));
+    rfg_kernel_macro(k, "FORMAT", (int)prob->v[MLA_FORMAT]);
+    rfg_kernel_macro(k, "ROWS", p[P_ROWS]);
+}
+
+static void launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l)
+{
+    (void)dev;
+    *l = (struct rfg_launch){ { (uint32_t)(MAX(items(prob, p), 1) * parts_of(p)), 1, 1 },
+                              { 384, 1, 1 },
+                              (uint32_t)lds_bytes(prob, p) };
+}
+
+const struct rfg_variant mla_decode_wgmma_few = { .name = "mla_decode_wgmma_few",
+                                                  .kind = RFG_VARIANT_KERNEL,
+                                                  .n_params = COUNT(params),
+                                                  .params = params,
+                                                  .order = order_of,
+                                                  .supports = mla_wgmma_supports,
+                                                  .valid = valid,
+                                                  .workspace = workspace,
+                                                  .worth = worth,
+                                                  .predict = predict,
+                                                  .launch = launch,
+                                                  .tile_maps = mla_wgmma_maps,
+                                                  .kernel = kernel };

@@ -1,0 +1,518 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * mla_decode on Hopper's asynchronous matrix instructions for few rows (queries times heads) of a sequence. Keys take the
+ * instruction's 64 rows, and queries its columns, of which there may be 16: S^T = K Q^T, then O^T = V^T P^T, in which a
+ * tile of keys is both K and, read the other way, V^T. One warpgroup multiplies; two copy, or decode codes of 8 bits on
+ * the way from memory to the tile, so that what multiplies is the same for any cache.
+ *
+ * Budget, D=576 Dv=512, a tile of 64 keys: 74 KB of bf16 are 2.2 us of a CU's share of the memory's speed, 42 KB of codes
+ * 1.3 us. Matrix instructions take 16 cycles each, in which they read 2 KB of LDS: 68 of them 1090 cycles, 0.6 us; with 32
+ * columns 24. Decoding: 32768 codes, seven instructions for two, are 900 cycles of each scheduler, beside it.
+ *
+ * Macros: DTYPE, KV_DTYPE, FORMAT; D and DV (multiples of 64), CAP, POSITIONS, SINK_DTYPE as mla_tile.h has them; ROWS (16
+ * or 32); PARTS (1 to 16: a cluster's workgroups share a sequence's keys); CLUSTERS (that do, above 1 with PARTS above 1);
+ * LDS_BYTES. Rows of 16-byte chunks. Grid: CLUSTERS times PARTS for each ROWS rows of each sequence. */
+#include "rfg_device.h"
+#include "rfg_quant.h"
+#include "rfg_attention.h"
+#include "rfg_tma.h"
+#include "mha/mla/mla_args.h"
+#include "mha/mla/mla_format.h"
+#include "mha/mla/mla_layout.h"
+
+#define TILE_KV MLA_WG_KEYS
+#include "mha/mla/mla_item.h"
+#define WIDE   1
+#define SCALED 0 /* scores and sums are scaled instead */
+#include "mha/mla/mla_rows.h"
+#include "mha/prefill/wgmma_frag.h"
+
+#define MULTIPLIERS 128
+#define COPIERS     256
+#define WAVES       (MULTIPLIERS / 32)
+#define BLOCKS      (D / 64)        /* of a tile's columns */
+#define V_BLOCKS    (DV / 64)       /* of them values */
+#define BLOCK       (TILE_KV * 128) /* bytes */
+#define TILE        (BLOCKS * BLOCK)
+#define STAGES      2
+#define FRAGS       (ROWS / 16) /* of 16 rows */
+#define HEADS       (ROWS / 4)  /* rows of which a thread has scores: see head_of() */
+#define PAIRS       (HEADS / 2)
+#define DECODES     (KV_BYTES == 1)
+
+#define Q_AT       MLA_FEW_Q_AT
+#define WEIGHTS_AT MLA_FEW_WEIGHTS_AT(D, ROWS)
+#define KV_AT      MLA_FEW_KV_AT(D, ROWS)
+#define APART      MLA_FEW_APART(D, DV, ROWS, PARTS)
+struct barriers {
+    rfg_u64 empty[STAGES], full[STAGES];
+    rfg_u32 flag;
+    int end[ROWS];              /* of the keys that a row sees */
+    float of_wave[WAVES][ROWS]; /* maxima, at the end sums of weights */
+};
+#include "mha/mla/mla_wgmma.h"
+static_assert(sizeof(struct barriers) <= Q_AT, "queries follow the barriers");
+static_assert(LDS_BYTES == MLA_FEW_LDS_BYTES(D, DV, ROWS, PARTS), "mla_layout.h");
+static_assert(D % 64 == 0 && DV % 64 == 0 && DV <= D, "blocks of 64 columns");
+
+/* ---- copies ------------------------------------------------------------------------------------------------------- */
+
+#define MY_ROWS (TILE_KV * 8 / COPIERS) /* of a tile, whose chunks eight threads have */
+#define BETWEEN (COPIERS / 8)
+
+struct places {
+    const char *row[MY_ROWS];
+#if FORMAT == MLA_V4
+    const char *scales[MY_ROWS];
+#endif
+};
+RFG_DEVICE void find_rows(const struct mla_args *a, const struct work_item *it, int key0, int thread, struct places *p)
+{
+#pragma unroll
+    for (int i = 0; i < MY_ROWS; i++) {
+        int key = key0 + thread / 8 + i * BETWEEN, block = block_of(a, it, &key);
+        const char *first = (const char *)a->kv + block * a->kv_block * KV_BYTES;
+        p->row[i] = first + key * a->kv_row * KV_BYTES;
+#if FORMAT == MLA_V4
+        p->scales[i] = first + a->scales_at + key * MLA_V4_SCALE_BYTES;
+#endif
+    }
+}
+
+#if DECODES
+RFG_DEVICE void load_rows(struct row_pieces *r, const struct places *p, int thread)
+{
+#pragma unroll
+    for (int i = 0; i < MY_ROWS; i++)
+#if FORMAT == MLA_V4
+        load_row(&r[i], p->row[i], p->scales[i], thread % 8);
+#else
+        load_row(&r[i], p->row[i], p->row[i] + MLA_V32_SCALES_AT, thread % 8);
+#endif
+}
+/* Halves of a thread's pieces take turns, so that eight threads write to all banks of LDS. */
+RFG_DEVICE void decode_rows(struct row_pieces *r, char *to, int thread)
+{
+    int lane = thread % 8, turn = lane / 4;
+#pragma unroll
+    for (int i = 0; i < MY_ROWS; i++) {
+#pragma unroll
+        for (int k = 0; k < COPY_CHUNKS; k++) {
+            rfg_u32x4 v = r[i].v[k];
+            r[i].v[k] = turn ? make_uint4(v.z, v.w, v.x, v.y) : v;
+        }
+#pragma unroll
+        for (int g = 0; g < GIVEN; g++) {
+            int c = given_chunk(g, lane);
+            if (c < 0)
+                continue;
+            if (c < ROW_CODES / 8)
+                c ^= turn;
+            *(rfg_u32x4 *)(to + c / 8 * BLOCK + rfg_wg_at(thread / 8 + i * BETWEEN, c % 8)) =
+                give_chunk(&r[i], g, lane, 1.0f);
+        }
+    }
+}
+
+/* The next tile's loads are under way while a tile is decoded. */
+RFG_DEVICE void copy_all(const struct mla_args *a, const rfg_tile_map *map, const struct work_item *it, struct span s,
+                         struct barriers *b, char *lds, int thread)
+{
+    struct row_pieces r[MY_ROWS], next[MY_ROWS];
+    struct places p;
+    int stage = 0, odd = 1;
+    if (s.begin == s.end)
+        return;
+    (void)map;
+    find_rows(a, it, s.begin * TILE_KV, thread, &p);
+    load_rows(next, &p, thread);
+    if (s.begin + 1 < s.end)
+        find_rows(a, it, (s.begin + 1) * TILE_KV, thread, &p);
+#pragma unroll 1
+    for (int t = s.begin; t < s.end; t++) {
+#pragma unroll
+        for (int i = 0; i < MY_ROWS; i++)
+            r[i] = next[i];
+        if (t + 1 < s.end)
+            load_rows(next, &p, thread);
+        if (t + 2 < s.end)
+            find_rows(a, it, (t + 2) * TILE_KV, thread, &p);
+        rfg_arrival_wait(&b->empty[stage], odd);
+        decode_rows(r, lds + KV_AT + stage * TILE, thread);
+        rfg_wg_see();
+        rfg_arrive(&b->full[stage]);
+        odd ^= stage;
+        stage ^= 1;
+    }
+}
+#else
+RFG_DEVICE void copy_by_threads(const struct places *p, rfg_u32 to, int thread)
+{
+#pragma unroll
+    for (int k = 0; k < BLOCKS; k++)
+#pragma unroll
+        for (int i = 0; i < MY_ROWS; i++)
+            rfg_async_copy16_at(to + (rfg_u32)(k * BLOCK) + rfg_wg_at(thread / 8 + i * BETWEEN, thread % 8),
+                                p->row[i] + k * 128 + thread % 8 * 16, true, false);
+}
+
+RFG_DEVICE void copy_all(const struct mla_args *a, const rfg_tile_map *map, const struct work_item *it, struct span s,
+                         struct barriers *b, char *lds, int thread)
+{
+    bool tiles = has_tiles(a);
+    int rows = MLA_WG_TMA_ROWS(a->table != 0, a->page_shift), next = 0, stage = 0, odd = 1;
+    bool mine = tiles && thread < TILE_KV / rows;
+    struct places p;
+    if (mine && s.begin < s.end)
+        next = tiled_row(a, it, s.begin * TILE_KV, rows, thread);
+#pragma unroll 1
+    for (int t = s.begin; t < s.end; t++) {
+        rfg_u32 to = rfg_lds_address(lds) + KV_AT + (rfg_u32)(stage * TILE);
+        bool tiled = is_tiled(it, tiles, t * TILE_KV);
+        int row = next;
+        if (mine && t + 1 < s.end)
+            next = tiled_row(a, it, (t + 1) * TILE_KV, rows, thread);
+        if (!tiled)
+            find_rows(a, it, t * TILE_KV, thread, &p);
+        rfg_arrival_wait(&b->empty[stage], odd);
+        if (!tiled) {
+            copy_by_threads(&p, to, thread);
+            rfg_arrive_copies(&b->full[stage]);
+        } else {
+            if (thread == 0)
+                rfg_arrive_expect(&b->full[stage], TILE);
+            else
+                rfg_arrive(&b->full[stage]);
+            if (thread < TILE_KV / rows)
+#pragma unroll
+                for (int k = 0; k < BLOCKS; k++)
+                    rfg_tile_load(to + (rfg_u32)(k * BLOCK + thread * rows * 128), map, k * 128, row, &b->full[stage]);
+        }
+        odd ^= stage;
+        stage ^= 1;
+    }
+    rfg_async_wait_all();
+}
+#endif
+
+/* By the threads that multiply, before the sequence's length is known. Rows that there aren't are zeroes. */
+RFG_DEVICE void copy_queries(const struct mla_args *a, const struct work_item *it, rfg_u32 to)
+{
+#pragma unroll
+    for (int i = 0; i < FRAGS; i++) {
+        int r = rfg_thread() / 8 + i * 16, c = rfg_thread() % 8;
+        const rfg_u16 *q = (const rfg_u16 *)a->q.data + row_at(a, it, &a->q, r) + c * 8;
+        const rfg_u16 *rope = (const rfg_u16 *)a->q_rope.data + row_at(a, it, &a->q_rope, r) + c * 8;
+#pragma unroll
+        for (int k = 0; k < BLOCKS; k++)
+            rfg_async_copy16_at(to + (rfg_u32)(k * ROWS * 128) + rfg_wg_at(r, c),
+                                k < V_BLOCKS ? q + k * 64 : rope + (k - V_BLOCKS) * 64, it->row0 + r < it->rows, false);
+    }
+}
+
+/* ---- products ------------------------------------------------------------------------------------------------------ */
+
+/* A thread has of each 64 columns of the output rows head_of(0 ... HEADS - 1), columns lane / 4 and 8 further of its wave's
+ * 16. Each row's m, the maximum that is subtracted, is the same in all threads; l is the sum of its own keys' weights. */
+struct state {
+    rfg_frag_c o[V_BLOCKS][FRAGS];
+    float m[HEADS], l[HEADS];
+};
+
+/* Of elements of rfg_frag_c, in which rows are columns: the row, numbered in the thread; whether the key, or the output's
+ * column, is the one 8 further. */
+RFG_DEVICE int own_head(int frag, int e)
+{
+    return frag * 4 + e / 4 * 2 + e % 2;
+}
+RFG_DEVICE int is_further(int e)
+{
+    return e / 2 % 2;
+}
+/* Of the item's ROWS. */
+RFG_DEVICE int head_of(int own)
+{
+    return own / 2 * 8 + 2 * (rfg_lane() % 4) + own % 2;
+}
+
+#define WG_R8  RFG_WG_R8
+#define WG_R16 RFG_WG_R16
+/* c = (add ? c : 0) + keys' rows times queries'. */
+RFG_DEVICE void wg_keys(rfg_frag_c *c, rfg_u64 rows_a, rfg_u64 rows_b, int add)
+{
+#if ROWS == 16
+    WG_BOTH("16", 8, "8", "9", "10", "0");
+#else
+    WG_BOTH("32", 16, "16", "17", "18", "0");
+#endif
+}
+/* c += values' columns times weights. */
+RFG_DEVICE void wg_columns(rfg_frag_c *c, rfg_u64 rows_a, rfg_u64 rows_b, int add)
+{
+#if ROWS == 16
+    WG_BOTH("16", 8, "8", "9", "10", "1");
+#else
+    WG_BOTH("32", 16, "16", "17", "18", "1");
+#endif
+}
+
+/* Scores of the tile in a stage: under way. */
+RFG_DEVICE void multiply_keys(rfg_frag_c *s, rfg_u64 q, rfg_u64 kv)
+{
+    asm volatile("" : "+l"(q)); /* or each of its sums has a register during the loop */
+    rfg_wg_fence();
+#pragma unroll
+    for (int k = 0; k < BLOCKS; k++)
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            wg_keys(s, kv + (rfg_u32)(k * (BLOCK / 16) + 2 * i), q + (rfg_u32)(k * (ROWS * 8) + 2 * i), k + i > 0);
+    rfg_wg_commit();
+}
+/* Adds its values: under way. */
+RFG_DEVICE void multiply_values(struct state *w, rfg_u64 weights, rfg_u64 v)
+{
+    asm volatile("" : "+l"(weights));
+    rfg_wg_fence();
+#pragma unroll
+    for (int d = 0; d < V_BLOCKS; d++)
+#pragma unroll
+        for (int i = 0; i < TILE_KV / 16; i++)
+            wg_columns(w->o[d], v + (rfg_u32)(d * (BLOCK / 16) + i * 128), weights + (rfg_u32)(2 * i), 1);
+    rfg_wg_commit();
+}
+
+/* Returns what scores are to be multiplied by, which is above 0, to be exponents of two. */
+RFG_DEVICE float change_scores(const struct mla_args *a, const struct work_item *it, rfg_frag_c *s)
+{
+    if (!CAP && it->scale > 0.0f)
+        return it->scale;
+#pragma unroll
+    for (int j = 0; j < FRAGS; j++)
+#pragma unroll
+        for (int e = 0; e < 8; e++) {
+            float v = s[j].v[e] * it->scale;
+            if (CAP) /* by tanh x = 1 - 2 / (1 + exp 2x) */
+                v = a->soft_cap * LOG2_E * (1.0f - 2.0f * rfg_rcp(1.0f + rfg_exp2(v / a->soft_cap * (2 * LOG2_E))));
+            s[j].v[e] = v;
+        }
+    return 1.0f;
+}
+RFG_DEVICE void mask_scores(const struct barriers *b, rfg_frag_c *s, int key0)
+{
+    int key = key0 + rfg_wave() * 16 + rfg_lane() / 4;
+#pragma unroll
+    for (int j = 0; j < FRAGS; j++)
+#pragma unroll
+        for (int e = 0; e < 8; e++)
+            if (key + 8 * is_further(e) >= b->end[head_of(own_head(j, e))])
+                s[j].v[e] = MINUS_INFINITY;
+}
+
+/* Whether b is true in any thread that multiplies. */
+RFG_DEVICE bool any_thread(bool b)
+{
+    int any;
+    asm volatile(
+        "{\n.reg .pred p, any;\nsetp.ne.s32 p, %1, 0;\nbar.red.or.pred any, 4, %2, p;\nselp.s32 %0, 1, 0, any;\n}"
+        : "=r"(any)
+        : "r"((int)b), "n"(MULTIPLIERS)
+        : "memory");
+    return any != 0;
+}
+/* w->m is raised where it must be: by the row's own scores alone. Older sums follow. */
+RFG_DEVICE void raise(struct state *w, const rfg_frag_c *s, float scale, struct barriers *b)
+{
+#pragma unroll
+    for (int n = 0; n < HEADS; n++) {
+        const float *v = s[n / 4].v + n % 4 / 2 * 4 + n % 2;
+        float most = rfg_frag_wx_reduce(rfg_max(v[0], v[2]), true);
+        if (rfg_lane() < 4)
+            b->of_wave[rfg_wave()][head_of(n)] = most * scale;
+    }
+    meet();
+    float down[HEADS];
+#pragma unroll
+    for (int n = 0; n < HEADS; n++) {
+        float top = MINUS_INFINITY;
+#pragma unroll
+        for (int i = 0; i < WAVES; i++)
+            top = rfg_max(top, b->of_wave[i][head_of(n)]);
+        float m = top > w->m[n] + SLACK ? top : w->m[n];
+        down[n] = rfg_exp2(w->m[n] - m);
+        w->m[n] = m;
+        w->l[n] *= down[n];
+    }
+#pragma unroll
+    for (int d = 0; d < V_BLOCKS; d++)
+#pragma unroll
+        for (int j = 0; j < FRAGS; j++)
+#pragma unroll
+            for (int e = 0; e < 8; e++)
+                w->o[d][j].v[e] *= down[own_head(j, e)];
+}
+
+/* Scores become weights, in LDS as the product's other operand, by rows. */
+RFG_DEVICE void weigh_tile(const struct mla_args *a, const struct work_item *it, struct barriers *b, rfg_u32 weights,
+                           struct state *w, rfg_frag_c *s, int key0, int unmasked)
+{
+    float scale = change_scores(a, it, s);
+    bool above = false;
+    if (key0 > unmasked - TILE_KV)
+        mask_scores(b, s, key0);
+#pragma unroll
+    for (int j = 0; j < FRAGS; j++)
+#pragma unroll
+        for (int e = 0; e < 8; e++)
+            above = above || s[j].v[e] * scale > w->m[own_head(j, e)] + SLACK;
+    if (any_thread(above))
+        raise(w, s, scale, b);
+#pragma unroll
+    for (int j = 0; j < FRAGS; j++) {
+        rfg_u32 two[4];
+        float *v = s[j].v;
+#pragma unroll
+        for (int e = 0; e < 8; e++) {
+            int n = own_head(j, e);
+            v[e] = rfg_exp2(rfg_fma(v[e], scale, -w->m[n]));
+            w->l[n] += v[e];
+        }
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            two[i] = rfg_floats_to_16(v[2 * i], v[2 * i + 1], DTYPE);
+        /* Four squares of 8 keys by 8 rows: keys 8 further, then rows 8 further. A lane says where a row of 8 keys goes. */
+        int lane = rfg_lane(), row = j * 16 + lane / 16 * 8 + lane % 8, c = rfg_wave() * 2 + lane / 8 % 2;
+        rfg_u32 to = weights + rfg_wg_at(row, c);
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(two[0]),
+                     "r"(two[1]), "r"(two[2]), "r"(two[3])
+                     : "memory");
+    }
+    rfg_wg_see();
+    meet();
+}
+
+RFG_DEVICE void settle(struct state *w, rfg_frag_c *s)
+{
+    wg_settle(s, FRAGS);
+#pragma unroll
+    for (int d = 0; d < V_BLOCKS; d++)
+        wg_settle(w->o[d], FRAGS);
+}
+
+/* The next tile's scores follow a tile's values at once. */
+RFG_DEVICE void attend(const struct mla_args *a, const struct work_item *it, struct span span, char *lds,
+                       struct state *w)
+{
+    struct barriers *b = (struct barriers *)lds;
+    rfg_u64 q = rfg_wg_rows(lds + Q_AT), kv = rfg_wg_rows(lds + KV_AT), p = rfg_wg_rows(lds + WEIGHTS_AT);
+    rfg_u64 v = wg_rows_transposed(lds + KV_AT, BLOCK);
+    int stage = 0, odd = 0, unmasked = b->end[0];
+    rfg_frag_c s[FRAGS];
+    rfg_arrival_wait(&b->full[0], 0);
+    rfg_wg_see();
+    multiply_keys(s, q, kv);
+#pragma unroll 1
+    for (int t = span.begin; t < span.end; t++) {
+        rfg_wg_wait(1);
+        if (t > span.begin)
+            rfg_arrive_wave(&b->empty[stage ^ 1]);
+        rfg_wg_wait(0);
+        settle(w, s);
+        weigh_tile(a, it, b, rfg_lds_address(lds) + WEIGHTS_AT, w, s, t * TILE_KV, unmasked);
+        multiply_values(w, p, v + (rfg_u32)(stage * (TILE / 16)));
+        odd ^= stage;
+        stage ^= 1;
+        if (t + 1 < span.end) {
+            rfg_arrival_wait(&b->full[stage], odd);
+            rfg_wg_see();
+            multiply_keys(s, q, kv + (rfg_u32)(stage * (TILE / 16)));
+        }
+    }
+    rfg_wg_wait(0);
+    settle(w, s);
+}
+
+#include "mha/mla/wgmma_few_out.h"
+
+RFG_DEVICE void multiply_all(const struct mla_args *a, const struct work_item *it, struct span span, char *lds)
+{
+    struct barriers *b = (struct barriers *)lds;
+    struct state w;
+    int own = rfg_thread();
+#pragma unroll
+    for (int n = 0; n < HEADS; n++) {
+        w.m[n] = LOWEST;
+        w.l[n] = 0.0f;
+    }
+#pragma unroll
+    for (int d = 0; d < V_BLOCKS; d++)
+#pragma unroll
+        for (int j = 0; j < FRAGS; j++)
+            rfg_frag_zero(&w.o[d][j]);
+    if (own < ROWS)
+        b->end[own] = a->causal ? keys_seen(a, it, row_of(it, own) / a->hq) : it->len;
+    rfg_async_wait_all();
+    rfg_wg_see();
+    meet();
+    if (span.begin < span.end)
+        attend(a, it, span, lds, &w);
+    add_sums(b, &w);
+#if PARTS > 1
+    combine_parts(a, it, &w, lds);
+#else
+    store_rows(a, it, &w);
+#endif
+#if CLUSTERS > 1
+    if (is_last(a, &b->flag))
+        combine_clusters(a, it);
+#endif
+}
+
+/* Of 65536: warpgroups that copy give some back for the one that multiplies. */
+#define COPY_REGISTERS     (ROWS == 16 ? 144 : 128)
+#define MULTIPLY_REGISTERS (ROWS == 16 ? 216 : 240)
+
+#if PARTS > 1
+RFG_KERNEL_CLUSTER((MULTIPLIERS + COPIERS), PARTS)
+#else
+RFG_KERNEL((MULTIPLIERS + COPIERS))
+#endif
+mla_decode_wgmma_few(struct mla_args a, const __grid_constant__ rfg_tile_map map)
+{
+    char *lds = (char *)rfg_wg_lds;
+    struct barriers *b = (struct barriers *)lds;
+    rfg_start_next();
+    if (rfg_thread() == 0) {
+        if (!DECODES)
+            rfg_tile_expect(&map);
+        for (int stage = 0; stage < STAGES; stage++) {
+            rfg_arrival_init(&b->empty[stage], WAVES);
+            rfg_arrival_init(&b->full[stage], COPIERS);
+        }
+    }
+    rfg_barrier_lds();
+#if PARTS > 1 && APART
+    rfg_cluster_arrive(); /* others may send from here on */
+#endif
+    rfg_await_previous();
+    struct work_item it;
+    int tiles = (a.sq * a.hq + ROWS - 1) / ROWS, item = rfg_group_x() / (PARTS * CLUSTERS);
+    place_item(&a, &it, item, tiles);
+    if (rfg_thread() >= MULTIPLIERS)
+        expect_table(&a, it.b, rfg_thread() - MULTIPLIERS);
+    else
+        copy_queries(&a, &it, rfg_lds_address(lds) + Q_AT);
+    open_item(&a, &it, item, tiles);
+    struct span span = span_of(&it);
+    if (rfg_thread() >= MULTIPLIERS) {
+        rfg_fewer_registers(COPY_REGISTERS);
+        copy_all(&a, &map, &it, span, b, lds, rfg_thread() - MULTIPLIERS);
+#if PARTS > 1
+        start_sending();
+        rfg_cluster_arrive();
+        rfg_cluster_wait();
+#endif
+    } else {
+        rfg_more_registers(MULTIPLY_REGISTERS);
+        multiply_all(&a, &it, span, lds);
+    }
+}
