@@ -38,12 +38,12 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
 
 static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
 {
-    int64_t rows = prob->v[MLA_SQ] * prob->v[MLA_HQ];
-    if (rows > 64)
-        return rfg_refuse(why, "%" PRId64 " rows of a sequence", rows);
+    int64_t rows = prob->v[MLA_SQ] * prob->v[MLA_HQ], n = items(prob, p);
+    if (rows > 64 && !prob->v[MLA_KV] && n > dev->cu_count)
+        return rfg_refuse(why, "rows=%d: %" PRId64 " workgroups for sequences of %" PRId64 " rows", p[P_ROWS], n, rows);
     if (p[P_ROWS] > 16 && rows <= p[P_ROWS] / 2)
         return rfg_refuse(why, "rows=%d: a sequence has %" PRId64, p[P_ROWS], rows);
-    return mla_wgmma_worth(dev, prob, items(prob, p), p[P_PARTS], p[P_CLUSTERS], why);
+    return mla_wgmma_worth(dev, prob, n, p[P_PARTS], p[P_CLUSTERS], why);
 }
 
 /* As an H200 should have it: a CU takes in 33 bytes a ns, and multiplies a tile in 0.7 us, of 32 rows in 1.1. */

@@ -77,25 +77,4 @@ RFG_DEVICE void weigh_ends(const rfg_f32x4 *e, int n, float (*by)[2], float *m, 
         l[1] = rfg_fma(e[i].w, by[i][1], l[1]);
     }
 }
-RFG_DEVICE void add_weighed(rfg_f32x4 *sum, rfg_f32x4 v, float by)
-{
-    sum->x = rfg_fma(v.x, by, sum->x);
-    sum->y = rfg_fma(v.y, by, sum->y);
-    sum->z = rfg_fma(v.z, by, sum->z);
-    sum->w = rfg_fma(v.w, by, sum->w);
-}
-#endif
-
-#if CLUSTERS > 1
-/* rfg_last_to_arrive() for the threads that multiply, while the others are done. */
-RFG_DEVICE bool is_last(const struct mla_args *a, rfg_u32 *flag)
-{
-    int group = rfg_group_x();
-    rfg_release_wave();
-    meet();
-    if (rfg_thread() == 0)
-        rfg_count_arrival(a->counters + group / (PARTS * CLUSTERS) * PARTS + group % PARTS, CLUSTERS, flag);
-    meet();
-    return rfg_was_last(CLUSTERS, flag);
-}
 #endif

@@ -45,7 +45,9 @@
 #define KV_AT      MLA_FEW_KV_AT(D, ROWS)
 #define APART      MLA_FEW_APART(D, DV, ROWS, PARTS)
 struct barriers {
-    rfg_u64 empty[STAGES], full[STAGES];
+    rfg_u64 empty[STAGES];
+    rfg_u64 tiled[STAGES][BLOCKS]; /* of a tile that TMA copies: a block each */
+    rfg_u64 copied[STAGES];        /* of one that threads copy */
     rfg_u32 flag;
     int end[ROWS];              /* of the keys that a row sees */
     float of_wave[WAVES][ROWS]; /* maxima, at the end sums of weights */
@@ -139,8 +141,7 @@ RFG_DEVICE void copy_all(const struct mla_args *a, const rfg_tile_map *map, cons
             find_rows(a, it, (t + 2) * TILE_KV, thread, &p);
         rfg_arrival_wait(&b->empty[stage], odd);
         decode_rows(r, lds + KV_AT + stage * TILE, thread);
-        rfg_wg_see();
-        rfg_arrive(&b->full[stage]);
+        rfg_arrive(&b->copied[stage]);
         odd ^= stage;
         stage ^= 1;
     }
@@ -177,16 +178,14 @@ RFG_DEVICE void copy_all(const struct mla_args *a, const rfg_tile_map *map, cons
         rfg_arrival_wait(&b->empty[stage], odd);
         if (!tiled) {
             copy_by_threads(&p, to, thread);
-            rfg_arrive_copies(&b->full[stage]);
-        } else {
-            if (thread == 0)
-                rfg_arrive_expect(&b->full[stage], TILE);
-            else
-                rfg_arrive(&b->full[stage]);
-            if (thread < TILE_KV / rows)
+            rfg_arrive_copies(&b->copied[stage]);
+        } else if (thread < TILE_KV / rows) {
 #pragma unroll
-                for (int k = 0; k < BLOCKS; k++)
-                    rfg_tile_load(to + (rfg_u32)(k * BLOCK + thread * rows * 128), map, k * 128, row, &b->full[stage]);
+            for (int k = 0; k < BLOCKS; k++) {
+                if (thread == 0)
+                    rfg_arrive_expect(&b->tiled[stage][k], BLOCK);
+                rfg_tile_load(to + (rfg_u32)(k * BLOCK + thread * rows * 128), map, k * 128, row, &b->tiled[stage][k]);
+            }
         }
         odd ^= stage;
         stage ^= 1;
@@ -257,15 +256,21 @@ RFG_DEVICE void wg_columns(rfg_frag_c *c, rfg_u64 rows_a, rfg_u64 rows_b, int ad
 }
 
 /* Scores of the tile in a stage: under way. */
-RFG_DEVICE void multiply_keys(rfg_frag_c *s, rfg_u64 q, rfg_u64 kv)
+RFG_DEVICE void multiply_keys(rfg_frag_c *s, struct barriers *b, rfg_u64 q, rfg_u64 kv, int stage, bool tiled, int odd)
 {
     asm volatile("" : "+l"(q)); /* or each of its sums has a register during the loop */
+    kv += (rfg_u32)(stage * (TILE / 16));
     rfg_wg_fence();
 #pragma unroll
-    for (int k = 0; k < BLOCKS; k++)
+    for (int k = 0; k < BLOCKS; k++) {
+        if (!DECODES || k == 0) {
+            rfg_arrival_wait(tiled ? &b->tiled[stage][k] : &b->copied[stage], odd);
+            rfg_wg_see();
+        }
 #pragma unroll
         for (int i = 0; i < 4; i++)
             wg_keys(s, kv + (rfg_u32)(k * (BLOCK / 16) + 2 * i), q + (rfg_u32)(k * (ROWS * 8) + 2 * i), k + i > 0);
+    }
     rfg_wg_commit();
 }
 /* Adds its values: under way. */
@@ -406,10 +411,9 @@ RFG_DEVICE void attend(const struct mla_args *a, const struct work_item *it, str
     rfg_u64 q = rfg_wg_rows(lds + Q_AT), kv = rfg_wg_rows(lds + KV_AT), p = rfg_wg_rows(lds + WEIGHTS_AT);
     rfg_u64 v = wg_rows_transposed(lds + KV_AT, BLOCK);
     int stage = 0, odd = 0, unmasked = b->end[0];
+    bool tiles = !DECODES && has_tiles(a), tiled = is_tiled(it, tiles, span.begin * TILE_KV);
     rfg_frag_c s[FRAGS];
-    rfg_arrival_wait(&b->full[0], 0);
-    rfg_wg_see();
-    multiply_keys(s, q, kv);
+    multiply_keys(s, b, q, kv, 0, tiled, 0);
 #pragma unroll 1
     for (int t = span.begin; t < span.end; t++) {
         rfg_wg_wait(1);
@@ -422,9 +426,8 @@ RFG_DEVICE void attend(const struct mla_args *a, const struct work_item *it, str
         odd ^= stage;
         stage ^= 1;
         if (t + 1 < span.end) {
-            rfg_arrival_wait(&b->full[stage], odd);
-            rfg_wg_see();
-            multiply_keys(s, q, kv + (rfg_u32)(stage * (TILE / 16)));
+            tiled = is_tiled(it, tiles, (t + 1) * TILE_KV);
+            multiply_keys(s, b, q, kv, stage, tiled, tiled || !tiles ? odd : 0);
         }
     }
     rfg_wg_wait(0);
@@ -457,13 +460,11 @@ RFG_DEVICE void multiply_all(const struct mla_args *a, const struct work_item *i
         attend(a, it, span, lds, &w);
     add_sums(b, &w);
 #if PARTS > 1
-    combine_parts(a, it, &w, lds);
+    start_sending();
+    send_sums(&w, lds, rfg_group_x() % PARTS);
+    combine(a, it, lds);
 #else
     store_rows(a, it, &w);
-#endif
-#if CLUSTERS > 1
-    if (is_last(a, &b->flag))
-        combine_clusters(a, it);
 #endif
 }
 
@@ -486,7 +487,9 @@ mla_decode_wgmma_few(struct mla_args a, const __grid_constant__ rfg_tile_map map
             rfg_tile_expect(&map);
         for (int stage = 0; stage < STAGES; stage++) {
             rfg_arrival_init(&b->empty[stage], WAVES);
-            rfg_arrival_init(&b->full[stage], COPIERS);
+            rfg_arrival_init(&b->copied[stage], COPIERS);
+            for (int k = 0; k < BLOCKS; k++)
+                rfg_arrival_init(&b->tiled[stage][k], 1);
         }
     }
     rfg_barrier_lds();
@@ -508,8 +511,7 @@ mla_decode_wgmma_few(struct mla_args a, const __grid_constant__ rfg_tile_map map
         copy_all(&a, &map, &it, span, b, lds, rfg_thread() - MULTIPLIERS);
 #if PARTS > 1
         start_sending();
-        rfg_cluster_arrive();
-        rfg_cluster_wait();
+        combine(&a, &it, lds);
 #endif
     } else {
         rfg_more_registers(MULTIPLY_REGISTERS);

@@ -15,7 +15,7 @@ RFG_DEVICE void store_unit(const struct mla_args *a, const struct work_item *it,
     v.y = f1 == 0.0f ? 0.0f : v.y * f1;
     v.w = f1 == 0.0f ? 0.0f : v.w * f1;
     float its[2] = { rfg_shuffle_xor(odd ? v.x : v.y, 4), rfg_shuffle_xor(odd ? v.z : v.w, 4) };
-    int r = head + odd, d = block * 64 + rfg_wave() * 16 + rfg_lane() / 8 * 2;
+    int r = head + odd, d = block * 64 + rfg_wave() % WAVES * 16 + rfg_lane() / 8 * 2;
     if (it->row0 + r >= it->rows)
         return;
     char *to = (char *)a->out.data + (row_at(a, it, &a->out, r) + d) * 2;
@@ -23,13 +23,18 @@ RFG_DEVICE void store_unit(const struct mla_args *a, const struct work_item *it,
     rfg_store4(to + 16, odd ? rfg_floats_to_16(its[1], v.w, DTYPE) : rfg_floats_to_16(v.z, its[1], DTYPE));
 }
 
+/* Whether this thread stores what others have, too. */
+RFG_DEVICE bool says(void)
+{
+    return rfg_wave() == 0 && rfg_lane() < 4;
+}
 /* Of two rows, the pair-th of this thread. say: their lse is stored. */
 RFG_DEVICE void finish_pair(const struct mla_args *a, const struct work_item *it, int pair, const float *m,
                             const float *l, bool say, float *factor)
 {
 #pragma unroll
     for (int h = 0; h < 2; h++)
-        factor[h] = finish_row(a, it, head_of(2 * pair + h), m[h], l[h], say && rfg_wave() == 0 && rfg_lane() < 4);
+        factor[h] = finish_row(a, it, head_of(2 * pair + h), m[h], l[h], say && says());
 }
 
 /* Sums of weights of all lanes and waves, in the same order in each. */
@@ -66,8 +71,10 @@ RFG_DEVICE void store_rows(const struct mla_args *a, const struct work_item *it,
     }
 }
 #else
-#define ALL_UNITS (V_BLOCKS * PAIRS)             /* number d * PAIRS + pair */
-#define UNITS     MLA_FEW_UNITS(DV, ROWS, PARTS) /* of a workgroup: rank, rank + PARTS, ... */
+#define ALL_UNITS (V_BLOCKS * PAIRS)                      /* number d * PAIRS + pair */
+#define UNITS     MLA_FEW_UNITS(DV, ROWS, PARTS)          /* of a workgroup: rank, rank + PARTS, ... */
+#define OWN_PAIRS (PAIRS > PARTS ? PAIRS / PARTS : 1)     /* that they have: the p-th, p + OWN_PAIRS, ... the same */
+#define GROUPS    ((MULTIPLIERS + COPIERS) / MULTIPLIERS) /* all threads combine, a unit as those that multiplied */
 #define SENT_AT   (APART ? MLA_FEW_KV_END(D, ROWS) : KV_AT)
 #define ENDS_AT   (SENT_AT + PARTS * UNITS * 2048)
 static_assert(ENDS_AT + PARTS * ROWS * 8 <= LDS_BYTES, "sums follow keys, or take their place");
@@ -119,65 +126,97 @@ RFG_DEVICE float *slot_of(const struct mla_args *a, int c)
 #endif
 
 /* Each workgroup combines all parts of some of the units, in the parts' order. */
-RFG_DEVICE void combine_parts(const struct mla_args *a, const struct work_item *it, const struct state *w, char *lds)
+RFG_DEVICE void combine_parts(const struct mla_args *a, const struct work_item *it, const char *lds)
 {
-    int rank = rfg_group_x() % PARTS;
+    int rank = rfg_group_x() % PARTS, group = rfg_wave() / WAVES, thread = rfg_thread() % MULTIPLIERS;
     const rfg_f32x4 *sums = (const rfg_f32x4 *)(lds + SENT_AT), *ends = (const rfg_f32x4 *)(lds + ENDS_AT);
-    start_sending();
-    send_sums(w, lds, rank);
-    rfg_cluster_arrive();
-    rfg_cluster_wait();
-#pragma unroll 1
-    for (int i = 0; i < UNITS; i++) {
-        int u = i * PARTS + rank, pair = u % PAIRS, head = head_of(2 * pair);
-        rfg_f32x4 e[PARTS], sum = make_float4(0, 0, 0, 0);
-        float by[PARTS][2], m[2], l[2];
-        if (ALL_UNITS % PARTS != 0 && u >= ALL_UNITS)
-            break;
-#pragma unroll
-        for (int p = 0; p < PARTS; p++)
-            e[p] = ends[p * (ROWS / 2) + head / 2];
-        weigh_ends(e, PARTS, by, m, l);
-#pragma unroll
-        for (int p = 0; p < PARTS; p++)
-            add_pairs(&sum, sums[(p * UNITS + i) * MULTIPLIERS + rfg_thread()], by[p]);
 #if CLUSTERS > 1
-        float *slot = slot_of(a, rfg_group_x() / PARTS % CLUSTERS);
-        rfg_store_f32x4(slot + (i * MULTIPLIERS + rfg_thread()) * 4, sum);
-        if (rfg_wave() == 0 && rfg_lane() < 4)
+    float *slot = slot_of(a, rfg_group_x() / PARTS % CLUSTERS);
+#endif
+#pragma unroll 1
+    for (int p = 0; p < OWN_PAIRS; p++) {
+        int first = p * PARTS + rank, pair = first % PAIRS, head = head_of(2 * pair);
+        rfg_f32x4 e[PARTS];
+        float by[PARTS][2], m[2], l[2], factor[2];
+#pragma unroll
+        for (int i = 0; i < PARTS; i++)
+            e[i] = ends[i * (ROWS / 2) + head / 2];
+        weigh_ends(e, PARTS, by, m, l);
+#if CLUSTERS > 1
+        (void)factor;
+        if (says())
             rfg_store_f32x4(slot + UNITS * 512 + head * 2, make_float4(m[0], m[1], l[0], l[1]));
 #else
-        float factor[2];
-        finish_pair(a, it, pair, m, l, u < PAIRS, factor);
-        store_unit(a, it, head, u / PAIRS, factor, sum);
+        finish_pair(a, it, pair, m, l, first < PAIRS, factor);
 #endif
+#pragma unroll 1
+        for (int i = p + group * OWN_PAIRS; i < UNITS && i * PARTS + rank < ALL_UNITS; i += GROUPS * OWN_PAIRS) {
+            rfg_f32x4 sum = make_float4(0, 0, 0, 0);
+#pragma unroll
+            for (int k = 0; k < PARTS; k++)
+                add_pairs(&sum, sums[(k * UNITS + i) * MULTIPLIERS + thread], by[k]);
+#if CLUSTERS > 1
+            rfg_store_f32x4(slot + (i * MULTIPLIERS + thread) * 4, sum);
+#else
+            store_unit(a, it, head, (i * PARTS + rank) / PAIRS, factor, sum);
+#endif
+        }
     }
 }
 
 #if CLUSTERS > 1
 /* The last one of those that have the same units: all clusters' sums, in the clusters' order. */
+#define AT_ONCE (CLUSTERS > 8 ? 1 : CLUSTERS > 4 ? 2 : 3) /* units, so that loads are under way together */
 RFG_DEVICE void combine_clusters(const struct mla_args *a, const struct work_item *it)
 {
-    int rank = rfg_group_x() % PARTS;
+    const int apart = GROUPS * OWN_PAIRS;
+    int rank = rfg_group_x() % PARTS, group = rfg_wave() / WAVES, thread = rfg_thread() % MULTIPLIERS;
 #pragma unroll 1
-    for (int i = 0; i < UNITS; i++) {
-        int u = i * PARTS + rank, pair = u % PAIRS, head = head_of(2 * pair);
-        rfg_f32x4 e[CLUSTERS], v[CLUSTERS], sum = make_float4(0, 0, 0, 0);
+    for (int p = 0; p < OWN_PAIRS; p++) {
+        int first = p * PARTS + rank, pair = first % PAIRS, head = head_of(2 * pair);
+        rfg_f32x4 e[CLUSTERS], v[AT_ONCE][CLUSTERS];
         float by[CLUSTERS][2], m[2], l[2], factor[2];
-        if (ALL_UNITS % PARTS != 0 && u >= ALL_UNITS)
-            break;
-#pragma unroll
-        for (int c = 0; c < CLUSTERS; c++) {
-            e[c] = rfg_load_f32x4(slot_of(a, c) + UNITS * 512 + head * 2);
-            v[c] = rfg_load_f32x4(slot_of(a, c) + (i * MULTIPLIERS + rfg_thread()) * 4);
-        }
-        weigh_ends(e, CLUSTERS, by, m, l);
-        finish_pair(a, it, pair, m, l, u < PAIRS, factor);
 #pragma unroll
         for (int c = 0; c < CLUSTERS; c++)
-            add_pairs(&sum, v[c], by[c]);
-        store_unit(a, it, head, u / PAIRS, factor, sum);
+            e[c] = rfg_load_f32x4(slot_of(a, c) + UNITS * 512 + head * 2);
+#pragma unroll 1
+        for (int i0 = p + group * OWN_PAIRS; i0 < UNITS; i0 += AT_ONCE * apart) {
+#pragma unroll
+            for (int j = 0; j < AT_ONCE; j++) {
+                int i = i0 + j * apart < UNITS ? i0 + j * apart : i0;
+#pragma unroll
+                for (int c = 0; c < CLUSTERS; c++)
+                    v[j][c] = rfg_load_f32x4(slot_of(a, c) + (i * MULTIPLIERS + thread) * 4);
+            }
+            weigh_ends(e, CLUSTERS, by, m, l);
+            finish_pair(a, it, pair, m, l, first < PAIRS, factor);
+#pragma unroll
+            for (int j = 0; j < AT_ONCE; j++) {
+                int i = i0 + j * apart, u = i * PARTS + rank;
+                rfg_f32x4 sum = make_float4(0, 0, 0, 0);
+                if (i >= UNITS || u >= ALL_UNITS)
+                    break;
+#pragma unroll
+                for (int c = 0; c < CLUSTERS; c++)
+                    add_pairs(&sum, v[j][c], by[c]);
+                store_unit(a, it, head, u / PAIRS, factor, sum);
+            }
+        }
     }
 }
 #endif
+
+/* What all threads do after start_sending(), and those that multiply after send_sums(). */
+RFG_DEVICE void combine(const struct mla_args *a, const struct work_item *it, char *lds)
+{
+    rfg_cluster_arrive();
+    rfg_cluster_wait();
+    combine_parts(a, it, lds);
+#if CLUSTERS > 1
+    int cluster = rfg_group_x() / PARTS;
+    rfg_u32 *counter = a->counters + cluster / CLUSTERS * PARTS + rfg_group_x() % PARTS;
+    if (rfg_last_to_arrive(counter, CLUSTERS, &((struct barriers *)lds)->flag))
+        combine_clusters(a, it);
+#endif
+}
 #endif

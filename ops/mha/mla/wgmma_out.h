@@ -67,6 +67,13 @@ RFG_DEVICE struct share my_share(const struct work_item *it)
     return s;
 }
 
+RFG_DEVICE void add_weighed(rfg_f32x4 *sum, rfg_f32x4 v, float by)
+{
+    sum->x = rfg_fma(v.x, by, sum->x);
+    sum->y = rfg_fma(v.y, by, sum->y);
+    sum->z = rfg_fma(v.z, by, sum->z);
+    sum->w = rfg_fma(v.w, by, sum->w);
+}
 RFG_DEVICE void finish_rows(const struct mla_args *a, const struct work_item *it, const struct share *s, const float *m,
                             const float *l, float *factor)
 {
@@ -148,6 +155,18 @@ RFG_DEVICE void combine_parts(const struct mla_args *a, const struct work_item *
 #endif
 
 #if CLUSTERS > 1
+/* rfg_last_to_arrive() for the threads that multiply, while the others are done. */
+RFG_DEVICE bool is_last(const struct mla_args *a, rfg_u32 *flag)
+{
+    int group = rfg_group_x();
+    rfg_release_wave();
+    meet();
+    if (rfg_thread() == 0)
+        rfg_count_arrival(a->counters + group / (PARTS * CLUSTERS) * PARTS + group % PARTS, CLUSTERS, flag);
+    meet();
+    return rfg_was_last(CLUSTERS, flag);
+}
+
 /* The last one of those that have the same columns: all clusters' sums, in the clusters' order. */
 #define AT_ONCE (CLUSTERS >= 8 ? 2 : 16 / CLUSTERS) /* units, so that loads are under way together */
 RFG_DEVICE void combine_clusters(const struct mla_args *a, const struct work_item *it)
