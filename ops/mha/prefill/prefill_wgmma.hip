@@ -417,22 +417,35 @@ RFG_DEVICE void combine_parts(const struct mha_args *a, const struct work_item *
 }
 #endif
 
-/* The stages in which keys, values and queries come next. */
-struct stages {
-    struct rfg_stage k, v, q;
-};
+/* This wave is done with a stage, which others wait to write. */
+RFG_DEVICE void leave(rfg_u64 *empty, struct rfg_stage *stage, int stages)
+{
+    rfg_arrive_wave(empty + stage->at);
+    rfg_next_stage(stage, stages);
+}
 
-/* Scores of the tile at key0 become what is weighed: `top` is raised where it must be, w's older sums but the output with
- * it. Returns whether any is. */
+/* Scores of the next tile: under way. */
+RFG_DEVICE void begin_keys(struct barriers *m, rfg_frag_c *s, rfg_u64 q, rfg_u64 k_rows, const struct rfg_stage *stage,
+                           int group)
+{
+    rfg_arrival_wait(m->k_full + stage->at, stage->odd);
+    rfg_wg_see();
+    await_turn(group);
+    rfg_wg_fence();
+    multiply_keys(s, q, k_rows + (rfg_u32)(stage->at * (K_BLOCKS * BLOCK / 16)));
+}
+
+/* Scores of the tile at key0 are what is weighed. The maximum is raised where it must be, and with it w's sums, but the
+ * output: by `scale`. Returns whether it is. */
 RFG_DEVICE bool mask_and_raise(const struct mha_args *a, const struct work_item *p, struct state *w,
-                               rfg_frag_c (*s)[BLOCKS], int key0, const int *all, float (*scale)[RFG_S_ROWS],
-                               float factor, float slack)
+                               rfg_frag_c (*s)[BLOCKS], int key0, int all_begin, int all_end,
+                               float (*scale)[RFG_S_ROWS], float factor, float slack)
 {
     float top[1][RFG_S_ROWS];
 #if CAP || ALIBI
     change_scores(a, p, w, s, key0);
 #endif
-    if (key0 < all[0] || key0 + TILE_KV > all[1])
+    if (key0 < all_begin || key0 + TILE_KV > all_end)
         mask_scores(a, p, w, s, key0);
     bool raised = find_top(w, s, top, slack);
     if (raised)
@@ -440,82 +453,13 @@ RFG_DEVICE bool mask_and_raise(const struct mha_args *a, const struct work_item 
     return raised;
 }
 
-/* A warpgroup's rows of an item, through the keys of its span: there are some. */
-RFG_DEVICE void attend(const struct mha_args *a, const struct work_item *p, struct span span, struct state *w,
-                       struct barriers *m, char *lds, struct stages *at, int group, float factor, float slack)
-{
-    rfg_u64 q = rfg_wg_rows(lds + Q_BEGIN + group * (K_BLOCKS * Q_BLOCK)) + (rfg_u32)(at->q.at * (Q_TILE / 16));
-    rfg_u64 k_rows = rfg_wg_rows(lds + K_BEGIN), v_rows = wg_rows_transposed(lds + V_BEGIN, BLOCK);
-    int wave_last = w->row0 + WAVE_Q < p->rows ? w->row0 + WAVE_Q - 1 : p->rows - 1;
-    struct seen first = seen_by(a, p, query_of(p, w->row0 < p->rows ? w->row0 : p->rows - 1));
-    struct seen last = seen_by(a, p, query_of(p, wave_last));
-    int all[2] = { last.first, first.first + first.count }; /* the keys that all rows see */
-    rfg_frag_c s[1][BLOCKS];
-    rfg_u32x4 weights[BLOCKS];
-    float scale[1][RFG_S_ROWS];
-    int key0 = span.begin;
-
-    rfg_arrival_wait(m->q_full + at->q.at, at->q.odd);
-    if (a->scale < 0.0f)
-        negate(lds + Q_BEGIN + at->q.at * Q_TILE + group * (K_BLOCKS * Q_BLOCK), group);
-    rfg_arrival_wait(m->k_full + at->k.at, at->k.odd);
-    rfg_wg_see();
-    await_turn(group);
-    rfg_wg_fence();
-    multiply_keys(s[0], q, k_rows + (rfg_u32)(at->k.at * (K_BLOCKS * BLOCK / 16)));
-    give_turn(group);
-    rfg_wg_wait(0);
-    wg_settle(s[0], BLOCKS);
-    rfg_arrive_wave(m->k_empty + at->k.at);
-    rfg_next_stage(&at->k, STAGES);
-    mask_and_raise(a, p, w, s, key0, all, scale, factor, slack);
-    softmax_step(w, s, factor);
-    pack_all(weights, s[0]);
-#pragma unroll 1
-    for (key0 += TILE_KV; key0 < span.end; key0 += TILE_KV) {
-        rfg_arrival_wait(m->k_full + at->k.at, at->k.odd);
-        rfg_wg_see();
-        await_turn(group);
-        rfg_wg_fence();
-        multiply_keys(s[0], q, k_rows + (rfg_u32)(at->k.at * (K_BLOCKS * BLOCK / 16)));
-        rfg_arrival_wait(m->v_full + at->v.at, at->v.odd);
-        rfg_wg_see();
-        rfg_wg_fence();
-        multiply_values(w->o[0], weights, v_rows + (rfg_u32)(at->v.at * (V_BLOCKS * BLOCK / 16)));
-        give_turn(group);
-        rfg_wg_wait(1);
-        wg_settle(s[0], BLOCKS);
-        rfg_arrive_wave(m->k_empty + at->k.at);
-        rfg_next_stage(&at->k, STAGES);
-        bool raised = mask_and_raise(a, p, w, s, key0, all, scale, factor, slack);
-        softmax_step(w, s, factor);
-        rfg_wg_wait(0);
-        wg_settle(w->o[0], D_BLOCKS);
-        rfg_arrive_wave(m->v_empty + at->v.at);
-        rfg_next_stage(&at->v, STAGES);
-        if (raised)
-            scale_output(w, scale);
-        pack_all(weights, s[0]);
-    }
-    rfg_arrive_wave(m->q_empty + at->q.at);
-    rfg_next_stage(&at->q, Q_STAGES);
-    rfg_arrival_wait(m->v_full + at->v.at, at->v.odd);
-    rfg_wg_see();
-    await_turn(group);
-    rfg_wg_fence();
-    multiply_values(w->o[0], weights, v_rows + (rfg_u32)(at->v.at * (V_BLOCKS * BLOCK / 16)));
-    give_turn(group);
-    rfg_wg_wait(0);
-    wg_settle(w->o[0], D_BLOCKS);
-    rfg_arrive_wave(m->v_empty + at->v.at);
-    rfg_next_stage(&at->v, STAGES);
-}
-
 RFG_DEVICE void multiply_all(const struct mha_args *a, struct barriers *m, char *lds)
 {
-    struct stages at = { { 0, 0 }, { 0, 0 }, { 0, 0 } };
+    struct rfg_stage sk = { 0, 0 }, sv = { 0, 0 }, sq = { 0, 0 };
     int tiles = tiles_of(a);
     int group = __shfl_sync(0xffffffffu, rfg_wave() / 4, 0); /* the compiler is to know that it is one of all lanes' */
+    rfg_u64 q_rows = rfg_wg_rows(lds + Q_BEGIN + group * (K_BLOCKS * Q_BLOCK));
+    rfg_u64 k_rows = rfg_wg_rows(lds + K_BEGIN), v_rows = wg_rows_transposed(lds + V_BEGIN, BLOCK);
     float factor = factor_of(a), slack = rfg_min(SLACK * rfg_rcp(factor), 1e30f);
     if (group == 0)
         give_turn(GROUPS - 1);
@@ -527,8 +471,59 @@ RFG_DEVICE void multiply_all(const struct mha_args *a, struct barriers *m, char 
             continue;
         struct span span = span_of(a, &p);
         start(a, &p, &w);
-        if (span.begin < span.end)
-            attend(a, &p, span, &w, m, lds, &at, group, factor, slack);
+        if (span.begin < span.end) {
+            int wave_last = w.row0 + WAVE_Q < p.rows ? w.row0 + WAVE_Q - 1 : p.rows - 1;
+            struct seen first = seen_by(a, &p, query_of(&p, w.row0 < p.rows ? w.row0 : p.rows - 1));
+            struct seen last = seen_by(a, &p, query_of(&p, wave_last));
+            int all_begin = last.first, all_end = first.first + first.count;
+            rfg_frag_c s[1][BLOCKS];
+            rfg_u32x4 weights[BLOCKS];
+            float scale[1][RFG_S_ROWS];
+            int key0 = span.begin;
+
+            rfg_arrival_wait(m->q_full + sq.at, sq.odd);
+            rfg_u64 q = q_rows + (rfg_u32)(sq.at * (Q_TILE / 16));
+            if (a->scale < 0.0f)
+                negate(lds + Q_BEGIN + sq.at * Q_TILE + group * (K_BLOCKS * Q_BLOCK), group);
+            begin_keys(m, s[0], q, k_rows, &sk, group);
+            give_turn(group);
+            rfg_wg_wait(0);
+            wg_settle(s[0], BLOCKS);
+            leave(m->k_empty, &sk, STAGES);
+            mask_and_raise(a, &p, &w, s, key0, all_begin, all_end, scale, factor, slack);
+            softmax_step(&w, s, factor);
+            pack_all(weights, s[0]);
+#pragma unroll 1
+            for (key0 += TILE_KV; key0 < span.end; key0 += TILE_KV) {
+                begin_keys(m, s[0], q, k_rows, &sk, group);
+                rfg_arrival_wait(m->v_full + sv.at, sv.odd);
+                rfg_wg_see();
+                rfg_wg_fence();
+                multiply_values(w.o[0], weights, v_rows + (rfg_u32)(sv.at * (V_BLOCKS * BLOCK / 16)));
+                give_turn(group);
+                rfg_wg_wait(1);
+                wg_settle(s[0], BLOCKS);
+                leave(m->k_empty, &sk, STAGES);
+                bool raised = mask_and_raise(a, &p, &w, s, key0, all_begin, all_end, scale, factor, slack);
+                softmax_step(&w, s, factor);
+                rfg_wg_wait(0);
+                wg_settle(w.o[0], D_BLOCKS);
+                leave(m->v_empty, &sv, STAGES);
+                if (raised)
+                    scale_output(&w, scale);
+                pack_all(weights, s[0]);
+            }
+            leave(m->q_empty, &sq, Q_STAGES);
+            rfg_arrival_wait(m->v_full + sv.at, sv.odd);
+            rfg_wg_see();
+            await_turn(group);
+            rfg_wg_fence();
+            multiply_values(w.o[0], weights, v_rows + (rfg_u32)(sv.at * (V_BLOCKS * BLOCK / 16)));
+            give_turn(group);
+            rfg_wg_wait(0);
+            wg_settle(w.o[0], D_BLOCKS);
+            leave(m->v_empty, &sv, STAGES);
+        }
 #if PARTS > 1
         combine_parts(a, &p, &w, factor, lds + Q_BEGIN);
 #else
