@@ -8,6 +8,8 @@ build is copied rather than made for each; and no test is begun for one fault wh
                                                           tree /f/clean, which is built with gcov
   faults_pool.py run DRAWN --baseline FILE --roots DIR... --minutes M -o RESULTS   as root: in each DIR is a tree /f/0 (source, build), /f/cache, /f/ccache.
                                                           --clean DIR: it makes the baseline first, in this root (FILE: its path there)
+  faults_pool.py again RESULTS --changed TESTS... -o DRAWN   what no test killed, to be judged in the tree that this file is in: by tests that didn't run
+                                                          yet, and by those that changed. run --leave-out TESTS: what the baseline says of them is old
   faults_pool.py table RESULTS...                         what they say together; those of a later file are taken
   faults_pool.py worker [CORES]                           in such a root: what `run` starts; lines FOLDER FILE...: what `baseline` starts
   faults_pool.py --self-test                              who runs what, and what is said of it
@@ -48,18 +50,39 @@ NEED_MORE = ("python_torch", "ggml", "emu_triton")  # than a root has
 
 # ---- which faults, and what sees them
 
+def tests_of(path):
+    import suites
+    tests = sorted(suites.tests_for([path]), key=lambda t: (not t.default, t.seconds, t.name))
+    return [(t.name, t.default, t.seconds) for t in tests if t.program not in NEED_MORE and not t.name.endswith(NOT_BUILT)]
+
+
 def draw(a):
     import mutate
-    import suites
     equal, out = faults.equivalents(), []
     for seed in a.seeds.split(","):
         for n, fault in enumerate(faults.generate(seed, a.n, a.paths, a.kinds and a.kinds.split(","))):
-            tests = sorted(suites.tests_for([fault.file]), key=lambda t: (not t.default, t.seconds, t.name))
             out.append(dict(fault._asdict(), seed=seed, n=n, kernels=mutate.kernel_text([fault.file]), diff=fault.diff(), equivalent=faults.reason(fault, equal),
-                            tests=[(t.name, t.default, t.seconds) for t in tests if t.program not in NEED_MORE and not t.name.endswith(NOT_BUILT)]))
-    with open(a.output, "w") as file:
-        json.dump({"count": a.count, "faults": out}, file, indent=1)
-    print("%d faults" % len(out))
+                            tests=tests_of(fault.file)))
+    write_drawn(a.output, a.count, out)
+
+
+def again(a):
+    """Faults that were tested and not killed, with what they passed."""
+    equal, out = faults.equivalents(), []
+    for f in read_results(a.results):
+        if f["verdict"] in ("survived", "undecided"):
+            fault = faults.Fault(**{field: f[field] for field in faults.Fault._fields})
+            with open(os.path.join(faults.ROOT, fault.file)) as file:
+                fault.apply(file.read())  # fails if the file changed there
+            kept = [ran for ran in f["ran"] if ran[0] not in a.changed]
+            out.append(dict({k: f[k] for k in ("seed", "n", "kernels", "diff") + faults.Fault._fields}, equivalent=faults.reason(fault, equal), tests=tests_of(f["file"]), ran=kept))
+    write_drawn(a.output, len(out), out)
+
+
+def write_drawn(path, count, found):
+    with open(path, "w") as file:
+        json.dump({"count": count, "faults": found}, file, indent=1)
+    print("%d faults" % len(found))
 
 
 def tree_lines(tree, counts, files):
@@ -363,7 +386,7 @@ class Pool:
 def know(a, end):
     """The baseline: what a file says or, with --clean, what is made now. Its last tests run on while faults are judged."""
     if not a.clean:
-        return read_baseline(a.baseline)[0]
+        return {name: of for name, of in read_baseline(a.baseline)[0].items() if name not in a.leave_out}
     path, drawn = a.clean + a.baseline, a.clean + "/f/drawn.json"
     shutil.copy(a.drawn, drawn)
     subprocess.Popen(["chroot", a.clean, "python3", "/f/clean/source/tests/faults_pool.py", "baseline", "/f/drawn.json", "-o", a.baseline, "--leave-out", *a.leave_out])
@@ -412,12 +435,16 @@ def save(pool, path):
     os.replace(path + ".new", path)
 
 
-def table(a):
+def read_results(paths):
     found = {}
-    for path in a.results:
+    for path in paths:
         for f in json.load(open(path))["faults"]:
             found[f["seed"], f["id"]] = f
-    rows = [f for f in found.values() if f["verdict"] not in ("nocompile", "skipped")]
+    return list(found.values())
+
+
+def table(a):
+    rows = [f for f in read_results(a.results) if f["verdict"] not in ("nocompile", "skipped")]
     keys = [("seed", lambda f: f["seed"]), ("kind", lambda f: f["kind"]), ("folder", lambda f: f["file"].split("/")[0]), ("all", lambda f: "all")]
     for title, of in keys:
         print("%-12s %6s %8s %9s %11s %9s %10s %10s" % (title, "made", "killed", "--changed", "equivalent", "survived", "undecided", "of decided"))
@@ -494,6 +521,10 @@ def main():
     r.add_argument("--wait", type=float, default=90, help="seconds after which faults are judged though tests of the baseline still run")
     r.add_argument("--minutes", type=float, required=True)
     r.add_argument("-o", dest="output", required=True)
+    g = sub.add_parser("again")
+    g.add_argument("results", nargs="+")
+    g.add_argument("--changed", nargs="*", default=[])
+    g.add_argument("-o", dest="output", required=True)
     t = sub.add_parser("table")
     t.add_argument("results", nargs="+")
     t.add_argument("--survivors", action="store_true")
@@ -503,7 +534,7 @@ def main():
     g.add_argument("tree")
     g.add_argument("folder")
     a = p.parse_args()
-    {"lines": lines, "draw": draw, "baseline": baseline, "run": run, "table": table, "worker": worker}[a.command](a)
+    {"lines": lines, "draw": draw, "again": again, "baseline": baseline, "run": run, "table": table, "worker": worker}[a.command](a)
 
 
 if __name__ == "__main__":
