@@ -111,10 +111,10 @@ static rfg_status alloc_window(rfg_comm *c)
         return rfg_hip_fail(c->ctx, "hipExtMallocWithFlags", e);
     }
     /* What epochs are compared with: bulk data needn't be anything. */
-    if ((e = hip->hipMemsetD8Async((hipDeviceptr_t)*window, 0, (size_t)COMM_BULK_AT(c->ranks), NULL)) == hipSuccess)
-        e = hip->hipStreamSynchronize(NULL);
-    if (e != hipSuccess)
+    if ((e = hip->hipMemsetD8Async((hipDeviceptr_t)*window, 0, (size_t)COMM_BULK_AT(c->ranks), NULL)) != hipSuccess)
         return rfg_hip_fail(c->ctx, "hipMemsetD8Async", e);
+    if ((e = hip->hipStreamSynchronize(NULL)) != hipSuccess)
+        return rfg_hip_fail(c->ctx, "hipStreamSynchronize", e);
     if ((e = hip->hipHostMalloc((void **)&c->status, sizeof(*c->status), HOST_MAPPED)) != hipSuccess) {
         c->status = NULL;
         return rfg_hip_fail(c->ctx, "hipHostMalloc", e);

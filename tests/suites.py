@@ -371,6 +371,7 @@ SEEN_BY = [
     ("dispatch/jit/*", ["jit*", "cache", "locks", "trust", "text", "packs", "rfg_pack", "which_rocm", "tune", "fork", "asm", "fuzz-cache_file",
                         "fuzz-pack", "programs", "rocm*", "gemm-gfx942-right_partials", "gemm-gfx1030-right_partials"]),
     ("dispatch/hip/*", ["hip", "cuda", "device*", "amd_device", "amd_facts", "which_rocm", "rocm*", "faulty", "vendor*", "emu_hip", "trace", "workspace*", "core"]),
+    ("dispatch/comm*", ["comm*", "failing", "args"]),
     ("dispatch/*", ["*"]),
     ("emu/check/*", ["emu_rules", "emu_checks", "emu_twins*", "emu_correct*", "emu_removals*", "emu_nan", "emu_programs", "emu_mutated*", "emu_random*",
                      "emu_align", "emu_front", "emu_aiter*", "rocm_rules*", "*-gfx942-right_partials"]),

@@ -82,7 +82,7 @@ struct emu_time_access {
 };
 struct emu_time_path {
     uint32_t first, n; /* runs */
-    uint64_t hash, instructions;
+    uint64_t hash;
 };
 struct emu_time_wave {
     uint32_t path;

@@ -315,11 +315,10 @@ static void wave_begin(const struct emu_event *e)
 static uint32_t path_of(const struct builder *b)
 {
     struct emu_time_trace *t = rec.t;
-    uint64_t hash = 0xcbf29ce484222325ull, instructions = 0;
+    uint64_t hash = 0xcbf29ce484222325ull;
     for (size_t i = 0; i < b->n_runs; i++) {
         hash = (hash ^ b->run[i].first) * 0x100000001b3ull;
         hash = (hash ^ b->run[i].count) * 0x100000001b3ull;
-        instructions += b->run[i].count;
     }
     for (size_t i = t->n_paths; i-- > 0 && t->n_paths - i < PATHS_SEARCH;)
         if (t->path[i].hash == hash && t->path[i].n == b->n_runs &&
@@ -329,7 +328,7 @@ static uint32_t path_of(const struct builder *b)
         return 0;
     if (b->n_runs)
         memcpy(&t->run[t->n_runs], b->run, b->n_runs * sizeof(*b->run));
-    t->path[t->n_paths] = (struct emu_time_path){ (uint32_t)t->n_runs, (uint32_t)b->n_runs, hash, instructions };
+    t->path[t->n_paths] = (struct emu_time_path){ (uint32_t)t->n_runs, (uint32_t)b->n_runs, hash };
     t->n_runs += b->n_runs;
     return (uint32_t)t->n_paths++;
 }

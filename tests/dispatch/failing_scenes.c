@@ -138,6 +138,25 @@ static rfg_status mixes(void)
     return st;
 }
 
+/* A communicator of one rank. */
+static rfg_status communicates(void)
+{
+    rfg_comm *comm = NULL;
+    rfg_comm_handle handle;
+    rfg_status st = opened();
+    if (st == RFG_OK)
+        st = rfg_comm_create(&comm, ctx, 0, 1, NULL);
+    if (st == RFG_OK)
+        st = rfg_comm_get_handle(comm, &handle);
+    if (st == RFG_OK)
+        st = rfg_comm_connect(comm, &handle);
+    if (st == RFG_OK)
+        st = rfg_comm_prepare(comm, RFG_BF16);
+    rfg_comm_destroy(&comm);
+    rfg_context_destroy(&ctx);
+    return st;
+}
+
 /* ---- databases --------------------------------------------------------------------------------------------------- */
 
 static bool is_the_row(void *n, const struct rfg_row *r, const char *bad)
@@ -516,6 +535,7 @@ static void an_older_output(void)
 const struct scene scenes[] = {
     { "calls", calls, NULL, NULL, { NULL } },
     { "mixes", mixes, NULL, NULL, { NULL } },
+    { "communicates", communicates, NULL, NULL, { NULL } },
     { "prepares a file", prepares_a_file, NULL, NULL, { NULL } },
     { "explains", explains, NULL, NULL, { NULL } },
     { "rows", rows, no_rows, rows_are_whole, { "rows.csv" } },

@@ -574,6 +574,8 @@ static hipError_t launch_overlapped(hipFunction_t fn, const struct rfg_launch *l
     return e;
 }
 
+#include "fakehip_peers.h"
+
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
 #define X(ret, name, params, args)                                                                                     \
@@ -585,6 +587,7 @@ static hipError_t launch_overlapped(hipFunction_t fn, const struct rfg_launch *l
         return e;                                                                                                      \
     }
 RFG_HIP_ENTRIES(X)
+RFG_HIP_PEER_ENTRIES(X)
 #undef X
 
 static hipError_t describe(int device, struct rfg_device *out)
@@ -601,7 +604,7 @@ const struct rfg_hip *fakehip(void)
         null_streams[d] = (struct object){ .kind = STREAM, .device = d };
     static const struct rfg_hip table = {
 #define X(ret, name, params, args) .name = fake_##name,
-        RFG_HIP_ENTRIES(X)
+        RFG_HIP_ENTRIES(X) RFG_HIP_PEER_ENTRIES(X)
 #undef X
             .error_name = rfg_hip_error_name,
         .describe = describe,

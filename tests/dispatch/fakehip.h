@@ -25,6 +25,15 @@ int fakehip_launches(void);
 int fakehip_splits(void);
 int fakehip_overlapped(void);
 
+/* How devices reach each other's memory; all of it to begin with. What was enabled isn't any more. */
+struct fakehip_peers {
+    bool uncached; /* hipExtMallocWithFlags() knows FAKEHIP_UNCACHED */
+    bool reach;    /* devices reach each other */
+    bool ipc;      /* memory can be given to other processes */
+};
+#define FAKEHIP_UNCACHED 3 /* hipDeviceMallocUncached */
+void fakehip_peers(const struct fakehip_peers *are);
+
 /* The dtypes of the gemm kernels' operands: code objects don't tell. */
 void fakehip_gemm_dtypes(rfg_dtype in, rfg_dtype out);
 

@@ -14,8 +14,9 @@
 #include "ops/gemm/gemm.h"
 #include "tuner/harness/harness.h"
 
-enum kind { ALLOCATION, STREAM, EVENT, MODULE, GRAPH, EXEC, N_KINDS };
-static const char *const kind_names[] = { "allocation", "stream", "event", "module", "graph", "executable graph" };
+enum kind { ALLOCATION, HOST, OPENED, STREAM, EVENT, MODULE, GRAPH, EXEC, N_KINDS };
+static const char *const kind_names[] = { "allocation", "host allocation", "opened allocation", "stream", "event",
+                                          "module",     "graph",           "executable graph" };
 
 #define DEVICES  2
 #define EDGE     ((size_t)512 << 10)
@@ -38,7 +39,7 @@ struct object {
     struct object *next;
     enum kind kind;
     int device; /* that was current when it was made */
-    void *mem;  /* ALLOCATION; MODULE: the code object */
+    void *mem;  /* of the first three; MODULE: the code object */
     size_t size;
     bool mapped;                           /* mem is */
     bool blocking, capturing, invalidated; /* STREAM */
@@ -95,7 +96,7 @@ static struct object *find(const void *handle, enum kind kind)
     if (kind == STREAM && !handle)
         return &null_streams[current];
     for (struct object *o = objects; o; o = o->next)
-        if ((o == handle || (kind == ALLOCATION && o->mem == handle)) && o->kind == kind)
+        if ((kind <= OPENED ? o->mem == handle : o == handle) && o->kind == kind)
             return o;
     return NULL;
 }

@@ -11,7 +11,7 @@ static atomic_bool fired[FAULTY_ENTRIES];
 
 static const char *const names[] = {
 #define X(ret, name, params, args) #name,
-    RFG_HIP_ENTRIES(X)
+    RFG_HIP_ENTRIES(X) RFG_HIP_PEER_ENTRIES(X)
 #undef X
         "describe",
 };
@@ -80,7 +80,8 @@ static bool hit(enum faulty_entry entry)
 
 static bool ends_something(enum faulty_entry entry)
 {
-    return strstr(names[entry], "Destroy") || entry == FAULTY_hipFree || entry == FAULTY_hipModuleUnload;
+    return strstr(names[entry], "Destroy") || strstr(names[entry], "Free") || entry == FAULTY_hipModuleUnload ||
+           entry == FAULTY_hipIpcCloseMemHandle;
 }
 
 #define X(ret, name, params, args)                                                                                     \
@@ -93,6 +94,7 @@ static bool ends_something(enum faulty_entry entry)
         return fail ? (hipError_t)atomic_load(&armed_error) : e;                                                       \
     }
 RFG_HIP_ENTRIES(X)
+RFG_HIP_PEER_ENTRIES(X)
 #undef X
 
 /* A capture that can't be ended is over all the same, and there is no graph. */
@@ -135,7 +137,7 @@ const struct rfg_hip *faulty(const struct rfg_hip *wrapped)
     base = wrapped;
     table = (struct rfg_hip){
 #define X(ret, name, params, args) .name = faulty_##name,
-        RFG_HIP_ENTRIES(X)
+        RFG_HIP_ENTRIES(X) RFG_HIP_PEER_ENTRIES(X)
 #undef X
             .error_name = wrapped->error_name,
         .describe = describe,

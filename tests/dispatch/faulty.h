@@ -8,7 +8,7 @@
 
 enum faulty_entry {
 #define X(ret, name, params, args) FAULTY_##name,
-    RFG_HIP_ENTRIES(X)
+    RFG_HIP_ENTRIES(X) RFG_HIP_PEER_ENTRIES(X)
 #undef X
         FAULTY_describe,
     FAULTY_ENTRIES

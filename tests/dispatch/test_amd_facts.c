@@ -188,6 +188,8 @@ static const struct {
     { NULL, "1,1,2", NULL, "HIP_VISIBLE_DEVICES=1,1,2", "HIP shows 2 of 8 GPUs, in this order" },
     { NULL, "0x1", NULL, "HIP_VISIBLE_DEVICES=0x1",
       "HIP shows 0 of 8 GPUs, in this order; the list ends at '0x1', which is none" },
+    { NULL, "1x,0", NULL, "HIP_VISIBLE_DEVICES=1x,0",
+      "HIP shows 0 of 8 GPUs, in this order; the list ends at '1x', which is none" },
     { NULL, "01", NULL, "HIP_VISIBLE_DEVICES=01",
       "HIP shows 0 of 8 GPUs, in this order; the list ends at '01', which is none" },
     { NULL, "0, 1", NULL, "HIP_VISIBLE_DEVICES=0, 1",

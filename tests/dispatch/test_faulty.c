@@ -443,6 +443,8 @@ START_TEST(not_ready_under_capture)
     ck_assert_ptr_nonnull(strstr(rfg_last_error(), "rfg_prepare()"));
     ck_assert_ptr_nonnull(strstr(rfg_last_error(), PROBLEM));
     ck_assert_int_eq(rfg_prepare_stream(s.ctx, stream), RFG_ERROR_NOT_READY);
+    ck_assert_int_eq(rfg_stream_sync(s.ctx, stream), RFG_ERROR_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(rfg_last_error(), "which is being captured: must not be"));
     /* The capture goes on as if nothing had been asked. */
     ck_assert_int_eq(fake->hipStreamEndCapture(stream, &graph), hipSuccess);
     ck_assert_msg(!fakehip_misuse(), "%s", fakehip_misuse());

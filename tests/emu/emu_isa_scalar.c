@@ -311,6 +311,10 @@ static const struct {
       "hwreg(HW_REG_MODE, 4, 4)",
       0, 5 },
     { 3, "round_mode keeps the denormals' bits", "s_round_mode 0\ns_getreg_b32 s0, hwreg(HW_REG_MODE, 0, 8)", 0, 0xf0 },
+    { 3, "round_mode and denorm_mode: four bits count",
+      "s_getreg_b32 s1, hwreg(HW_REG_MODE)\ns_round_mode 0xfff0\ns_denorm_mode 0xffff\n"
+      "s_getreg_b32 s0, hwreg(HW_REG_MODE)\ns_xor_b32 s0, s0, s1",
+      0, 0 },
     { 2, "time goes on",
       "s_memtime s[2:3]\ns_memrealtime s[4:5]\ns_memtime s[6:7]\ns_waitcnt lgkmcnt(0)\ns_sub_u32 s0, s6, "
       "s2\ns_subb_u32 s1, s7, s3\ns_lshr_b32 s0, s1, 31",

@@ -507,6 +507,8 @@ static const struct special {
     { P11W64, MASK, CNDMASK, "v_mov_b32 v44, 1", "v_mov_b32 v44, 0x12345678", WRITES "v_mov_b32 v43, s40" },
     { P11W64, MASK, CNDMASK, "s_mov_b32 s41, 0", "s_mov_b32 s42, 0", "s_mov_b32 s44, s41" },
     { P11W64, MASK, CNDMASK "\ns_mov_b32 s41, 0", "s_mov_b32 s44, s41", "s_mov_b32 s44, s42", "" },
+    { P11W64, MASK, CNDMASK "\ns_mov_b32 s41, 0", "s_mov_b32 s44, s41", "buffer_load_dword v44, off, s[12:15], s41",
+      "s_waitcnt vmcnt(0)" },
     { P11W64, MASK, "", "v_cndmask_b32 v40, v41, v42, vcc", "v_cndmask_b32 v40, v41, v42, s[42:43]",
       "s_mov_b64 vcc, 0\ns_mov_b64 s[44:45], vcc" },
     { P11W64, MASK, "", "v_div_fmas_f32 v40, v41, v42, v43", "v_add_f32 v40, v41, v42",

@@ -256,6 +256,8 @@ static const struct pieces {
       "s_mov_b32 m0, 2\nv_movreld_b32 v28, v2\n" KEEP },
     { P11, 1, 1, REGISTER, "v30 was never written", "v_mov_b32 v34, 0\n",
       "s_mov_b32 m0, 3\nv_movrels_b32 v30, v32\n" KEEP, "s_mov_b32 m0, 2\nv_movrels_b32 v30, v32\n" KEEP },
+    { P11, 1, 1, REGISTER, "v30 was never written", "v_mov_b32 v34, 0\n",
+      "s_mov_b32 m0, 35\nv_movrels_b32 v30, v0\n" KEEP, "s_mov_b32 m0, 34\nv_movrels_b32 v30, v0\n" KEEP },
     /* scratch */
     { P942 | P11, 1, 1, "uninitialised-scratch", "v30 comes from scratch that nothing wrote",
       "scratch_store_dword off, v2, off\n", "scratch_load_dword v30, off, off offset:4\n" VM KEEP,

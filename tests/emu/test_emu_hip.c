@@ -48,6 +48,9 @@ START_TEST(names)
     ck_assert_int_eq(dev.wave_size, 32);
     ck_assert(dev.features & RFG_FEATURE_MMA);
     ck_assert(dev.mem_gbps > 0 && dev.mma_tflops > 0);
+    OK(hip->describe(rfg_emu_open("gfx940:6", error, sizeof(error)), &dev)); /* its code isn't the sold gfx942's */
+    ck_assert_str_eq(dev.name, "emu:gfx940:6");
+    ck_assert_str_eq(dev.target, "gfx940");
     int v;
     OK(hip->hipDeviceGetAttribute(&v, hipDeviceAttributeWarpSize, c));
     ck_assert_int_eq(v, 64);

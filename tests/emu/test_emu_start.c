@@ -79,8 +79,9 @@ START_TEST(scalar_registers)
         const uint32_t *s = t->wave[w].s;
         uint32_t offset = (3 * 2 + (uint32_t)w) * 1024;
         ck_assert_uint_eq(pair(s) & 0xffffffffffff, (uint64_t)(uintptr_t)t->scratch);
-        ck_assert_uint_eq(s[1] >> 31, 1);     /* swizzled */
-        ck_assert_uint_eq(s[3] >> 21 & 7, 7); /* index stride 64, the lane's number is added */
+        ck_assert_uint_eq(s[1] >> 31, 1); /* swizzled */
+        ck_assert_uint_eq(s[2], UINT32_MAX);
+        ck_assert_uint_eq(s[3], 0x00ea7fac); /* elements of 4 bytes, index stride 64, the lane's number is added */
         ck_assert_uint_eq(pair(s + 4), (uint64_t)(uintptr_t)&t->packet);
         ck_assert_uint_eq(pair(s + 6), (uint64_t)(uintptr_t)t->queue);
         ck_assert_uint_eq(pair(s + 8), (uint64_t)(uintptr_t)t->kernarg);
@@ -95,6 +96,24 @@ START_TEST(scalar_registers)
         ck_assert_uint_eq(t->wave[w].mode, 0x3F0);
         ck_assert_uint_eq(t->wave[w].exec, ~0ull);
     }
+    free(t);
+}
+END_TEST
+
+/* gfx10's have other fields, and waves of 32 or 64. */
+START_TEST(scratch_buffer)
+{
+    struct stage *t = stage("gfx1030", USER(4) | PRIVATE, EMU_KERNEL_PRIVATE_SEGMENT_BUFFER);
+    t->kernel.wave_size = _i ? 64 : 32;
+    t->slot.wg.n_waves = 1;
+    t->l.scratch = t->scratch;
+    t->l.scratch_per_wave = 64 * 16;
+    emu_slot_start(&t->l, &t->slot, 0);
+    const uint32_t *s = t->wave[0].s;
+    ck_assert_uint_eq(pair(s) & 0xffffffffffff, (uint64_t)(uintptr_t)t->scratch);
+    ck_assert_uint_eq(s[1] >> 30, 2); /* swizzled */
+    ck_assert_uint_eq(s[2], UINT32_MAX);
+    ck_assert_uint_eq(s[3], _i ? 0x20e16fac : 0x20c16fac);
     free(t);
 }
 END_TEST
@@ -189,6 +208,7 @@ int main(void)
     Suite *s = suite_create("emu_start");
     TCase *tc = test_case(s, "start", NULL, NULL);
     ADD_TESTS(tc, scalar_registers, preloaded_arguments);
+    ADD_LOOPS(tc, 2, scratch_buffer);
     ADD_LOOPS(tc, 7, vector_registers);
     ADD_LOOPS(tc, 10, occupancy);
     return run_suite(s);

@@ -454,6 +454,24 @@ START_TEST(modules_and_launches)
 }
 END_TEST
 
+/* What a program's constructors and destructors do; one that a library brings goes before the others. */
+START_TEST(fat_binaries_come_and_go)
+{
+    void **(*come)(const void *) = rocm_symbol("__hipRegisterFatBinary");
+    void (*go)(void **) = rocm_symbol("__hipUnregisterFatBinary");
+    const struct {
+        unsigned magic, version;
+        const void *image, *unused;
+    } wrapper = { 0x48495046, 1, code, NULL };
+    void **first = come(&wrapper), **second = come(&wrapper);
+    ck_assert(first && second && first != second);
+    go(second);
+    go(first);
+    ck_assert_ptr_nonnull(first = come(&wrapper));
+    go(first);
+}
+END_TEST
+
 START_TEST(errors_by_the_drivers_names)
 {
     const char *text = NULL;
@@ -480,7 +498,7 @@ int main(void)
     tcase_add_unchecked_fixture(tc, compile, NULL);
     ADD_TESTS(tc, devices_by_ordinal_and_by_bus, contexts_are_devices, memory_by_every_name, what_a_pointer_is,
               copies_that_wait_and_copies_that_do_not, rows_are_copied, memsets_of_every_width, streams_are_asked,
-              graphs_are_asked, modules_and_launches, errors_by_the_drivers_names);
+              graphs_are_asked, modules_and_launches, fat_binaries_come_and_go, errors_by_the_drivers_names);
     tcase_set_timeout(tc, 60);
     suite_add_tcase(s, tc);
     return run_suite(s);

@@ -144,11 +144,23 @@ START_TEST(info)
 }
 END_TEST
 
+/* All variants that are kernels, or all sets of one. */
+START_TEST(compile)
+{
+#define EMBEDDING "--source --arch gfx942 --problem \"embedding i64,bf16->bf16 M=8 N=512 V=1000\""
+    RUNS(run_program("rfg-compile", EMBEDDING), 0, out, "embedding");
+    ck_assert_str_eq(err, "");
+    RUNS(run_program("rfg-compile", EMBEDDING " --variant embedding_cpu"), 2, err,
+         "not a kernel variant of this operator");
+    RUNS(run_program("rfg-compile", EMBEDDING " --variant embedding"), 2, err, "not a kernel variant of this operator");
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("bench");
     TCase *tc = test_case(s, "bench", program_setup, program_teardown);
     ADD_TESTS(tc, times_a_problem, times_every_variant, beside_copies, a_shapes_file, compares_with_a_baseline,
-              bench_refusals, info);
+              bench_refusals, info, compile);
     return run_suite(s);
 }

@@ -2,6 +2,7 @@
  *
  * The program rfg-db: each command's output and exit code. */
 #include <jansson.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "dispatch/context.h"
@@ -444,6 +445,9 @@ START_TEST(misses_and_path)
     setenv("RFG_SYSTEM_DB", "s.db", 1);
     RUNS(run("path"), 0, out, "user    a.db\n");
     PRINTS(out, "system  s.db (RFG_SYSTEM_DB) (missing)\n");
+    ck_assert_int_eq(mkdir("empty", 0700), 0);
+    setenv("RFG_SYSTEM_DB", "empty", 1);
+    RUNS(run("path"), 0, out, "system  none in empty\n");
 }
 END_TEST
 
