@@ -457,12 +457,13 @@ END_TEST
 /* What a program's constructors and destructors do; one that a library brings goes before the others. */
 START_TEST(fat_binaries_come_and_go)
 {
-    void **(*come)(const void *) = rocm_symbol("__hipRegisterFatBinary");
-    void (*go)(void **) = rocm_symbol("__hipUnregisterFatBinary");
     const struct {
         unsigned magic, version;
         const void *image, *unused;
     } wrapper = { 0x48495046, 1, code, NULL };
+    start();
+    void **(*come)(const void *) = rocm_symbol("__hipRegisterFatBinary");
+    void (*go)(void **) = rocm_symbol("__hipUnregisterFatBinary");
     void **first = come(&wrapper), **second = come(&wrapper);
     ck_assert(first && second && first != second);
     go(second);
