@@ -9,7 +9,8 @@ build is copied rather than made for each; and no test is begun for one fault wh
   faults_pool.py run DRAWN --baseline FILE --roots DIR... --minutes M -o RESULTS   as root: in each DIR is a tree /f/0 (source, build), /f/cache, /f/ccache.
                                                           --clean DIR: it makes the baseline first, in this root (FILE: its path there)
   faults_pool.py again RESULTS --changed TESTS... -o DRAWN   what no test killed, to be judged in the tree that this file is in: by tests that didn't run
-                                                          yet, and by those that changed. run --leave-out TESTS: what the baseline says of them is old
+                                                          yet, and by those that changed. --first FILE: JSON, which tests to begin with by a fault's id.
+                                                          run --leave-out TESTS: what the baseline says of them is old
   faults_pool.py table RESULTS...                         what they say together; those of a later file are taken
   faults_pool.py worker [CORES]                           in such a root: what `run` starts; lines FOLDER FILE...: what `baseline` starts
   faults_pool.py --self-test                              who runs what, and what is said of it
@@ -69,13 +70,15 @@ def draw(a):
 def again(a):
     """Faults that were tested and not killed, with what they passed."""
     equal, out = faults.equivalents(), []
+    first = json.load(open(a.first)) if a.first else {}
     for f in read_results(a.results):
         if f["verdict"] in ("survived", "undecided"):
             fault = faults.Fault(**{field: f[field] for field in faults.Fault._fields})
             with open(os.path.join(faults.ROOT, fault.file)) as file:
                 fault.apply(file.read())  # fails if the file changed there
             kept = [ran for ran in f["ran"] if ran[0] not in a.changed]
-            out.append(dict({k: f[k] for k in ("seed", "n", "kernels", "diff") + faults.Fault._fields}, equivalent=faults.reason(fault, equal), tests=tests_of(f["file"]), ran=kept))
+            out.append(dict({k: f[k] for k in ("seed", "n", "kernels", "diff") + faults.Fault._fields}, equivalent=faults.reason(fault, equal), tests=tests_of(f["file"]), ran=kept,
+                            first=first.get(f["id"], [])))
     write_drawn(a.output, len(out), out)
 
 
@@ -171,6 +174,7 @@ def add_tests(found, known):
 
         default = [(known[name][2], name) for name in sorted(tests, key=price)]
         default += sorted((1.5 * seconds, name) for name, seconds in named.items() if name not in known)
+        default.sort(key=lambda t: t[1] not in f.get("first", ()))
         swept, spent = [], 0
         for name, is_default, seconds in f["tests"]:
             if not is_default and spent + seconds <= MOST_SWEPT:
@@ -524,6 +528,7 @@ def main():
     g = sub.add_parser("again")
     g.add_argument("results", nargs="+")
     g.add_argument("--changed", nargs="*", default=[])
+    g.add_argument("--first")
     g.add_argument("-o", dest="output", required=True)
     t = sub.add_parser("table")
     t.add_argument("results", nargs="+")
