@@ -143,6 +143,8 @@ static rfg_status communicates(void)
 {
     rfg_comm *comm = NULL;
     rfg_comm_handle handle;
+    float x[] = { 1, 2, 3 }, y[] = { 0, 0, 0 };
+    rfg_tensor tx = rfg_tensor_1d(x, RFG_F32, 3), ty = rfg_tensor_1d(y, RFG_F32, 3);
     rfg_status st = opened();
     if (st == RFG_OK)
         st = rfg_comm_create(&comm, ctx, 0, 1, NULL);
@@ -150,8 +152,9 @@ static rfg_status communicates(void)
         st = rfg_comm_get_handle(comm, &handle);
     if (st == RFG_OK)
         st = rfg_comm_connect(comm, &handle);
-    if (st == RFG_OK)
-        st = rfg_comm_prepare(comm, RFG_BF16);
+    if (st == RFG_OK && (st = rfg_op_all_reduce(comm, &ty, &tx, NULL)) == RFG_OK &&
+        (st = rfg_stream_sync(ctx, NULL)) == RFG_OK)
+        check(!memcmp(x, y, sizeof(x)), "a wrong sum");
     rfg_comm_destroy(&comm);
     rfg_context_destroy(&ctx);
     return st;
