@@ -59,6 +59,7 @@ NOT_ASAN = {
     "emu_isa": "one instruction after another in loops; emu_mutated runs kernels by the same handlers",
     "gemm_random": "products at random: gemm, gemm_codes and gemm_mx run the same kernels of cpu",
     "failing": "brings a malloc of its own", "stack": "measures stacks, which ASan widens", "emu_memory": "measures memory, which ASan widens",
+    "model": "a few million answers of host code; fuzz-problem and the operators' tests ask the same functions",
     "invariant": "the same kernels as gemm's", "mha_invariant": "the same kernels as mha's", "mha_variants": "the same kernels as mha's",
     "mx_outputs": "the same kernels as norm's and act's",
     "jit_workers": "waits for processes; the compilers' workers run in jit and programs",
@@ -189,7 +190,7 @@ class Test:
         """What ninja must build for it."""
         tools = ["tuner/rfg-" + tool for tool in ("tune", "db", "info", "compile", "emu", "bench")]
         mocks = ["tests/mock-%s.so" % mock for mock in ("blas", "blas-old", "hip", "cuda", "tx")] + ["tests/fake-rocm.so", "tests/rfg-tune-fake", "tests/rfg-bench-fake"]
-        more = {"decoder": ["examples/decoder/rfg-decoder"], "decoder_program": ["examples/decoder/rfg-decoder"], "rfg_db": ["all"], "install": ["all"], "model": ["tuner/rfg-tune"], "python": ["all"], "verified": ["tests/supports"],
+        more = {"decoder": ["examples/decoder/rfg-decoder"], "decoder_program": ["examples/decoder/rfg-decoder"], "rfg_db": ["all"], "install": ["all"], "python": ["all"], "verified": ["tests/supports"],
                 "example-cpu": ["examples/decoder_layer"], "example-emu": ["examples/decoder_layer"]}
         if any("emulated-rocm" in e for e in self.env):
             return ["all"]
@@ -341,7 +342,7 @@ def tests(build="build", ziglang="", releases=RELEASES):
 # ---- what a changed file can break
 
 # Tests that are scripts or programs of other folders: meson.build has them. Of default ones, but those of the second list.
-SCRIPTS = ["verified", "model", "arrows", "arrows_self", "links", "links_self", "duplicates", "duplicates_self", "suites", "faults", "faults_run", "faults_pool", "equivalents", "mutant", "emu_gfx950_words",
+SCRIPTS = ["verified", "arrows", "arrows_self", "links", "links_self", "duplicates", "duplicates_self", "suites", "faults", "faults_run", "faults_pool", "equivalents", "mutant", "emu_gfx950_words",
            "emu_gfx11_words", "hip_page", "hook", "fleet_scripts", "install", "python", "example-cpu", "example-emu", "tune-rocm-7.1"] + ["fuzz-" + f for f in ("problem", "shapes", "loads", "rows_csv", "database", "cache_file", "pack", "elf", "dlpack")]
 SWEPT_SCRIPTS = ["python_torch", "ggml", "emu_triton", "tune-rocm-5.7", "tune-rocm-6.1", "tune-rocm-6.4", "tune-rocm-7.0"]
 
