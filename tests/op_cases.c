@@ -176,12 +176,12 @@ static bool nothing(void *ctx, const int *p)
     return true;
 }
 
-/* An even sample of what the tuner would try, and two random sets that are only legal: a tuned row of another M may say
- * them. Which ones are taken changes from case to case. */
+/* An even sample of what the tuner would try, and a few random sets that are only legal: a tuned row of another M may
+ * say them. Which ones are taken changes from case to case. */
 static void sample(struct configs *c, const rfg_context *ctx, const struct rfg_problem *prob, uint64_t *seed)
 {
     const struct rfg_device *dev = rfg_context_info(ctx);
-    int wanted = configs_wanted();
+    int wanted = configs_wanted(), drawn = few_wanted() ? 12 : 2;
     for (int i = 0; i < rfg_op_variants(prob->op)->n; i++) {
         const struct rfg_variant *v = c->var = rfg_op_variants(prob->op)->list[i];
         if (!rfg_variant_listed(rfg_context_variants(ctx), prob->op, v) || !v->supports(dev, prob, NULL))
@@ -190,7 +190,7 @@ static void sample(struct configs *c, const rfg_context *ctx, const struct rfg_p
         c->every = wanted && n > wanted ? n / wanted : 1;
         c->at = (int)(rfg_random(seed) % (uint64_t)c->every);
         rfg_variant_each(v, dev, prob, offered, c);
-        for (int tries = 0, found = 0; v->kind == RFG_VARIANT_KERNEL && tries < 200 && found < 2; tries++) {
+        for (int tries = 0, found = 0; v->kind == RFG_VARIANT_KERNEL && tries < 200 && found < drawn; tries++) {
             int p[RFG_MAX_PARAMS] = { 0 };
             for (int k = 0; k < v->n_params; k++)
                 p[k] = v->params[k].values[rfg_random(seed) % (uint64_t)v->params[k].n];
@@ -459,9 +459,9 @@ void op_cases_run(const char *device, const char *group, const struct op_case *c
         cases = &one;
         n = 1;
     }
-    struct op_case *chosen = few_wanted() && cases != &one ? op_few_cases(cases, &n) : NULL;
-    if (chosen)
-        cases = chosen;
+    struct op_case *few = few_wanted() ? malloc((size_t)n * sizeof(*few)) : NULL;
+    if (few)
+        cases = memcpy(few, cases, (size_t)n * sizeof(*few));
     rfg_context *ctx = op_context(device);
     struct rfg_problem *probs = calloc((size_t)n, sizeof(*probs));
     struct configs *configs = calloc((size_t)n, sizeof(*configs));
@@ -479,15 +479,15 @@ void op_cases_run(const char *device, const char *group, const struct op_case *c
             sample(&configs[i], ctx, &probs[i], &seed);
     }
     struct rfg_tempdir rows = { 0 };
-    if (few_wanted()) {
-        op_keep_few(rfg_context_info(ctx), probs, configs, n);
+    if (few) {
+        n = op_keep_few(rfg_context_info(ctx), few, probs, configs, n);
         const char *db = op_few_rows(&rows, ctx, probs, configs, n);
         rfg_context_destroy(&ctx);
         ctx = op_context_of_rows(device, db);
     }
     precompile(ctx, probs, configs, n);
     for (int i = 0; i < n; i++) {
-        if (!too_large(device, &probs[i]) || cases == &one)
+        if (!too_large(device, &probs[i]) || one.problem)
             run_case(ctx, &cases[i], &probs[i], &configs[i], &tally);
         else
             printf("SKIPPED: %s on %s: more than the emulator can do in a second\n", cases[i].problem, device);
@@ -497,6 +497,7 @@ void op_cases_run(const char *device, const char *group, const struct op_case *c
     json_decref(tally.variants);
     free(configs);
     free(probs);
+    free(few);
     rfg_context_destroy(&ctx);
     rfg_tempdir_remove(&rows);
 }

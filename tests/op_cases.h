@@ -25,9 +25,9 @@ int op_main_gpus(const char *name, const TTest *const *each, const TTest *const 
  * checked after it; on cpu and the emulator ($RFG_TEST_FENCED: on all) each tensor and workspace is fenced. The
  * emulator runs the second round under another schedule. $RFG_TEST_SEED sets the data's seed; $RFG_TEST_PROBLEM (with
  * $RFG_TEST_DATA, $RFG_TEST_UNALIGNED=1) is run in place of the table. Appends one JSON line with the counts to
- * $RFG_VERIFIED_FILE. With $RFG_TEST_FEW only cases that say an option, a format or a kind of data for the first time
- * in the table are run, by one parameter set each, of another variant from case to case, as a database's row for the
- * public function. `group` names the table in it. */
+ * $RFG_VERIFIED_FILE, in which `group` names the table. With $RFG_TEST_FEW only cases are run that are the first of the
+ * process to say an option, a format or a kind of data or to give a kernel's macro a value (op_few.h), by one parameter
+ * set each, as a database's row for the public function. */
 void op_cases_run(const char *device, const char *group, const struct op_case *cases, int n);
 
 /* Launches a kernel in fewer workgroups than the problem has tiles or rows: the limit of a launch (MAX_GROUPS) is far

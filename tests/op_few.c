@@ -1,45 +1,77 @@
 /* SPDX-License-Identifier: MIT
  *
- * A few of a table's cases, with one parameter set each. */
+ * A few of the tables' cases, with one parameter set each. */
 #include "op_few.h"
 
 #include <check.h>
 #include <jansson.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "dispatch/db/db.h"
 
-/* Whether a case says a word (an option with its value, a format, a kind of data) that no case before it says. Sizes
- * are no such words. */
-static bool says_more(json_t *said, const struct op_case *c)
+#define MOST_EXTENT 16
+
+/* What has been run so far: words of problems but sizes, and of each kernel its macros' values, the kinds of data and of
+ * sizes. Of a process: with CK_FORK=no a program's tables share it. */
+static json_t *ran;
+
+struct news {
+    bool keep; /* from now on it is none */
+    int worth;
+};
+/* A new option is worth a run; one value of a macro, kind of data or of sizes is not, two are. */
+enum { VALUE = 1, OPTION = 2, LEAST_WORTH = 2, NEXT_WORTH = 4, MOST_SETS = 3 };
+
+__attribute__((format(printf, 3, 4))) static void tell(struct news *news, int worth, const char *format, ...)
 {
-    char text[RFG_PROBLEM_STRLEN + RFG_CONFIG_STRLEN];
-    bool more = false;
-    snprintf(text, sizeof(text), "%s data=%d unaligned=%d %.*s", c->problem, (int)c->data, c->unaligned,
-             c->config ? (int)strcspn(c->config, "{") : 0, c->config ? c->config : "");
-    for (char *save = NULL, *word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
-        bool size = *word >= 'A' && *word <= 'Z';
-        if (!size && !json_object_get(said, word)) {
-            json_object_set_new(said, word, json_true());
-            more = true;
-        }
-    }
-    return more;
+    char text[200];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    if (json_object_get(ran, text))
+        return;
+    news->worth += worth;
+    if (news->keep)
+        json_object_set_new(ran, text, json_true());
 }
 
-struct op_case *op_few_cases(const struct op_case *cases, int *n)
+static void tell_kernel(struct news *news, const struct rfg_kernel *k, const struct op_case *c,
+                        const struct rfg_problem *prob)
 {
-    struct op_case *few = calloc((size_t)*n, sizeof(*few));
-    json_t *said = json_object();
-    int kept = 0;
-    ck_assert(few && said);
-    for (int i = 0; i < *n; i++)
-        if (says_more(said, &cases[i]))
-            few[kept++] = cases[i];
-    *n = kept;
-    json_decref(said);
-    return few;
+    tell(news, VALUE, "%s data=%d", k->entry, (int)c->data);
+    tell(news, VALUE, "%s unaligned=%d", k->entry, c->unaligned);
+    for (int i = 0; i < k->n_macros; i++) {
+        int v = k->macros[i].value; /* large ones are sizes: about how large will do */
+        tell(news, VALUE, "%s %s=%d", k->entry, k->macros[i].name, v > 16 ? 64 - __builtin_clz((unsigned)v) : v);
+    }
+    for (int i = 0; i < prob->op->n_keys; i++)
+        if (prob->op->keys[i].kind == RFG_KEY_SIZE)
+            tell(news, VALUE, "%s %s %s", k->entry, prob->op->keys[i].name,
+                 prob->v[i] % 64 == 0  ? "of whole tiles"
+                 : prob->v[i] % 8 == 0 ? "of whole loads"
+                                       : "odd");
+}
+
+/* How much a case by one of its sets (NULL: it has none) would be the first to run. */
+static int news_of(const struct rfg_device *dev, const struct op_case *c, const struct rfg_problem *prob,
+                   const struct config *set, bool keep)
+{
+    struct news news = { .keep = keep };
+    char text[RFG_PROBLEM_STRLEN];
+    snprintf(text, sizeof(text), "%s", c->problem);
+    for (char *save = NULL, *word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save))
+        if (!(*word >= 'A' && *word <= 'Z')) /* a size */
+            tell(&news, OPTION, "%s", word);
+    tell(&news, VALUE, "data=%d unaligned=%d", (int)c->data, c->unaligned);
+    if (set && set->var->kind == RFG_VARIANT_KERNEL) {
+        struct rfg_kernel k = { 0 };
+        set->var->kernel(dev, prob, set->p, &k);
+        tell_kernel(&news, &k, c, prob);
+    }
+    return news.worth;
 }
 
 static bool is_one_wave(const struct rfg_device *dev, const struct rfg_problem *prob, const struct config *c)
@@ -59,37 +91,71 @@ static double extent(const struct rfg_device *dev, const struct rfg_problem *pro
     return product;
 }
 
-void op_keep_few(const struct rfg_device *dev, const struct rfg_problem *probs, struct configs *configs, int n)
+/* Whether a set takes far longer than another of its variant: such are left to the sweeps. */
+static bool is_dear(const struct rfg_device *dev, const struct rfg_problem *prob, const struct configs *configs, int k)
 {
-    enum { MOST = 64 };
-    const struct rfg_variant *seen[MOST];
-    int had[MOST], n_seen = 0;
-    for (int i = 0; i < n; i++) {
-        struct configs *c = &configs[i];
-        int least = 0, best = -1;
-        double least_cost = 0;
-        for (int k = 0; k < c->n; k++) {
-            int v = 0;
-            while (v < n_seen && seen[v] != c->list[k].var)
-                v++;
-            if (v == n_seen) {
-                ck_assert_int_lt(n_seen, MOST);
-                seen[n_seen] = c->list[k].var;
-                had[n_seen++] = 0;
-            }
-            double cost = extent(dev, &probs[i], &c->list[k]);
-            if (best < 0 || had[v] < had[best] || (v == best && cost < least_cost)) {
-                best = v;
-                least = k;
-                least_cost = cost;
-            }
-        }
-        if (c->n) {
-            had[best]++;
-            c->list[0] = c->list[least];
-            c->n = 1;
+    double cost = extent(dev, prob, &configs->list[k]);
+    for (int i = 0; i < configs->n; i++)
+        if (configs->list[i].var == configs->list[k].var && cost > MOST_EXTENT * extent(dev, prob, &configs->list[i]))
+            return true;
+    return false;
+}
+
+/* The set that runs most that is new; of those that are no better the cheapest, which compiles soonest. */
+static int best_set(const struct rfg_device *dev, const struct op_case *c, const struct rfg_problem *prob,
+                    const struct configs *configs)
+{
+    double best_cost = 0;
+    int best = -1, most = 0;
+    for (int k = 0; k < configs->n; k++) {
+        if (is_dear(dev, prob, configs, k))
+            continue;
+        double cost = extent(dev, prob, &configs->list[k]);
+        int news = news_of(dev, c, prob, &configs->list[k], false);
+        if (best < 0 || news > most || (news == most && cost < best_cost)) {
+            best = k;
+            most = news;
+            best_cost = cost;
         }
     }
+    return best;
+}
+
+/* A case's sets, as op_keep_few() says, in place of its list. Whether it is run. */
+static bool keep_sets(const struct rfg_device *dev, const struct op_case *c, const struct rfg_problem *prob,
+                      struct configs *configs, bool first)
+{
+    struct config sets[MOST_SETS];
+    int n = 0;
+    if (!configs->n)
+        return news_of(dev, c, prob, NULL, true) >= LEAST_WORTH || first;
+    while (n < MOST_SETS) {
+        const struct config *set = &configs->list[best_set(dev, c, prob, configs)];
+        if (news_of(dev, c, prob, set, false) < (n ? NEXT_WORTH : LEAST_WORTH) && (n || !first))
+            break;
+        news_of(dev, c, prob, set, true);
+        sets[n++] = *set;
+    }
+    memcpy(configs->list, sets, (size_t)n * sizeof(*sets));
+    configs->n = n;
+    return n > 0;
+}
+
+int op_keep_few(const struct rfg_device *dev, struct op_case *cases, struct rfg_problem *probs, struct configs *configs,
+                int n)
+{
+    int kept = 0;
+    ran = ran ? ran : json_object();
+    for (int i = 0; i < n; i++) {
+        if (!keep_sets(dev, &cases[i], &probs[i], &configs[i], i == 0)) {
+            free(configs[i].list);
+            continue;
+        }
+        cases[kept] = cases[i];
+        probs[kept] = probs[i];
+        configs[kept++] = configs[i];
+    }
+    return kept;
 }
 
 bool op_is_config(const struct rfg_choice *choice, const struct config *c)

@@ -28,12 +28,11 @@ struct configs {
     int every, at; /* of those offered, take one in `every`, beginning with the at-th */
 };
 
-/* Those that say an option, a format or a kind of data for the first time, in order (malloc'ed). */
-struct op_case *op_few_cases(const struct op_case *cases, int *n);
-
-/* Keeps one set of each case, of another variant from case to case: the one that had fewest so far, and of its sets the
- * one that is compiled soonest; of those whose workgroups have several waves, if there are: one wave needs no barrier. */
-void op_keep_few(const struct rfg_device *dev, const struct rfg_problem *probs, struct configs *configs, int n);
+/* Keeps the first case and those that are the first to run something (a word of a problem, a value of a kernel's macro,
+ * a kind of data), in order, and one set of each: the one by which most is new, of those whose workgroups have several
+ * waves, if there are: one wave needs no barrier. Returns how many. */
+int op_keep_few(const struct rfg_device *dev, struct op_case *cases, struct rfg_problem *probs, struct configs *configs,
+                int n);
 
 /* A database, in a directory that it makes, in which the first set of each case is its problem's winner: the public
  * function runs it then, and nothing else need be compiled. Returns its path. */

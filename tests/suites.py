@@ -92,35 +92,36 @@ ON_SOME = {"rocm_calls": ["5.7", "6.4", "7.1"], "rocm_faults": ["5.7", "6.4", "7
 RELEASE_GPUS = {"5.7": ("MI210", "gfx90a"), "6.1": ("MI300X", "gfx942"), "6.4": ("MI300X", "gfx942"), "7.0": ("MI300X", "gfx942"),
                 "7.1": ("RX7900XTX", "gfx1100")}
 
-# Operators on emulated GPUs. ./dev test runs these cases on gfx942, with one kernel a case (RFG_TEST_FEW); the sweeps
-# run every case by every variant on gfx90a, gfx942 and gfx1100.
+# Operators on emulated GPUs. ./dev test runs these tests of a program on gfx942 (of one that has no line: all), with one kernel a case (RFG_TEST_FEW)
+# and in one process: a case is run if no case before it has run the same (op_few.h). The sweeps run every case by every variant on gfx90a, gfx942 and
+# gfx1100. "tables": those that OP_CASES() makes.
 FEW = {
-    "act": ["right_quantised", "rows_by_turns"],
-    "advance": ["right_options", "steps", "any_state"],
-    "argmax": ["right_parts", "rows_by_turns"],
-    "comm": ["right_graphs", "broken_twins"],
-    "embedding": ["right_shapes", "right_values", "any_id", "rows_by_turns"],
-    "far": ["far_few"],
-    "indices": ["of_routing", "of_heads", "of_experts", "of_mixtures"],
-    "experts": ["right_kernels", "right_groups", "right_sums", "tiles_by_turns"],
-    "gemm": ["right_partials", "right_layouts", "right_values", "right_4_bits", "tiles_by_turns"],
-    "gemm_codes": ["right_kernels"],
-    "gemm_mx": ["right_kernels"],
-    "gemm_tile": ["tiles_by_turns"],
-    "mha": ["right_parts", "right_segments", "right_prefill", "units_by_turns"],
-    "mha_rules": [""],
-    "moe": ["right_mixtures"],
-    "moe_workspace": ["same_bits", "given"],
-    "moe_align": ["right_formats", "right_sizes"],
-    "moe_route": ["right_scores", "right_groups", "right_values", "rows_by_turns"],
-    "moe_sum": ["right_shapes", "rows_by_turns"],
-    "norm": ["right_shapes", "right_quantised"],
-    "prepack": ["right_moves", "right_products"],
-    "quantize": ["right_codes", "right_scales", "right_values_of_codes", "rows_by_turns"],
-    "rope": ["right_appends", "right_fused", "right_rotations", "rows_by_turns"],
-    "sample": ["right_values", "any_batch", "rows_by_turns"],
-    "decoder": ["graph", "load"],
+    "act": "tables rows_by_turns",
+    "advance": "tables steps any_state",
+    "argmax": "tables rows_by_turns",
+    "embedding": "tables any_id rows_by_turns",
+    "far": "far_few",
+    "indices": "of_routing of_heads of_experts of_mixtures",
+    "experts": "tables tiles_by_turns",
+    "gemm": "tables tiles_by_turns",
+    "gemm_codes": "tables",
+    "gemm_mx": "tables",
+    "gemm_tile": "tiles_by_turns",
+    "mha": "tables right_segments units_by_turns",
+    "moe": "right_mixtures",
+    "moe_workspace": "same_bits given",
+    "moe_align": "tables",
+    "moe_route": "tables rows_by_turns",
+    "moe_sum": "tables rows_by_turns",
+    "mx_outputs": "tables",
+    "norm": "tables",
+    "prepack": "tables",
+    "quantize": "tables rows_by_turns",
+    "rope": "tables rows_by_turns",
+    "sample": "tables any_batch rows_by_turns",
 }
+# And these cases of programs that are not made by op_main().
+FEW_CASES = {"comm": ["right_graphs", "broken_twins"], "decoder": ["graph", "load"]}
 FEW_OTHERS = {"gfx1030": ["gemm:right_partials"], "gfx1201": ["gemm:right_partials"],
               "gfx950": ["gemm:right_partials"]}
 
@@ -260,18 +261,30 @@ def of_operators():
     return [name for name, room in programs().items() if name not in NEVER_SWEPT and on_devices(name, room)]
 
 
-def few_cases():
-    """Of each program the cases that ./dev test runs; of one that no table has, all."""
-    cases = {program: [""] for program in of_operators() if program not in NOT_FEW}
-    return {**cases, **FEW}
+def text_of(program):
+    return "".join(open(os.path.join(HERE, source)).read() for source in sources(program, programs()[program]))
 
 
-def operators_of(program, cases):
-    """The operators whose problems are in the tables of these cases (op_cases.h: OP_CASES(case, table, ...))."""
-    text = "".join(open(os.path.join(HERE, source)).read() for source in sources(program, programs()[program]))
+def tables_of(program):
+    """Its tables of cases, by the tests that run them: OP_CASES(test, table, ...) of op_cases.h."""
+    return dict(re.findall(r"^OP_CASES(?:_\w+)?\((\w+), (\w+)", text_of(program), re.M))
+
+
+def few_tests():
+    """Of each program the tests that ./dev test runs on an emulated GPU; []: all."""
+    few = {program: [] for program in of_operators() if program not in NOT_FEW}
+    for program, names in FEW.items():
+        tables = [name for name in tables_of(program) if name not in SLOW.get(program, "").split()]
+        few[program] = [test for name in names.split() for test in (tables if name == "tables" else [name])]
+    return few
+
+
+def operators_of(program, tests_):
+    """The operators whose problems are in the tables of these tests."""
+    text = text_of(program)
     for name, said in re.findall(r'^#define (\w+) "([^"]*)"$', text, re.M):  # #define P "mla_append "
         text = re.sub(r'\b%s "' % name, lambda _: '"' + said, text)
-    tables = [table for case, table in re.findall(r"^OP_CASES(?:_\w+)?\((\w+), (\w+)", text, re.M) if cases == [""] or case in cases]
+    tables = [table for test, table in tables_of(program).items() if not tests_ or test in tests_]
     bodies = [re.search(r"\b%s\[[^\]]*\] = \{(.*?)^\};" % table, text, re.S | re.M) for table in tables]
     return {word for body in bodies if body for word in re.findall(r'"(\w+) [a-z0-9]+(?:,|->)', body[1])}
 
@@ -284,15 +297,13 @@ def emulated(arch, cus=4):
     return ["RFG_TEST_CONFIGS=1", "RFG_TEST_DEVICES=emu:%s:%d" % (arch, cus), LATE]
 
 
-def case_name(program, arch, case):
-    return "-".join([program, arch] + [case] * bool(case))
-
-
 def on_emulated_gpus(ziglang):
-    for program, cases in few_cases().items():
+    for program, names in few_tests().items():
+        yield Test(program + "-gfx942", program, "default",
+                   emulated("gfx942") + ["RFG_TEST_FEW=1", "CK_FORK=no"] + ["CK_INCLUDE_TAGS=" + " ".join(names)] * bool(names))
+    for program, cases in FEW_CASES.items():
         for case in cases:
-            yield Test(case_name(program, "gfx942", case), program, "default",
-                       emulated("gfx942") + ["RFG_TEST_FEW=1"] + ["CK_RUN_CASE=" + case] * bool(case))
+            yield Test("%s-gfx942-%s" % (program, case), program, "default", emulated("gfx942") + ["RFG_TEST_FEW=1", "CK_RUN_CASE=" + case])
     for arch in SWEPT:
         for program in of_operators():
             if (program, arch) not in NOT_SWEPT:
@@ -303,7 +314,7 @@ def on_emulated_gpus(ziglang):
                 continue
             for program, case in (name.split(":") for name in names):
                 few = ["RFG_TEST_FEW=1"] if when == "default" else []
-                yield Test(case_name(program, arch, case), program, when, emulated(arch) + few + ["CK_RUN_CASE=" + case])
+                yield Test("-".join([program, arch, case]), program, when, emulated(arch) + few + ["CK_RUN_CASE=" + case])
 
 
 def on_releases(build, built):
@@ -370,12 +381,12 @@ SEEN_BY = [
     ("dispatch/db/*", ["db*", "snapshot", "shapes*", "packs", "rfg_db", "rfg_pack", "ladder", "overlap", "tune", "tune_faults", "online", "fleet*", "fuzz-*",
                        "describe", "settings", "python", "fork", "first_calls", "failing"]),
     ("dispatch/jit/*", ["jit*", "cache", "locks", "trust", "text", "packs", "rfg_pack", "which_rocm", "tune", "fork", "asm", "fuzz-cache_file",
-                        "fuzz-pack", "programs", "rocm*", "gemm-gfx942-right_partials", "gemm-gfx1030-right_partials"]),
+                        "fuzz-pack", "programs", "rocm*", "gemm-gfx942", "gemm-gfx1030-right_partials"]),
     ("dispatch/hip/*", ["hip", "cuda", "device*", "amd_device", "amd_facts", "which_rocm", "rocm*", "faulty", "vendor*", "emu_hip", "trace", "workspace*", "core"]),
     ("dispatch/comm*", ["comm*", "failing", "args"]),
     ("dispatch/*", ["*"]),
     ("emu/check/*", ["emu_rules", "emu_checks", "emu_twins*", "emu_correct*", "emu_removals*", "emu_nan", "emu_programs", "emu_mutated*", "emu_random*",
-                     "emu_align", "emu_front", "emu_aiter*", "rocm_rules*", "*-gfx942-right_partials"]),
+                     "emu_align", "emu_front", "emu_aiter*", "rocm_rules*", "gemm-gfx942"]),
     ("emu/time/*", ["emu_time"]),
     ("emu/count/*", ["emu_counters", "emu_l2", "bench", "emu_programs"]),
     ("emu/rocm/*", ["rocm*", "*-rocm-*", "which_rocm", "vendor*"]),
@@ -481,14 +492,14 @@ def self_test():
     for pattern, seers in SEEN_BY + [(folder, seen) for folder, seen in OF_FOLDER.items()] + [("any", OF_ANY), ("kernels", OF_KERNELS)]:
         wrong += ["%s: no test %s" % (pattern, p) for p in seers if not any(fnmatch.fnmatch(n, p) for n in names)]
     for path, test, is_swept in (("ops/norm/rows.hip", "norm-gfx90a-all", True), ("ops/norm/rows.hip", "norm", False), ("emu/check/check_lds.c", "emu_twins-all", True),
-                                 ("dispatch/db/db.c", "rfg_db", False), ("tests/ops/test_act.c", "act-gfx942-right_quantised", False),
+                                 ("dispatch/db/db.c", "rfg_db", False), ("tests/ops/test_act.c", "act-gfx942", False),
                                  ("tests/tools/tune_case.c", "loads", False), ("ops/gemm/gpu/amd/stream.hip", "gemm-gfx942-all", True)):
         if not any(t.name == test and t.default != is_swept for t in tests_for([path])):
             wrong.append("%s isn't seen by %s" % (path, test))
     if any(t.name == "mha" for t in tests_for(["dispatch/db/db.c"])):
         wrong.append("dispatch/db is seen by mha")
     with open(os.path.join(ROOT, "ops", "registry.def")) as file:
-        emulated_ones = set().union(*(operators_of(program, cases) for program, cases in few_cases().items()))
+        emulated_ones = set().union(*(operators_of(program, names) for program, names in few_tests().items()))
         wrong += ["./dev test runs no kernel of %s on an emulated GPU: FEW" % op for op in re.findall(r"^RFG_OP\((\w+),", file.read(), re.M) if op not in emulated_ones]
     for line in wrong:
         print(line)

@@ -425,7 +425,7 @@ START_TEST(right_graphs)
     struct world w;
     const bool nvidia = !strncmp(device, "nvidia", 6);
     world_open(&w, device, 2, 20000);
-    static const int64_t sizes[] = { 64, 4096, 300000 };
+    static const int64_t sizes[] = { 61, 4099, 300000 };
     for (int s = 0; s < (nvidia ? 3 : 2); s++)
         for (int op = 0; op < COMM_OPS; op++) {
             if (is_emulated(device) && op != s)

@@ -4,6 +4,7 @@
  * allows more than it should lets every wrong kernel pass. (gemm's: test_harness.c.) */
 #include <math.h>
 
+#include "ops/moe/route_case.h"
 #include "tuner/harness/harness.h"
 #include "rfg/rfg.h"
 #include "tests/suite.h"
@@ -222,11 +223,54 @@ START_TEST(codes_under_an_infinite_scale)
 }
 END_TEST
 
+/* ---- more than one right answer ---------------------------------------------------------------------------------- */
+
+/* Expert ids that no routing gives: none, one too many, the same twice, another than the best; and a weight. */
+START_TEST(wrong_experts)
+{
+    const char *problem = "moe_route f32->f32 T=20 E=8 top=2";
+    rfg_context *ctx;
+    struct rfg_problem p;
+    struct rfg_case *c;
+    struct rfg_check check;
+    struct rfg_case_params params = { .seed = 7 };
+    rfg_context_params cp = {
+        .size = sizeof(cp), .device = "cpu", .user_db = "", .system_db = "", .cache_dir = "", .threads = 1
+    };
+    ck_assert_int_eq(rfg_context_create(&ctx, &cp), RFG_OK);
+    ck_assert(rfg_problem_parse(&p, problem, NULL));
+    ck_assert_int_eq(rfg_case_create(ctx, &p, &params, &c), RFG_OK);
+    ck_assert_int_eq(rfg_case_run(c, 0, NULL, NULL), RFG_OK);
+    ck_assert(rfg_case_check(c, 0, &check) == RFG_OK && check.ok);
+    const rfg_tensor *t = rfg_case_tensors(c, 0);
+    for (int row = 0; row < 20; row++) {
+        int32_t *ids = (int32_t *)t[ROUTE_IDS].data + row * 2, was[2] = { ids[0], ids[1] };
+        float *weight = (float *)t[ROUTE_WEIGHTS].data + row * 2, weighed = *weight;
+        int32_t other = 0;
+        while (other == was[0] || other == was[1])
+            other++;
+        const int32_t wrong[][2] = { { -1, was[1] },     { was[0], 8 },     { was[0], was[0] },
+                                     { was[1], was[0] }, { was[0], other }, { other, was[1] } };
+        for (int i = 0; i < 6; i++) {
+            memcpy(ids, wrong[i], sizeof(was));
+            ck_assert(rfg_case_check(c, 0, &check) == RFG_OK);
+            ck_assert_msg(check.wrong > 0, "row %d: %d, %d for %d, %d passes", row, ids[0], ids[1], was[0], was[1]);
+        }
+        memcpy(ids, was, sizeof(was));
+        *weight *= 1.001f;
+        ck_assert(rfg_case_check(c, 0, &check) == RFG_OK && check.wrong == 1);
+        *weight = weighed;
+    }
+    rfg_case_destroy(&c);
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("oracles");
     TCase *tc = test_case(s, "oracles", NULL, NULL);
     ADD_TESTS(tc, attention_by_hand, rmsnorm_by_hand, layernorm_by_hand, activations_by_hand,
-              codes_under_an_infinite_scale);
+              codes_under_an_infinite_scale, wrong_experts);
     return run_suite(s);
 }
