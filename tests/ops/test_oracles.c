@@ -245,7 +245,7 @@ START_TEST(wrong_experts)
     const rfg_tensor *t = rfg_case_tensors(c, 0);
     for (int row = 0; row < 20; row++) {
         int32_t *ids = (int32_t *)t[ROUTE_IDS].data + row * 2, was[2] = { ids[0], ids[1] };
-        float *weight = (float *)t[ROUTE_WEIGHTS].data + row * 2, weighed = *weight;
+        float *weight = (float *)t[ROUTE_WEIGHTS].data + row * 2, weighed[2] = { weight[0], weight[1] };
         int32_t other = 0;
         while (other == was[0] || other == was[1])
             other++;
@@ -253,13 +253,16 @@ START_TEST(wrong_experts)
                                      { was[1], was[0] }, { was[0], other }, { other, was[1] } };
         for (int i = 0; i < 6; i++) {
             memcpy(ids, wrong[i], sizeof(was));
+            for (int k = 0; k < 2; k++) /* an expert's weight goes with it, and is right */
+                weight[k] = weighed[ids[k] == was[1]];
             ck_assert(rfg_case_check(c, 0, &check) == RFG_OK);
             ck_assert_msg(check.wrong > 0, "row %d: %d, %d for %d, %d passes", row, ids[0], ids[1], was[0], was[1]);
         }
         memcpy(ids, was, sizeof(was));
+        memcpy(weight, weighed, sizeof(weighed));
         *weight *= 1.001f;
         ck_assert(rfg_case_check(c, 0, &check) == RFG_OK && check.wrong == 1);
-        *weight = weighed;
+        *weight = weighed[0];
     }
     rfg_case_destroy(&c);
     rfg_context_destroy(&ctx);
