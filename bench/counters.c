@@ -5,11 +5,8 @@
 #include <stdio.h>
 
 #include "emu/count/counters.h"
-#include "emu/time/time.h"
+#include "tuner/harness/clock.h"
 #include "bench.h"
-
-#define ROUNDS   3 /* of workgroups that are emulated; the rest by likeness */
-#define LAUNCHES 64
 
 struct counted {
     struct emu_counters n;
@@ -18,12 +15,8 @@ struct counted {
     char problem[RFG_PROBLEM_STRLEN], config[RFG_CONFIG_STRLEN];
     const char *device;
     double minimal, flops;
-    struct timed_launch {
-        char kernel[256];
-        struct emu_time_result r;
-    } launch[LAUNCHES]; /* --time */
-    int n_launches;
-    bool timed, no_memory;
+    struct rfg_clocked clocked; /* --time */
+    bool timed;
 };
 
 static void print_json(const struct counted *d)
@@ -56,42 +49,16 @@ static void print_text(const struct counted *d)
         128 * (double)d->n.unique128 / least);
 }
 
-static void launched(void *to, struct emu_time_trace *t)
-{
-    struct counted *d = to;
-    struct emu_time_params p;
-    if (d->n_launches < LAUNCHES) {
-        struct timed_launch *l = &d->launch[d->n_launches++];
-        snprintf(l->kernel, sizeof(l->kernel), "%s", t->kernel);
-        emu_time_defaults(t->gfx, t->cu_count, &p);
-        d->no_memory |= !emu_time_estimate(t, &p, EMU_TIME_ROTATED, NULL, &l->r);
-    }
-    emu_time_trace_free(t);
-}
-
 /* The call itself, counted or timed. */
 static rfg_status once(struct rfg_case *c, const struct rfg_plan *forced, struct counted *d)
 {
-    rfg_status st;
-    if (!d->timed) {
-        rfg_emu_count(NULL);
-        st = rfg_case_run(c, 0, forced, NULL);
-        rfg_emu_count(&d->n);
-        d->n_kernels = rfg_emu_count_kernels(&d->kernels);
-        return st;
-    }
-    for (int turn = 0; turn < 2; turn++) {
-        d->n_launches = 0;
-        emu_time_record(ROUNDS, launched, d);
-        st = rfg_case_run(c, 0, forced, NULL);
-        emu_time_record_end();
-        /* the ways of later launches may depend on results of those before, which a timed launch doesn't have all of */
-        if (st != RFG_OK || turn || d->n_launches < 2)
-            break;
-        if ((st = rfg_case_run(c, 0, forced, NULL)) != RFG_OK)
-            break;
-    }
-    return st == RFG_OK && d->no_memory ? rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "--time: no memory") : st;
+    if (d->timed)
+        return rfg_case_clock(c, forced, &d->clocked);
+    rfg_emu_count(NULL);
+    rfg_status st = rfg_case_run(c, 0, forced, NULL);
+    rfg_emu_count(&d->n);
+    d->n_kernels = rfg_emu_count_kernels(&d->kernels);
+    return st;
 }
 
 /* One call; variant NULL: the dispatcher's choice. */
@@ -118,24 +85,17 @@ static rfg_status count(rfg_context *ctx, struct rfg_case *c, const char *varian
     return st;
 }
 
-static double microseconds(const struct counted *d)
-{
-    double us = 0;
-    for (int i = 0; i < d->n_launches; i++)
-        us += d->launch[i].r.us;
-    return us;
-}
-
 static void print_times_json(const struct counted *d)
 {
     json_t *j = json_pack("{s:s, s:s, s:s, s:f}", "problem", d->problem, "device", d->device, "variant", d->config,
-                          "predicted_us", microseconds(d)),
+                          "predicted_us", d->clocked.us),
            *launches = json_array();
-    for (int i = 0; i < d->n_launches; i++) {
-        const struct emu_time_result *r = &d->launch[i].r;
-        json_array_append_new(launches, json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:b}", "kernel", d->launch[i].kernel,
-                                                  "us", r->us, "clock_mhz", r->clock_mhz, "matrix_busy", r->matrix_busy,
-                                                  "l1_busy", r->l1_busy, "hbm_busy", r->hbm_busy, "cold", r->cold));
+    for (int i = 0; i < d->clocked.n; i++) {
+        const struct emu_time_result *r = &d->clocked.launch[i].r;
+        json_array_append_new(launches,
+                              json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:b}", "kernel", d->clocked.launch[i].kernel,
+                                        "us", r->us, "clock_mhz", r->clock_mhz, "matrix_busy", r->matrix_busy,
+                                        "l1_busy", r->l1_busy, "hbm_busy", r->hbm_busy, "cold", r->cold));
     }
     json_object_set_new(j, "launches", launches);
     json_dumpf(j, stdout, 0);
@@ -146,13 +106,16 @@ static void print_times_json(const struct counted *d)
 static void print_times(const struct counted *d)
 {
     printf("%s on %s: %s\n  %.2f us, predicted (docs/perf/amd_time.md)\n", d->problem, d->device, d->config,
-           microseconds(d));
-    for (int i = 0; i < d->n_launches; i++) {
-        const struct emu_time_result *r = &d->launch[i].r;
+           d->clocked.us);
+    for (int i = 0; i < d->clocked.n; i++) {
+        const struct emu_time_result *r = &d->clocked.launch[i].r;
         printf("  %8.2f us  %s: inputs from %s, %.0f MHz; busy: matrix %.2f, LDS %.2f, L1 %.2f, fabric %.2f, memory "
                "%.2f\n",
-               r->us, d->launch[i].kernel, r->cold ? "memory" : "the last cache", r->clock_mhz, r->matrix_busy,
+               r->us, d->clocked.launch[i].kernel, r->cold ? "memory" : "the last cache", r->clock_mhz, r->matrix_busy,
                r->lds_busy, r->l1_busy, r->mall_busy, r->hbm_busy);
+        printf("            waves:");
+        for (int k = 0; k < EMU_STALLS; k++)
+            printf(" %s %.2f%s", emu_time_stall_names[k], r->limit[k], k < EMU_STALLS - 1 ? "," : "\n");
     }
 }
 

@@ -17,6 +17,7 @@
 
 #define RETURNS_MOST 4096 /* workgroups of a launch with atomics that return, to run all of it */
 #define PATHS_SEARCH 256
+#define PAGE_LINES   (1u << 14) /* 2 MiB: allocations begin at multiples of it */
 
 /* A place of the emulator for a wave. */
 struct builder {
@@ -275,12 +276,59 @@ static void share_blocks(struct emu_time_trace *t)
     t->unique = (uint64_t)unique;
 }
 
+/* The block of a line; n_blocks: none. */
+static size_t block_of_line(const struct emu_time_trace *t, uint64_t line)
+{
+    size_t lo = 0, hi = t->n_blocks;
+    while (lo < hi) {
+        size_t mid = (lo + hi) / 2;
+        if (t->block[mid].hi <= line)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < t->n_blocks && line >= t->block[lo].lo ? lo : t->n_blocks;
+}
+
+/* Moves allocations to one after the other, in the order of their first use: where the host's memory has put them would
+ * change the caches' sets, and so the answer, from run to run. */
+static void move_blocks(struct emu_time_trace *t)
+{
+    struct emu_time_block *moved = calloc(t->n_blocks + 1, sizeof(*moved));
+    uint64_t *base = calloc(t->n_blocks + 1, sizeof(*base)), next = PAGE_LINES;
+    size_t n = 0, k = 0;
+    rec.failed |= !moved || !base;
+    for (size_t i = 0; i < t->n_lines && !rec.failed; i++) {
+        uint64_t line = t->line[i] >> 8;
+        if (k >= t->n_blocks || line < t->block[k].lo || line >= t->block[k].hi)
+            k = block_of_line(t, line);
+        const struct emu_time_block *b = &t->block[k];
+        if (k < t->n_blocks && !base[k]) {
+            base[k] = next;
+            moved[n++] = (struct emu_time_block){ next, next + b->hi - b->lo, b->share };
+            next += (b->hi - b->lo + PAGE_LINES) / PAGE_LINES * PAGE_LINES;
+        }
+        line = k < t->n_blocks ? line - b->lo + base[k] : line % PAGE_LINES;
+        t->line[i] = line << 8 | (t->line[i] & 255);
+    }
+    free(base);
+    if (rec.failed) {
+        free(moved);
+        return;
+    }
+    free(t->block);
+    t->block = moved;
+    t->n_blocks = n;
+}
+
 static void launch_end(const struct emu_launch *l)
 {
     struct emu_time_trace *t = rec.t;
     still_matrices(l, false);
     if (!rec.failed)
         share_blocks(t);
+    if (!rec.failed)
+        move_blocks(t);
     for (int k = 0; k < l->memory->n && rec.touched && rec.half; k++) {
         free(rec.touched[k]);
         free(rec.half[k]);

@@ -48,7 +48,7 @@ BESIDE = [
     ("emu/", "dispatch/hip/hip_platform.h"),
     ("tuner/tools/emu", "emu/"),              # rfg-emu
     ("bench/counters.c", "emu/count/"),
-    ("bench/counters.c", "emu/time/"),
+    ("tuner/harness/clock", "emu/time/"),     # for rfg-bench and rfg-tune
 ]
 
 INCLUDE = re.compile(r'\s*#\s*include\s*(["<])([^">]+)')
