@@ -29,9 +29,7 @@ static bool has_code(const rfg_context *ctx, const struct rfg_problem *prob, con
  * fast. */
 #define NEAR   2
 #define FASTER 1.5
-/* Two kinds of rows tell little: those whose M differs by more than FAR times, and predicted rows of another CU count,
- * which only repeat what the model expects of that device. They are skipped if the model, asked for this problem and
- * device, expects its own choice to be AGREES times as fast. */
+/* A row whose M differs by more than FAR times tells little: AGREES times as fast is enough. */
 #define FAR    8
 #define AGREES 1.1
 
@@ -165,17 +163,19 @@ static const struct rfg_choice *model_pick(const struct walk *w)
     return m->found ? &m->pick : NULL;
 }
 
-/* Whether the model advises against the row: one of a far M, or predicted for another device. */
+/* Whether the row says nothing about this call: a predicted one of another M or CU count, whose neighbours have no rows
+ * because the model's choice is right there; or the model advises against it, because its M is far. */
 static bool too_far(const struct walk *w, const struct rfg_row *row, const struct rfg_choice *c, struct rfg_reason *why)
 {
     int64_t m = rfg_problem_rows(w->prob), its = rfg_problem_rows(&row->problem);
-    bool foretold = c->rung == RFG_RUNG_OTHER_CUS && row->how == RFG_SOURCE_PREDICTED;
-    if ((m <= NEAR * its && its <= NEAR * m && !foretold) || !c->variant->predict)
+    if (row->how == RFG_SOURCE_PREDICTED)
+        return !rfg_refuse(why, "a predicted row serves its own problem and CU count only");
+    if ((m <= NEAR * its && its <= NEAR * m) || !c->variant->predict)
         return false;
     bool far = m > FAR * its || its > FAR * m;
     const struct rfg_choice *pick = model_pick(w);
     double us = c->variant->predict(&w->ctx->dev, w->prob, c->params);
-    return pick && us > (foretold || far ? AGREES : FASTER) * pick->predicted_us &&
+    return pick && us > (far ? AGREES : FASTER) * pick->predicted_us &&
            !rfg_refuse(why, "the model expects %.2f us, and %.2f us of its own choice", us, pick->predicted_us);
 }
 

@@ -30,13 +30,14 @@ struct rfg_row {
     int cu_count; /* as struct rfg_device's: of RDNA, CUs and not WGPs */
     char variant[48];
     char params[256];            /* JSON object of named parameters, keys in the variant's order: {"waves":4} */
-    double median_us, spread_us; /* spread: p95 - p5 of the samples */
+    double median_us, spread_us; /* spread: p95 - p5 of the samples; predicted: the clock's error */
     int samples;
     double error, error_bound; /* largest error against the oracle and what was allowed, in units of the bound's rule */
     double default_us, vendor_us; /* in the same run; 0: none */
     char source_hash[65];         /* of the kernel source, or the library version for a vendor's */
     char code_hash[65]; /* hex SHA-256 of the code object that was measured; "" where unknown or there is none */
-    char compiler[96], driver[64], version[24], date[24]; /* date: "2026-11-21T03:40:00Z" */
+    char compiler[96], driver[64], version[24], date[24]; /* date: "2026-11-21T03:40:00Z"; driver of predicted ones:
+                                                            "clock 1", which predicted it */
     char device[64]; /* the product's name, as its runtime tells it: "NVIDIA H200"; "": not known (predicted for an
                         imagined device, or a row of schema 2) */
     double mem_gbps; /* of its memory, as `rfg-tune --calibrate` measured it there; 0: it wasn't */
@@ -87,6 +88,8 @@ rfg_status rfg_db_put(struct rfg_db *db, const struct rfg_row *row);
  * 0 not there, -1 error. */
 int rfg_db_get(struct rfg_db *db, const struct rfg_problem *prob, const char *arch, int cu_count, const char *device,
                struct rfg_row *row);
+/* Removes the predicted row of a problem whose device isn't known, if there is one: the model's choice stands. */
+rfg_status rfg_db_drop_predicted(struct rfg_db *db, const struct rfg_problem *prob, const char *arch, int cu_count);
 /* Every row in a stable order (op, dtypes, attrs, N, K, M, arch, cu_count, device). Rows that can't be understood
  * (unknown op, bad dtypes) are passed with row->problem.op == NULL and the reason; fn false stops. arch NULL: all. */
 rfg_status rfg_db_each(struct rfg_db *db, const char *arch,

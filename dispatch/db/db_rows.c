@@ -475,6 +475,18 @@ rfg_status rfg_db_clear_miss(struct rfg_db *db, const struct rfg_problem *prob, 
     return st;
 }
 
+rfg_status rfg_db_drop_predicted(struct rfg_db *db, const struct rfg_problem *prob, const char *arch, int cu_count)
+{
+    rfg_db_lock(db);
+    rfg_status st =
+        run_change(db,
+                   prepare_key(db, "DELETE FROM tuned WHERE " KEY_WHERE " AND device='' AND how='predicted'", prob,
+                               arch, cu_count),
+                   "cannot remove a row", false);
+    rfg_db_unlock(db);
+    return st;
+}
+
 rfg_status rfg_db_put_failure(struct rfg_db *db, const struct rfg_problem *prob, const char *arch, int cu_count,
                               const char *config, const char *source_hash, const char *what, const char *detail)
 {

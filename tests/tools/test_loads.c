@@ -341,22 +341,6 @@ START_TEST(tunes_recorded)
 }
 END_TEST
 
-START_TEST(predicts_recorded)
-{
-    struct rfg_row row;
-    struct rfg_problem p = problem(RECORDED);
-    write_file(loads_path, "5\n3\n0\n2\n");
-    assert_exit(run("--predict", "--device", "gfx942:304", "--problem", SMALL, "--loads", loads_path), 0);
-    struct rfg_db *db = open_db(RFG_DB_READ);
-    ck_assert_int_eq(rfg_db_get(db, &p, "gfx942", 304, NULL, &row), 1);
-    rfg_db_close(&db);
-    const struct rfg_variant *var = rfg_variant_find(row.problem.op, row.variant);
-    int params[RFG_MAX_PARAMS];
-    struct rfg_reason why;
-    ck_assert_msg(var && rfg_row_params(&row, var, params, &why), "%s: %s", row.params, why.text);
-}
-END_TEST
-
 START_TEST(benches_recorded)
 {
     char cmd[1200];
@@ -387,6 +371,6 @@ int main(void)
               prepares_calls, rows_name_their_loads);
     tc = test_case(s, "programs", set_up_loads, tear_down_loads);
     tcase_set_timeout(tc, 120);
-    ADD_TESTS(tc, tunes_recorded, predicts_recorded, benches_recorded);
+    ADD_TESTS(tc, tunes_recorded, benches_recorded);
     return run_suite(s);
 }

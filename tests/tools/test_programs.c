@@ -107,7 +107,7 @@ static const struct {
     { "rfg-db", "", 2, "usage: rfg-db" },
     { "rfg-tune", "--json x.json --report x.html --shapes nope.csv", 3, "nope.csv" },
     { "rfg-tune", "--json x.json --dry-run --problem " P, 2, "--json: is about measurements" },
-    { "rfg-tune", "--report x.html --predict --problem " P, 2, "--report: is about measurements" },
+    { "rfg-tune", "--report x.html --by-time --problem " P, 2, "--report: is about measurements" },
     { "rfg-tune", "--report x.html --calibrate", 2, "--report: is about measurements" },
     { "rfg-tune", "--report x --json x --problem " P, 2, "must be another file" },
 };

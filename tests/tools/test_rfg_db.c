@@ -67,11 +67,14 @@ static double median(const char *path, int m)
 START_TEST(list_and_show)
 {
     put("a.db", make(8, 5, RFG_SOURCE_MEASURED, DAY1));
-    put("a.db", make(16, 6, RFG_SOURCE_PREDICTED, DAY1));
+    struct rfg_row clocked = make(16, 6, RFG_SOURCE_PREDICTED, DAY1);
+    snprintf(clocked.driver, sizeof(clocked.driver), "clock 7");
+    put("a.db", clocked);
     RUNS(run("list a.db"), 0, out, "gemm bf16,bf16->bf16 M=8 N=2 K=64");
     PRINTS(out, "gemm_cpu_portable{rows=");
     PRINTS(out, "2.00x");
-    PRINTS(out, "predicted");
+    PRINTS(out, "  predicted by clock 7  ");
+    ck_assert_ptr_null(strstr(out, "measured by"));
     PRINTS(out, "2 rows");
     RUNS(run("list --arch gfx942 a.db"), 0, out, "0 rows");
     ck_assert_int_eq(run("list --json a.db"), 0);

@@ -227,45 +227,85 @@ START_TEST(dry_run_lists_candidates_and_reasons)
 }
 END_TEST
 
-/* The model's first choice, as a row that says so; nothing takes the place of a measured one. */
-START_TEST(predicts_for_a_device_that_is_not_there)
+#define ROWS8 "rmsnorm bf16->bf16 M=8 N=512"
+#define BY_TIME                                                                                                        \
+    run("--problem", ROWS8, "--by-time", "--candidates", "3", "--device", "emu:gfx942:304", "--seed", "7", "--force")
+
+static int get_predicted(struct rfg_row *row)
 {
-    static const char text[] = "gemm bf16,bf16->bf16 M=8 N=384 K=7168";
-    struct rfg_problem prob = problem(text);
-    struct rfg_row row, measured;
-    struct rfg_reason why;
-    struct rfg_db *db;
-    struct rfg_device gpu;
-    int p[RFG_MAX_PARAMS];
-    ck_assert(rfg_device_imagine(&gpu, "gfx942:304"));
-    write_file(csv_path, "op,dtype,M,N,K\ngemm,bf16,8,384,7168\ngemm,bf16,512,384,7168\n");
-    assert_exit(run("--shapes", csv_path, "--predict", "--max-m", "256", "--device", "gfx942:304"), 0);
-    ck_assert_int_eq(rfg_db_open(&db, db_path, RFG_DB_WRITE), RFG_OK);
-    ck_assert_int_eq(rfg_db_get(db, &prob, "gfx942", 304, NULL, &row), 1);
-    ck_assert_int_eq(row.how, RFG_SOURCE_PREDICTED);
-    ck_assert_int_eq(row.samples, 0);
-    const struct rfg_variant *var = rfg_variant_find(prob.op, row.variant);
-    ck_assert(var && rfg_row_params(&row, var, p, &why) && rfg_variant_check(var, &gpu, &prob, p, &why));
-    ck_assert_double_eq_tol(row.median_us, var->predict(&gpu, &prob, p), 1e-9);
-    prob = problem("gemm bf16,bf16->bf16 M=512 N=384 K=7168");
-    ck_assert_int_eq(rfg_db_get(db, &prob, "gfx942", 304, NULL, &measured), 0);
-
-    measured = row;
-    measured.how = RFG_SOURCE_MEASURED;
-    measured.samples = 3;
-    measured.median_us = 1.5;
-    strcpy(measured.source_hash, "of other sources");
-    ck_assert_int_eq(rfg_db_put(db, &measured), RFG_OK);
-    assert_exit(run("--problem", text, "--predict", "--device", "gfx942:304"), 0);
-    assert_in(out, "0 tuned, 1 up to date");
-    prob = problem(text);
-    ck_assert_int_eq(rfg_db_get(db, &prob, "gfx942", 304, NULL, &row), 1);
-    ck_assert_int_eq(row.how, RFG_SOURCE_MEASURED);
-    ck_assert_double_eq(row.median_us, 1.5);
+    struct rfg_problem prob = problem(ROWS8);
+    struct rfg_db *db = open_db(RFG_DB_READ);
+    int found = rfg_db_get(db, &prob, "gfx942", 304, NULL, row);
     rfg_db_close(&db);
+    return found;
+}
 
-    assert_exit(run("--problem", text, "--predict", "--dry-run", "--device", "gfx942:304"), 2);
-    assert_in(err, "--predict");
+/* Rows for a GPU that isn't there: where the clock finds another candidate than the model's first, which is right, and
+ * faster by more than it errs. */
+START_TEST(by_time)
+{
+    struct rfg_row row, again;
+    misbehave("lag:threads=64");
+    assert_exit(BY_TIME, 0);
+    assert_in(out, "1 tuned, 0 up to date, 0 failed");
+    ck_assert_int_eq(get_predicted(&row), 1);
+    ck_assert_int_eq(row.how, RFG_SOURCE_PREDICTED);
+    ck_assert_ptr_nonnull(strstr(row.params, "\"threads\":32,"));
+    ck_assert_str_eq(row.driver, "clock 1");
+    ck_assert_double_eq_tol(row.spread_us, 0.15 * row.median_us, 1e-9);
+    ck_assert_double_gt(row.default_us, row.median_us + row.spread_us);
+    ck_assert(row.median_us > 2.4 && row.median_us < 20); /* which an idle launch takes, and none of these */
+    ck_assert(row.error_bound == 1 && row.error < 1 && row.samples == 0 && row.seed == 7);
+    ck_assert_str_eq(row.device, "");
+    ck_assert(*row.source_hash && *row.code_hash && *row.compiler);
+    assert_exit(run("--problem", ROWS8, "--by-time", "--device", "emu:gfx942:304"), 0);
+    assert_in(out, "0 tuned, 1 up to date");
+    assert_exit(BY_TIME, 0); /* in another process, whose memory lies elsewhere */
+    ck_assert(get_predicted(&again) == 1 && again.median_us == row.median_us && again.default_us == row.default_us);
+
+    misbehave("lag:threads=64;wrong:threads=32");
+    assert_exit(BY_TIME, 0);
+    ck_assert_int_eq(get_predicted(&again), 1);
+    ck_assert_ptr_nonnull(strstr(again.params, "\"threads\":16,"));
+
+    misbehave("");
+    assert_exit(BY_TIME, 0);
+    assert_in(out, "no row: ");
+    assert_in(out, "1 need no row");
+    ck_assert_int_eq(get_predicted(&again), 0);
+
+    struct rfg_db *db = open_db(RFG_DB_WRITE);
+    row.how = RFG_SOURCE_MEASURED;
+    row.samples = 3;
+    ck_assert_int_eq(rfg_db_put(db, &row), RFG_OK);
+    rfg_db_close(&db);
+    assert_exit(BY_TIME, 0);
+    assert_in(out, "0 tuned, 1 up to date");
+    ck_assert(get_predicted(&again) == 1 && again.how == RFG_SOURCE_MEASURED);
+}
+END_TEST
+
+START_TEST(by_time_of_what)
+{
+    static const struct {
+        const char *option, *value, *device;
+        int code;
+        const char *says;
+    } bad[] = {
+        { NULL, NULL, "gfx942:304", 1, "--by-time: --device 'gfx942:304': must be an emulated GPU, as emu:gfx950:256" },
+        { NULL, NULL, "emu:gfx9", 1, "--device 'emu:gfx9': must be an emulated GPU" },
+        { NULL, NULL, "emu:gfx1100:4", 1, "--device 'emu:gfx1100:4': must be of gfx942 or gfx950" },
+        { "--dry-run", NULL, "emu:gfx942:304", 2, "--by-time: can't be combined with --dry-run" },
+        { "--calibrate", NULL, "emu:gfx942:304", 2, "--by-time: can't be combined with --calibrate" },
+        { "--per-shape", "1", "emu:gfx942:304", 2, "--by-time: can't be combined with --per-shape" },
+        { "--jobs", "2", "emu:gfx942:304", 2, "--by-time: can't be combined with --jobs" },
+        { "--json", "-", "emu:gfx942:304", 2, "--json: is about measurements of problems: --by-time makes none" },
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_exit(run("--problem", ROWS8, "--by-time", "--device", bad[i].device, bad[i].option, bad[i].value),
+                    bad[i].code);
+        assert_in(err, bad[i].says);
+    }
 }
 END_TEST
 
@@ -355,7 +395,7 @@ int main(void)
     TCase *tc = test_case(s, "tune", setup, teardown);
     tcase_set_timeout(tc, 120);
     ADD_TESTS(tc, writes_checked_rows_and_does_not_tune_twice, rows_outlive_edits, names_bad_lines_and_tunes_the_others,
-              refuses_wrong_usage, dry_run_lists_candidates_and_reasons, calibrates,
-              predicts_for_a_device_that_is_not_there, tunes_the_misses_most_called_first, writes_json_and_a_page);
+              refuses_wrong_usage, dry_run_lists_candidates_and_reasons, calibrates, by_time, by_time_of_what,
+              tunes_the_misses_most_called_first, writes_json_and_a_page);
     return run_suite(s);
 }

@@ -66,7 +66,8 @@ static char *list_cell(const struct rfg_row *row, int column)
         other = column == 6 ? row->default_us : row->vendor_us;
         return other > 0 ? rfg_asprintf("%.2fx", other / row->median_us) : strdup("-");
     case 8:
-        return strdup(rfg_source_name(row->how));
+        return rfg_asprintf(row->how == RFG_SOURCE_PREDICTED && *row->driver ? "%s by %s" : "%s",
+                            rfg_source_name(row->how), row->driver);
     case 9:
         return strdup(*row->device ? row->device : "-");
     default:

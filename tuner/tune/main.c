@@ -9,6 +9,7 @@
 #include "base/util.h"
 #include "calibrate.h"
 #include "ops/gemm/loads.h"
+#include "tuner/harness/clock.h"
 #include "tuner/harness/output.h"
 #include "tune.h"
 
@@ -52,9 +53,30 @@ static void warn_of_facts(enum rfg_platform platform)
     }
 }
 
+/* --by-time: the GPU that the rows are of; its emulator is the measuring process'. */
+static bool imagine_emulated(struct tune *t)
+{
+    const char *name = t->opt.device ? t->opt.device : "";
+    if (strncmp(name, "emu:", 4) != 0 || !rfg_device_imagine(&t->dev, name + 4)) {
+        fprintf(stderr, "rfg-tune: --by-time: --device '%s': must be an emulated GPU, as emu:gfx950:256\n", name);
+        return false;
+    }
+    if (!rfg_clock_is_judged(t->dev.arch)) {
+        fprintf(stderr,
+                "rfg-tune: --by-time: --device '%s': must be of gfx942 or gfx950: no published times of others have "
+                "judged the clock\n",
+                name);
+        return false;
+    }
+    private_cache(&t->cache_dir);
+    return true;
+}
+
 static bool open_device(struct tune *t)
 {
-    if ((t->opt.dry_run || t->opt.predict) && t->opt.device && rfg_device_imagine(&t->dev, t->opt.device))
+    if (t->opt.by_time)
+        return imagine_emulated(t);
+    if (t->opt.dry_run && t->opt.device && rfg_device_imagine(&t->dev, t->opt.device))
         return true;
     private_cache(&t->cache_dir);
     rfg_context_params p = { .size = sizeof(p),
@@ -155,7 +177,7 @@ static int exit_code(const struct tune *t)
                                                  : TUNE_EXIT_OK;
 }
 
-/* --dry-run, --predict: nothing is measured. */
+/* --dry-run, --by-time: nothing is measured. */
 static int run_without_measuring(struct tune *t)
 {
     for (int i = 0; i < t->n_shapes && !tune_is_over(t); i++) {
@@ -165,9 +187,10 @@ static int run_without_measuring(struct tune *t)
         if (t->opt.dry_run)
             tune_explain_shape(t, s, stdout);
         else if (s->state == SHAPE_WAITING)
-            tune_predict_shape(t, s);
+            tune_by_time(t, s);
         tune_forget_candidates(t, s);
     }
+    tune_child_destroy(&t->child);
     if (t->opt.dry_run)
         return t->bad_lines ? TUNE_EXIT_BAD_LINES : TUNE_EXIT_OK;
     tune_print_table(t, stdout);
@@ -185,9 +208,9 @@ static int run(struct tune *t)
     }
     for (int i = 0; i < t->n_shapes; i++)
         waiting += t->shapes[i].state == SHAPE_WAITING;
-    if (t->opt.dry_run || t->opt.predict)
-        return run_without_measuring(t);
     tune_catch_signals();
+    if (t->opt.dry_run || t->opt.by_time)
+        return run_without_measuring(t);
     fprintf(stderr, "rfg-tune: %s: %s, %d %s; %d of %d shapes to tune; seed %llu; %s\n", t->dev.name, t->dev.arch,
             t->dev.cu_count, t->dev.platform == RFG_PLATFORM_CPU ? "threads" : "CUs", waiting, t->n_shapes,
             (unsigned long long)t->opt.seed, rfg_db_path(t->db));

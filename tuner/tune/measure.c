@@ -6,6 +6,7 @@
  *   {"cmd":"try","config":C,"rounds":N,"max_s":T,"limit_us":L} checks the candidate, then times it; if its check alone
  *                                                             took longer than the limit: "slow", not timed
  *   {"cmd":"race","configs":[C...],"plain":[B...],"rounds":N,"max_s":T}  times checked candidates in turns
+ *   {"cmd":"clock","config":C}                              what the clock of an emulated GPU says; unchecked
  *   {"cmd":"verify","config":C}                               checks it again; says the hash of its code object
  * try and verify, too, take "plain":true: launch without overlap though the problem says overlap=1.
  * Answers say how long the device was used for, at most ("busy"): {"ok":true, ...} or {"ok":false,"kind":K,"error":E}
@@ -21,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/util.h"
+#include "tuner/harness/clock.h"
 #include "tuner/harness/loads.h"
 #include "tune.h"
 
@@ -93,7 +95,7 @@ static void refuse_status(const struct measure *m, rfg_status st)
 
 /* Tests: RFG_TEST_MEASURE="hang:rows=4;crash:rows=8;wrong:cols=2;wears:k=1" makes candidates misbehave. One that wears
  * is right the first time only, one that slips wrong the first time only; one that is ended is killed from outside, one
- * that fails reports a full disk, one that lags takes 20 ms more; "once-" before hang, crash and end: only in the first
+ * that fails reports a full disk, one that lags takes 20 ms more (by the clock, twice the time); "once-" before hang, crash and end: only in the first
  * process that comes to it. Times are steady or noisy. */
 static bool misbehaves(const char *how, const char *config)
 {
@@ -398,6 +400,28 @@ static void do_verify(struct measure *m, const json_t *cmd)
     answer(m, json_pack("{sb sf ss}", "ok", 1, "ratio", r->ratio, "code_hash", code));
 }
 
+static void do_clock(struct measure *m, const json_t *cmd)
+{
+    const char *config = text_of(cmd, "config");
+    struct ready *r = config ? find(m, config, false) : NULL;
+    char code[65], source[65], compiler[96];
+    static struct rfg_clocked clocked;
+    if (!r)
+        return;
+    setenv("RFG_EMU_CHECKS", "none", 0); /* which cost more than the clock, and are the tests' */
+    rfg_status st = rfg_case_clock(m->c, r->plan, &clocked);
+    if (st != RFG_OK) {
+        refuse_status(m, st);
+        return;
+    }
+    if (misbehaves("lag", config))
+        clocked.us *= 2;
+    rfg_plan_code_hash(r->plan, code);
+    rfg_variant_provenance(m->ctx, &m->prob, rfg_plan_choice(r->plan)->variant, source, compiler, sizeof(compiler));
+    answer(m, json_pack("{sb sf ss ss ss}", "ok", 1, "us", clocked.us, "code_hash", code, "source_hash", source,
+                        "compiler", compiler));
+}
+
 int tune_measure_main(int argc, char **argv)
 {
     static const struct {
@@ -406,7 +430,7 @@ int tune_measure_main(int argc, char **argv)
         bool needs_context, needs_case;
     } commands[] = {
         { "open", do_open, false, false }, { "begin", do_begin, true, false },  { "try", do_try, true, true },
-        { "race", do_race, true, true },   { "verify", do_verify, true, true },
+        { "race", do_race, true, true },   { "verify", do_verify, true, true }, { "clock", do_clock, true, true },
     };
     struct measure m = { .out = fcntl(1, F_DUPFD_CLOEXEC, 3) };
     int in = fcntl(0, F_DUPFD_CLOEXEC, 3), null = open("/dev/null", O_RDONLY | O_CLOEXEC);

@@ -111,10 +111,11 @@ static const struct rfg_option table[] = {
     { "dry-run", NULL,
       "list the candidates, and why others are refused; the device needn't be there:\n--device gfx942:304, sm_90",
       RFG_FLAG(dry_run) },
-    { "predict", NULL,
-      "measure nothing: write the analytical model's first choices, as rows marked `predicted`, which\nnever replace "
-      "other rows; the device needn't be there",
-      RFG_FLAG(predict) },
+    { "by-time", NULL,
+      "measure nothing: the clock of an emulated GPU (--device emu:gfx950:256, emu:gfx942:304) chooses among\nthe "
+      "model's best 8 (--candidates N). Writes rows marked `predicted` where that is faster than the\nmodel's first by "
+      "more than the clock errs; they never replace other rows",
+      RFG_FLAG(by_time) },
     { "max-m", "M", "leave out problems with more than M rows", RFG_WHOLE(max_m, 0, INT32_MAX) },
     { "shard", "I/N",
       "every N-th shape, from the I-th on (0 to N - 1): one of N runs, whose databases rfg-db merge\nmerges; "
@@ -157,18 +158,18 @@ static const struct rfg_command_line command_line = {
 /* False with a message. */
 static bool is_for_online(const struct tune_options *o)
 {
-    return (o->online_ms && o->from_misses && !o->n_shapes && !o->n_problems && !o->calibrate && !o->predict &&
+    return (o->online_ms && o->from_misses && !o->n_shapes && !o->n_problems && !o->calibrate && !o->by_time &&
             !o->dry_run && !o->force && !gemm_loads(NULL) && !tune_is_fleet(o->device)) ||
            wrong("--online: must come with --from-misses, on one device, and with neither other problems nor "
-                 "--calibrate, --dry-run, --force, --loads, --predict");
+                 "--by-time, --calibrate, --dry-run, --force, --loads");
 }
 
 static bool results_are_possible(const struct tune_options *o)
 {
     bool measures = o->n_shapes || o->n_problems || o->from_misses;
-    if (o->predict || o->dry_run || !measures)
+    if (o->by_time || o->dry_run || !measures)
         return wrong("%s: is about measurements of problems: %s", o->json ? "--json" : "--report",
-                     o->predict   ? "--predict makes none"
+                     o->by_time   ? "--by-time makes none"
                      : o->dry_run ? "--dry-run makes none"
                                   : "none is given");
     return !o->json || !o->report || strcmp(o->json, o->report) ||
@@ -181,18 +182,21 @@ static bool is_consistent(const struct tune_options *o, const char *argument)
         return wrong("'%s': not an option; a shapes file is given with --shapes", argument);
     if (!o->n_shapes && !o->n_problems && !o->from_misses && !o->calibrate)
         return wrong("nothing to tune: give --shapes, --problem, --from-misses or --calibrate");
-    if (o->predict && o->dry_run)
-        return wrong("--predict: can't be combined with --dry-run, which writes nothing");
+    if (o->by_time && (o->dry_run || o->calibrate || o->per_shape > 0 || o->jobs))
+        return wrong("--by-time: can't be combined with %s", o->dry_run     ? "--dry-run, which writes nothing"
+                                                             : o->calibrate ? "--calibrate: nothing is measured"
+                                                             : o->jobs      ? "--jobs: one process compiles and runs"
+                                                                            : "--per-shape: nothing is measured");
     if (o->shard.n && o->from_misses)
         return wrong("--shard: can't be combined with --from-misses: each run would see another list");
     if ((o->online_ms || o->engine) && !is_for_online(o))
         return false;
-    if (tune_is_fleet(o->device) && (o->json || o->report || o->dry_run || o->predict))
+    if (tune_is_fleet(o->device) && (o->json || o->report || o->dry_run || o->by_time))
         return wrong("--device %s: can't be combined with %s: must be one device", o->device,
                      o->json      ? "--json"
                      : o->report  ? "--report"
                      : o->dry_run ? "--dry-run"
-                                  : "--predict");
+                                  : "--by-time");
     return (!o->json && !o->report) || results_are_possible(o);
 }
 
@@ -209,6 +213,8 @@ int tune_options_parse(struct tune_options *o, int argc, char **argv)
     }
     if (o->online_ms && !o->jobs)
         o->jobs = 1;
+    if (o->by_time && !o->candidates)
+        o->candidates = 8;
     if (!o->variants)
         o->variants = rfg_env("RFG_VARIANTS");
     if (o->seed == UINT64_MAX) {

@@ -10,11 +10,10 @@
 
 const char *tune_state_name(const struct tune_shape *s)
 {
-    static const char *const names[] = { [SHAPE_WAITING] = "left out",
-                                         [SHAPE_CURRENT] = "up to date",
-                                         [SHAPE_EMPTY] = "empty",
-                                         [SHAPE_TUNED] = "tuned",
-                                         [SHAPE_FAILED] = "failed" };
+    static const char *const names[] = {
+        [SHAPE_WAITING] = "left out", [SHAPE_CURRENT] = "up to date", [SHAPE_EMPTY] = "empty",
+        [SHAPE_STANDS] = "no row",    [SHAPE_TUNED] = "tuned",        [SHAPE_FAILED] = "failed"
+    };
     return names[s->state];
 }
 
@@ -64,6 +63,7 @@ struct tune_summary tune_summarize(const struct tune *t)
         m.failed += s->state == SHAPE_FAILED;
         m.left += s->state == SHAPE_WAITING;
         m.empty += s->state == SHAPE_EMPTY;
+        m.stands += s->state == SHAPE_STANDS;
         m.cut_short += s->not_reached > 0;
         if (tune_has_row(s)) {
             m.swamped += tune_spread_swamps(&s->row) != NULL;
@@ -141,6 +141,8 @@ void tune_print_table(const struct tune *t, FILE *out)
     fprintf(out, "%d tuned, %d up to date, %d failed, %d left out%s in %.1f s; seed %llu; %s\n", m.tuned, m.current,
             m.failed, m.left, m.empty ? ", some with nothing to compute" : "", rfg_now() - t->started,
             (unsigned long long)t->opt.seed, t->db ? rfg_db_path(t->db) : "");
+    if (m.stands)
+        fprintf(out, "%d need no row: the model's choice is as fast, within the clock's error\n", m.stands);
     if (m.unknown)
         fprintf(out,
                 "%d of those up to date were measured with code of a compiler that is not here (--force tunes them "

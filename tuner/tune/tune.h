@@ -48,7 +48,7 @@ struct tune_options {
     uint64_t seed;
     int jobs;  /* compiler processes; 0: the online cores */
     int max_m; /* problems with more rows are left out; 0: none are */
-    bool force, dry_run, predict, from_misses, keep_going, verbose, calibrate;
+    bool force, dry_run, by_time, from_misses, keep_going, verbose, calibrate;
     bool overlap, invariant; /* every problem as overlap=1, as invariant=1 */
     int online_ms;           /* of each minute that the device may be used for; 0: as much as there is */
     long engine;             /* the process that started us, with whose end we end; 0: none */
@@ -90,6 +90,7 @@ enum tune_shape_state {
     SHAPE_WAITING,
     SHAPE_CURRENT, /* its row is there and still true */
     SHAPE_EMPTY,   /* nothing to compute: nothing to tune */
+    SHAPE_STANDS,  /* --by-time: the model's choice needs no row */
     SHAPE_TUNED,
     SHAPE_FAILED,
 };
@@ -273,11 +274,12 @@ int tune_fleet(const struct tune_options *o, int argc, char **argv);
 /* This process is one of those: it ends with its parent. */
 void tune_worker_of(long parent);
 
-/* ---- predict.c --------------------------------------------------------------------------------------------- */
+/* ---- by_time.c --------------------------------------------------------------------------------------------------- */
 
-/* Writes the model's first choice for a shape that waits, marked `predicted`; rows that were measured or imported
- * stay. */
-void tune_predict_shape(struct tune *t, struct tune_shape *s);
+/* Asks the emulator's clock about the candidates of a shape that waits. Writes a row marked `predicted` if one of them
+ * is faster than the model's choice by more than the clock's error; else there is none afterwards. Rows that were
+ * measured or imported stay. */
+void tune_by_time(struct tune *t, struct tune_shape *s);
 
 /* ---- report.c ---------------------------------------------------------------------------------------------- */
 
@@ -291,7 +293,7 @@ struct tune_geomean {
 double tune_mean_of(const struct tune_geomean *g);
 
 struct tune_summary {
-    int tuned, current, failed, left, empty;
+    int tuned, current, failed, left, empty, stands;
     int unknown;            /* of current: the row's compiler is not here */
     int swamped, cut_short; /* tune_spread_swamps() says so; candidates were not reached */
     struct tune_geomean vs_default, vs_vendor, floor;
