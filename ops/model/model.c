@@ -45,9 +45,10 @@ static const struct gemm_model hopper = { .burst = 1.37,
                                           .vendor_burst = 2.11,
                                           .vendor_mma = 0.968 };
 
-/* AMD's, all guesses: nothing of ours was timed there. A CU takes half of its 64 bytes a cycle; what overlaps is hidden
- * altogether, as a larger exponent has it; the rest is as on the H200 at one time. */
-static const struct gemm_model amd = { .burst = 2,
+/* AMD's: nothing of ours was timed there. A CU waits for at most 140 to 180 lines at once, which is 0.9 of its share of
+ * the cache (burst, by the clock of emu/time; docs/perf/amd_time.md); the rest is guessed. What overlaps is hidden
+ * altogether, as a larger exponent has it; else it is as on the H200 at one time. */
+static const struct gemm_model amd = { .burst = 0.9,
                                        .queue = 1.54,
                                        .blend = 24,
                                        .hidden = 0.2,
