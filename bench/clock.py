@@ -2,16 +2,17 @@
 # SPDX-License-Identifier: MIT
 """The model of time (emu/time, docs/perf/amd_time.md) judged by microseconds that AITER publishes, and fitted on some of them.
 
-    clock.py trace --published DIR --aiter HSA [--rows N] [--only TEXT]   emulates: minutes; what it traced is kept
+    clock.py trace --published DIR --aiter HSA [--flydsl DIR] [--rows N] [--only TEXT]   emulates: minutes; what it traced is kept
+    clock.py names --published DIR [--rows N]                              FlyDSL's kernels that trace needs
     clock.py judge --published DIR [--param NAME=VALUE]...                 predicts all that is traced; the tables
     clock.py fit   --published DIR [--steps N]                             fits what params.def calls fitted
 
 --published: amd_kernels.csv (gfx, cus, format, M, N, K, splitK, kernel, us). --aiter: ROCm/aiter's hsa, with gfx942/ and
-gfx950/. --cache (default .clock): traces and predictions, by what they are of; git ignores it. No GPU is needed.
+gfx950/; --flydsl: what bench/flydsl_objects.py made of `names`. --cache (default .clock): traces and predictions, by what they are of; git ignores it. No GPU is needed.
 
 Buffers are zeroes: control flow of these kernels doesn't depend on values. Rows are chosen by a hash of their problem, so
 that more of them are a superset. Half of the rows (by another hash of N and K) are for fitting: those kernels and N x K of
-which the other half has none are "left out" twice over. The table says for each family and format: rows; median and 90th
+which the other half has none are "left out" twice over. FlyDSL's rows are never fitted. The table says for each family and format: rows; median and 90th
 percentile of |predicted / published - 1|; bias, the median of predicted / published."""
 import argparse
 import csv
@@ -19,6 +20,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -33,7 +35,8 @@ def digest(*words):
 
 class Row:
     def __init__(self, r):
-        self.gfx, self.cus, self.format, self.kernel = r["gfx"], int(r["cus"]), r["format"], r["kernel"]
+        self.gfx, self.cus, self.kernel = r["gfx"], int(r["cus"]), r["kernel"]
+        self.format = r["format"] + (" flydsl" if r["library"] == "flydsl" else "")
         self.M, self.N, self.K, self.split = (int(r[k] or 0) for k in ("M", "N", "K", "splitK"))
         self.us = float(r["us"])
         self.name = self.kernel.split("E")[0] if not self.kernel.startswith("_ZN5aiter") else mangled(self.kernel)
@@ -43,7 +46,11 @@ class Row:
 
     def fits(self):
         """Is it for fitting?"""
-        return digest("fit", self.N, self.K) % 2 == 0
+        return digest("fit", self.N, self.K) % 2 == 0 and not self.never_fits()
+
+    def never_fits(self):
+        """Is it of kernels of another kind than those that the model was made by?"""
+        return "flydsl" in self.format
 
     def family(self):
         return "%s %s" % (self.gfx if self.cus != 80 else "gfx942/80", self.format)
@@ -58,21 +65,21 @@ def mangled(kernel):
 
 # ---- launches: the argument structures of AITER's csrc/py_itfs_cu/asm_*.cu, each member padded to 16 bytes ----------------
 
-def words(values):
-    """("zero", bytes), None, ints and floats."""
+def words(r, values):
+    """("zero", bytes), None, ints and floats; FlyDSL's aren't padded."""
     out = []
     for v in values:
-        if isinstance(v, tuple):
-            out += ["zero:%d" % max(v[1], 16), "i64:0"]
-        elif v is None:
-            out += ["null", "i64:0"]
-        else:
-            out += ["f32:%r" % v if isinstance(v, float) else "u32:%d" % v, "u32:0", "u32:0", "u32:0"]
+        pointer = isinstance(v, tuple) or v is None
+        out.append("null" if v is None else "zero:%d" % max(v[1], 16) if pointer else
+                   "f32:%r" % v if isinstance(v, float) else "u32:%d" % v)
+        if not r.never_fits():
+            out += ["i64:0"] if pointer else ["u32:0"] * 3
     return out
 
 
 def tile_of(name):
-    return next(tuple(map(int, w.split("x"))) for w in name.split("_") if w.count("x") == 1 and w.replace("x", "").isdigit())
+    return next(tuple(map(int, w.split("x")[:2])) for w in name.replace("_t", "_").split("_")
+                if w.count("x") in (1, 2) and w.replace("x", "").isdigit())
 
 
 def zero(n):
@@ -113,7 +120,19 @@ def f4(r):
         r.K, zero(rows * scales), zero(columns * scales), scales, 0, scales, 0, r.split]
 
 
-LAUNCH = {"bf16": bf16, "i8": i8, "fp8_block": fp8, "mxfp4": f4}
+def flydsl(r):
+    """kernels/splitk_hgemm.py's launch: D, A, B, bias, M, and what its parts of K wait for."""
+    tm, tn = tile_of(r.name)
+    return "flydsl/%s_N%d_K%d.co" % (r.name, r.N, r.K), (-(-r.M // tm) * (r.N // tn), max(r.split, 1), 1), [
+        zero(2 * r.M * r.N), zero(2 * r.M * r.K), zero(2 * r.N * r.K), zero(2 * r.N), r.M, zero(1024), zero(1024)]
+
+
+LAUNCH = {"bf16": bf16, "i8": i8, "fp8_block": fp8, "mxfp4": f4, "bf16 flydsl": flydsl}
+
+
+def waves_of(r):
+    """Of a workgroup."""
+    return math.prod(int(n) for n in re.findall(r"_block_[mnk]_warp(\d+)", r.name)) if r.never_fits() else 4
 
 
 def zeroed_first(r):
@@ -126,8 +145,8 @@ def zeroed_first(r):
 
 def published(args):
     with open(os.path.join(args.published, "amd_kernels.csv"), newline="") as f:
-        rows = [Row(r) for r in csv.DictReader(f) if r["library"] == "asm"]
-    return [r for r in rows if r.format in LAUNCH and not (args.only and args.only not in r.key())]
+        rows = [Row(r) for r in csv.DictReader(f) if r["library"] == "asm" or r["kernel"].startswith("flydsl_gemm")]
+    return [r for r in rows if r.format in LAUNCH and "small_m" not in r.name and not (args.only and args.only not in r.key())]
 
 
 def chosen(args):
@@ -159,6 +178,12 @@ def fitted_words(args, path, given):
     return out
 
 
+def names(args):
+    for name, n, k in sorted({(r.name, r.N, r.K) for r in chosen(args) if r.never_fits()}):
+        print(name, n, k)
+    return 0
+
+
 def trace(args):
     os.makedirs(os.path.join(args.cache, "traces"), exist_ok=True)
     for n, r in enumerate(sorted(chosen(args), key=lambda r: r.M * r.N * r.K)):
@@ -166,11 +191,11 @@ def trace(args):
         if os.path.exists(to) or os.path.exists(to + ".failed"):
             continue
         path, grid, values = LAUNCH[r.format](r)
-        path = os.path.join(args.aiter, r.gfx, path)
+        path = os.path.join(args.flydsl if r.never_fits() else args.aiter, r.gfx, path)
         if not os.path.exists(path):
             continue
         command = [args.emu, "time", path, "--device", "%s:%d" % (r.gfx, r.cus), "--grid", ",".join(map(str, grid)), "--block",
-                   "256", "--json", "--trace", to, "--rounds", str(args.rounds), "--args"] + fitted_words(args, path, words(values))
+                   str(64 * waves_of(r)), "--json", "--trace", to, "--rounds", str(args.rounds), "--args"] + fitted_words(args, path, words(r, values))
         try:
             run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=args.seconds)
             why = run.stderr.strip() if run.returncode else ""
@@ -289,6 +314,9 @@ def judge(args):
     pairs = [(r, r.us, p["us"], p) for r, p in zip(rows, predictions)]
     head = "%-34s %5s %9s %9s %7s" % ("", "rows", "median", "90th", "bias")
 
+    def outside(r):
+        return not r.fits() and not r.never_fits()
+
     def table(title, group, which):
         print("\n%s\n%s" % (title, head))
         by = {}
@@ -301,9 +329,10 @@ def judge(args):
         if together:
             print(line("all", together))
 
-    table("rows outside the fit, by GPU and format", lambda r, p, m: r.family(), lambda r: not r.fits())
+    table("never fitted: FlyDSL's", lambda r, p, m: r.family(), lambda r: r.never_fits())
+    table("rows outside the fit, by GPU and format", lambda r, p, m: r.family(), outside)
     table("rows of the fit", lambda r, p, m: r.family(), lambda r: r.fits())
-    table("outside, by published time", lambda r, p, m: size_of(r.us), lambda r: not r.fits())
+    table("outside, by published time", lambda r, p, m: size_of(r.us), outside)
     table("all rows, by kernel", lambda r, p, m: "%s %s" % (r.gfx, r.name[-30:]), lambda r: True)
     by = {}
     for r, us, p, _ in pairs:
@@ -362,9 +391,10 @@ def fit(args):
 
 def main():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    a.add_argument("what", choices=["trace", "judge", "fit"])
+    a.add_argument("what", choices=["trace", "names", "judge", "fit"])
     a.add_argument("--published", required=True)
     a.add_argument("--aiter", help="trace: ROCm/aiter's hsa")
+    a.add_argument("--flydsl", default="", help="trace: what bench/flydsl_objects.py made")
     a.add_argument("--emu", default=os.path.join(HERE, "..", "build", "bin", "rfg-emu"))
     a.add_argument("--cache", default=os.path.join(HERE, "..", ".clock"))
     a.add_argument("--rows", type=int, default=30, help="trace: of each GPU and format (default 30)")
@@ -381,7 +411,7 @@ def main():
     args.version = version(args)
     if args.what == "trace" and not args.aiter:
         a.error("trace: --aiter is missing")
-    return {"trace": trace, "judge": judge, "fit": fit}[args.what](args)
+    return {"trace": trace, "names": names, "judge": judge, "fit": fit}[args.what](args)
 
 
 sys.exit(main())
