@@ -226,18 +226,9 @@ static uint64_t later(uint64_t a, uint64_t b)
 static double share_of(struct emu_time_memory *m, uint64_t line)
 {
     const struct emu_time_trace *t = m->s.t;
-    size_t lo = 0, hi = t->n_blocks;
-    if (m->block < hi && line >= t->block[m->block].lo && line < t->block[m->block].hi)
-        return t->block[m->block].share;
-    while (lo < hi) {
-        size_t mid = (lo + hi) / 2;
-        if (t->block[mid].hi <= line)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    m->block = lo;
-    return lo < t->n_blocks ? t->block[lo].share : 1;
+    if (m->block >= t->n_blocks || line < t->block[m->block].lo || line >= t->block[m->block].hi)
+        m->block = emu_time_block_of(t, line);
+    return m->block < t->n_blocks ? t->block[m->block].share : 1;
 }
 
 /* What a line costs of the memory's bandwidth: more if it is fetched without the other half of its 256 bytes, which lie in

@@ -129,6 +129,8 @@ struct emu_time_trace {
     size_t n_inst, n_runs, n_paths, n_waves, n_groups, n_accesses, n_lines, n_blocks;
 };
 void emu_time_trace_free(struct emu_time_trace *t);
+/* The block that a line is in; n_blocks: none. */
+size_t emu_time_block_of(const struct emu_time_trace *t, uint64_t line);
 /* A file of this host's layout, for refits. A damaged one is refused; read none that others made: indices aren't
  * checked. False, NULL: errno says why (EINVAL: not such a file, or damaged). */
 bool emu_time_trace_write(const struct emu_time_trace *t, FILE *f);

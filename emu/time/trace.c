@@ -276,8 +276,7 @@ static void share_blocks(struct emu_time_trace *t)
     t->unique = (uint64_t)unique;
 }
 
-/* The block of a line; n_blocks: none. */
-static size_t block_of_line(const struct emu_time_trace *t, uint64_t line)
+size_t emu_time_block_of(const struct emu_time_trace *t, uint64_t line)
 {
     size_t lo = 0, hi = t->n_blocks;
     while (lo < hi) {
@@ -301,7 +300,7 @@ static void move_blocks(struct emu_time_trace *t)
     for (size_t i = 0; i < t->n_lines && !rec.failed; i++) {
         uint64_t line = t->line[i] >> 8;
         if (k >= t->n_blocks || line < t->block[k].lo || line >= t->block[k].hi)
-            k = block_of_line(t, line);
+            k = emu_time_block_of(t, line);
         const struct emu_time_block *b = &t->block[k];
         if (k < t->n_blocks && !base[k]) {
             base[k] = next;

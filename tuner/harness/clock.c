@@ -31,6 +31,15 @@ static void launched(void *to, struct emu_time_trace *t)
     emu_time_trace_free(t);
 }
 
+/* Launches may run as late as they may (RFG_EMU_LATE=1): waits for them. */
+static rfg_status run_whole(struct rfg_case *c, const struct rfg_plan *plan)
+{
+    rfg_context *ctx = rfg_case_context(c);
+    rfg_status st = rfg_case_run(c, 0, plan, NULL);
+    hipError_t e = st == RFG_OK ? rfg_context_hip(ctx)->hipStreamSynchronize(NULL) : hipSuccess;
+    return e == hipSuccess ? st : rfg_hip_fail(ctx, "the clock: hipStreamSynchronize", e);
+}
+
 rfg_status rfg_case_clock(struct rfg_case *c, const struct rfg_plan *plan, struct rfg_clocked *out)
 {
     struct clock k = { .out = out };
@@ -39,12 +48,12 @@ rfg_status rfg_case_clock(struct rfg_case *c, const struct rfg_plan *plan, struc
         k.launches = out->n = 0;
         out->us = 0;
         emu_time_record(ROUNDS, launched, &k);
-        st = rfg_case_run(c, 0, plan, NULL);
+        st = run_whole(c, plan);
         emu_time_record_end();
         /* the ways of later launches may depend on results of those before, which a timed launch doesn't have all of */
         if (st != RFG_OK || turn || out->n < 2)
             break;
-        st = rfg_case_run(c, 0, plan, NULL);
+        st = run_whole(c, plan);
     }
     if (st == RFG_OK && k.no_memory)
         return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "the clock: no memory");
