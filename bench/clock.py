@@ -15,6 +15,7 @@ that more of them are a superset. Half of the rows (by another hash of N and K) 
 which the other half has none are "left out" twice over. FlyDSL's rows are never fitted. The table says for each family and format: rows; median and 90th
 percentile of |predicted / published - 1|; bias, the median of predicted / published."""
 import argparse
+import collections
 import csv
 import hashlib
 import json
@@ -47,6 +48,9 @@ class Row:
     def fits(self):
         """Is it for fitting?"""
         return digest("fit", self.N, self.K) % 2 == 0 and not self.never_fits()
+
+    def problem(self):
+        return self.gfx, self.cus, self.format.split()[0], self.M, self.N, self.K
 
     def never_fits(self):
         """Is it of kernels of another kind than those that the model was made by?"""
@@ -146,12 +150,17 @@ def zeroed_first(r):
 def published(args):
     with open(os.path.join(args.published, "amd_kernels.csv"), newline="") as f:
         rows = [Row(r) for r in csv.DictReader(f) if r["library"] == "asm" or r["kernel"].startswith("flydsl_gemm")]
-    return [r for r in rows if r.format in LAUNCH and "small_m" not in r.name and not (args.only and args.only not in r.key())]
+    rows = [r for r in rows if r.format in LAUNCH and "small_m" not in r.name and not (args.only and args.only not in r.key())]
+    several = {p for p, n in collections.Counter(r.problem() for r in rows).items() if n > 1}
+    return [r for r in rows if not args.several or r.problem() in several]
 
 
 def chosen(args):
-    """At most --rows of each GPU and format, those of each kernel by turns."""
+    """At most --rows of each GPU and format, those of each kernel by turns; with --several of so many problems all."""
     by = {}
+    if args.several:
+        problems = sorted({r.problem() for r in published(args)}, key=lambda p: digest("choose", *p))[:args.rows]
+        return [r for r in published(args) if r.problem() in problems]
     for r in sorted(published(args), key=lambda r: digest("choose", r.key())):
         by.setdefault(r.family(), {}).setdefault(r.name, []).append(r)
     out = []
@@ -343,9 +352,12 @@ def judge(args):
               (len(order), sum(order) / len(order), min(order)))
     by = {}
     for r, us, p, _ in pairs:
-        by.setdefault((r.family(), r.M, r.N, r.K), []).append((us, p))
+        by.setdefault(r.problem(), []).append((p, us))
     several = [x for x in by.values() if len(x) >= 2]
-    print("problems with two configurations and more: %d" % len(several))
+    if several:
+        lost = [min(x)[1] / min(us for _, us in x) for x in several]
+        print("problems with two kernels and more: %d; the best by the clock is the best published in %d; its published "
+              "time over that: median %.3f, worst %.3f" % (len(several), lost.count(1), quantile(lost, 0.5), max(lost)))
     print("\nthe worst ten\n%9s %9s  %s" % ("published", "predicted", "row; what the model says limits it"))
     for r, us, p, more in sorted(pairs, key=lambda x: -abs(math.log(x[2] / x[1])))[:10]:
         print("%9.2f %9.2f  %s; %s" % (us, p, r.key(), limit_of(more)))
@@ -395,6 +407,7 @@ def main():
     a.add_argument("--published", required=True)
     a.add_argument("--aiter", help="trace: ROCm/aiter's hsa")
     a.add_argument("--flydsl", default="", help="trace: what bench/flydsl_objects.py made")
+    a.add_argument("--several", action="store_true", help="problems of which several kernels are published; --rows of them")
     a.add_argument("--emu", default=os.path.join(HERE, "..", "build", "bin", "rfg-emu"))
     a.add_argument("--cache", default=os.path.join(HERE, "..", ".clock"))
     a.add_argument("--rows", type=int, default=30, help="trace: of each GPU and format (default 30)")
