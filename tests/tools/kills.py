@@ -258,7 +258,7 @@ class Run:
             f.write("op,dtypes,attrs,M,N,K,arch,cu_count,variant,params,median_us,spread_us,samples,error,error_bound,"
                     "default_us,vendor_us,source_hash,compiler,driver,rfg_version,date,device,seed,how\n")
             for m in range(1, 401):
-                f.write(f'gemm,"bf16,bf16->bf16",,{m},64,256,gfx942,304,gemm_portable,{{}},{m},0,3,0,1,0,0,,,,0.2.0,'
+                f.write(f'gemm,"bf16,bf16->bf16",,{m},64,256,gfx942,304,gemm_portable,"{{""tile_m"":16}}",{m},0,3,0,1,0,0,,,,0.2.0,'
                         "2026-11-30T00:00:00Z,,1,measured\n")
         for command in (["rfg-db", "import", "--how", "keep", "--db", "full.db", "many.csv"],
                         ["rfg-db", "export", "-o", "full.csv", "full.db"]):
