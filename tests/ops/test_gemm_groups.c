@@ -165,7 +165,7 @@ static const struct op_case halves[] = {
     { "gemm bf16,i4->bf16 M=20 N=80 K=2912 packed=1 w_scale=f32 w_zero=i8 w_group=16", R, false,
       "gemm_w4_mma{wgmma=0,tile_m=32,tile_n=64,frags_n=1,k_waves=1,split=4,per_cu=1}" },
     { "gemm f16,e2m1->f32 M=65 N=64 K=1152 residual=1 packed=1 w_scale=bf16 w_group=16", S, false,
-      "gemm_w4_mma{wgmma=0,tile_m=64,tile_n=64,frags_n=1,k_waves=1,split=4,per_cu=1}" },
+      "gemm_w4_mma{wgmma=0,tile_m=32,tile_n=64,frags_n=1,k_waves=1,split=4,per_cu=1}" },
     { "gemm bf16,i4->bf16 M=24 N=48 K=640 experts=4 top=2 packed=1 w_scale=f16 w_zero=i8 w_group=16", R, false,
       "gemm_w4_mma{wgmma=0,tile_m=8,tile_n=32,frags_n=1,k_waves=1,split=2,per_cu=1}" },
     { "gemm bf16,i4->f32 M=60 N=208 K=3584 bias=1 packed=1 w_scale=bf16 w_zero=i8 w_group=16", S, false,
