@@ -311,6 +311,20 @@ RFG_DEVICE float scale_of(const struct scales *s, int group, int i)
 #define OFFSET_OF(stage, n, group, i) w_offset_of(0)
 #endif
 
+#if WGMMA
+/* Adds a group's sums, once the instructions that make them are through. */
+RFG_DEVICE void add_group(float (*d)[4], float *sum, const struct scales *scales, int g)
+{
+    rfg_wg_commit();
+    float scale[2] = { scale_of(scales, g, 0), scale_of(scales, g, 1) };
+    rfg_wg_wait(0);
+    rfg_wg_settle(sum, FRAGS_M * 4);
+#pragma unroll
+    for (int i = 0; i < FRAGS_M * 4; i++)
+        d[i / 4][i % 4] = rfg_fma(sum[i], scale[i / 2 % 2], d[i / 4][i % 4]);
+}
+#endif
+
 #if FINE
 #include "gemm/gpu/nvidia/w4_fine.h"
 #elif WGMMA
@@ -352,13 +366,7 @@ RFG_DEVICE void multiply_block(float (*d)[4], const char *stage, int n)
             for (int i = 0; i < 2; i++)
                 rfg_wg_mma_a(TILE_M, sum, v[h][i], x + h / 2 * (TILE_M * 8) + (h % 2 * 2 + i) * 2,
                              h > g * W_GROUP_STEPS || i > 0, IN_DTYPE);
-        rfg_wg_commit();
-        float scale[2] = { scale_of(&scales, g, 0), scale_of(&scales, g, 1) };
-        rfg_wg_wait(0);
-        rfg_wg_settle(sum, FRAGS_M * 4);
-#pragma unroll
-        for (int i = 0; i < FRAGS_M * 4; i++)
-            d[i / 4][i % 4] = rfg_fma(sum[i], scale[i / 2 % 2], d[i / 4][i % 4]);
+        add_group(d, sum, &scales, g);
     }
 }
 #else

@@ -36,7 +36,7 @@ RFG_DEVICE rfg_u32x4 decode_halves(rfg_u32 codes, w_offset first, w_offset secon
 RFG_DEVICE void multiply_block(float (*d)[4], const char *stage, int n)
 {
     rfg_u32x4 w[2], rows[W_STEPS][2];
-    float sum[FRAGS_M * 4];
+    float sum[FRAGS_M * 4] = { 0.0f };
     struct scales scales;
     load_halves(w, stage, n);
     read_scales(&scales, stage + SCALES_AT + n * GROUP_SCALES);
@@ -46,9 +46,6 @@ RFG_DEVICE void multiply_block(float (*d)[4], const char *stage, int n)
         for (int i = 0; i < 2; i++)
             rows[h][i] =
                 decode_halves(w_word(w[i], h), OFFSET_OF(stage, n, 2 * h, i), OFFSET_OF(stage, n, 2 * h + 1, i));
-#pragma unroll
-    for (int i = 0; i < FRAGS_M * 4; i++)
-        sum[i] = 0.0f;
     rfg_u64 x = rfg_wg_rows(stage + X_AT);
 #pragma unroll
     for (int g = 0; g < W_GROUPS; g++) {
@@ -56,13 +53,7 @@ RFG_DEVICE void multiply_block(float (*d)[4], const char *stage, int n)
         rfg_u32 v[4] = { g % 2 ? lo->z : lo->x, g % 2 ? hi->z : hi->x, g % 2 ? lo->w : lo->y, g % 2 ? hi->w : hi->y };
         rfg_wg_fence();
         rfg_wg_mma_a(TILE_M, sum, v, x + g / 4 * (TILE_M * 8) + g % 4 * 2, false, IN_DTYPE);
-        rfg_wg_commit();
-        float scale[2] = { scale_of(&scales, g, 0), scale_of(&scales, g, 1) };
-        rfg_wg_wait(0);
-        rfg_wg_settle(sum, FRAGS_M * 4);
-#pragma unroll
-        for (int i = 0; i < FRAGS_M * 4; i++)
-            d[i / 4][i % 4] = rfg_fma(sum[i], scale[i / 2 % 2], d[i / 4][i % 4]);
+        add_group(d, sum, &scales, g);
     }
 }
 #else
