@@ -106,6 +106,9 @@ int mha_decode_registers(const struct rfg_device *dev, const struct rfg_problem 
     int stage = MHA_DECODE_RING(p[P_UNROLL]) /* read from LDS as they are multiplied */
                     ? STEP * MIN(d, dv) * bits / 8
                     : p[P_UNROLL] * STEP * (twice ? 2 : 1) * (loads_late(dev, prob) ? MAX(d, dv) : d + dv) * bits / 8;
+    /* Rows of i4 at constant distances, one step under way: 16 waves have the registers for heads of 128. */
+    bool whole = prob->v[MHA_PAGE] && prob->v[MHA_PAGE] % STEP == 0;
+    bool short_i4 = is_i4(prob) && whole && p[P_CLUSTER] && p[P_UNROLL] == 1;
     int n = (stage + rows * d * (twice ? 4 : 2)) / dev->wave_size / 4 + rows * dv / dev->wave_size;
     n += nvidia ? 56 : is_rdna(dev) ? 74 : 44;
     if (twice && bits <= 8)
@@ -117,7 +120,7 @@ int mha_decode_registers(const struct rfg_device *dev, const struct rfg_problem 
     if (!nvidia && mha_token_scales(prob))
         n += !is_rdna(dev) ? 16 : is_i4(prob) && !p[P_CLUSTER] ? 40 : 24;
     if (nvidia)
-        n += (mha_token_scales(prob) ? 12
+        n += (mha_token_scales(prob) ? (short_i4 ? 8 : 12)
               : bits == 8            ? p[P_CLUSTER] ? -8 : -4
                                      : 0) +
              (prob->v[MHA_CAP] || prob->v[MHA_ALIBI] ? 12 : 0) + (p[P_UNROLL] == 2 ? 6 : 0) +
