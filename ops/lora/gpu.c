@@ -5,7 +5,7 @@
 #include "lora.h"
 #include "ops/gpu_rows.h"
 
-enum { P_WAVES, P_ROWS, P_PARTS, P_SLOTS, P_CLUSTER, P_EACH, P_RANKS, P_FETCH };
+enum { P_WAVES, P_ROWS, P_PARTS, P_SLOTS, P_CLUSTER, P_EACH, P_RANKS, P_FETCH, P_SHARE };
 
 static const struct rfg_param rows_params[] = {
     [P_WAVES] = { "waves", 2, { 4, 8 } },
@@ -16,6 +16,7 @@ static const struct rfg_param rows_params[] = {
     [P_EACH] = { "each", 2, { 4, 8 } },
     [P_RANKS] = { "ranks", 2, { 16, 32 } },
     [P_FETCH] = { "fetch", 2, { 0, 1 } },
+    [P_SHARE] = { "share", 2, { 0, 1 } }, /* a cluster shares out 0: k, 1: ranks */
 };
 #define CHAINS 32 /* lora.hip's */
 
@@ -30,6 +31,7 @@ static void portable_params_of(const struct rfg_problem *prob, int *p)
     p[P_EACH] = 4;
     p[P_RANKS] = 16;
     p[P_FETCH] = 0;
+    p[P_SHARE] = 0;
 }
 
 /* Rows of x that a fragment has: lora.hip's X_ROWS. */
@@ -39,11 +41,21 @@ static int fragment_rows(const struct rfg_device *dev)
     return dev->platform == RFG_PLATFORM_NVIDIA ? 8 : mma ? 16 : dev->wave_size / 4;
 }
 
+/* Ranks of a pass of the shrink, and workgroups of a cluster that share out k. */
+static int pass_of(const int *p)
+{
+    return p[P_SHARE] ? p[P_CLUSTER] * p[P_RANKS] : p[P_RANKS];
+}
+static int k_shares(const int *p)
+{
+    return p[P_SHARE] ? 1 : p[P_CLUSTER];
+}
+
 static int64_t lds_of(const struct rfg_problem *prob, const int *p)
 {
-    int64_t ranks = ceil_div(prob->v[LORA_RANK], p[P_RANKS]) * p[P_RANKS];
-    int nodes = p[P_WAVES] + (p[P_CLUSTER] > 1 ? p[P_CLUSTER] : 0);
-    return LORA_WINDOW * 4 + 4 * (int64_t)p[P_ROWS] * (nodes * p[P_RANKS] + ranks);
+    int64_t ranks = ceil_div(prob->v[LORA_RANK], pass_of(p)) * pass_of(p);
+    int nodes = p[P_WAVES] + (k_shares(p) > 1 ? p[P_CLUSTER] : 0);
+    return LORA_WINDOW * 4 + (p[P_CLUSTER] > 1 ? 16 : 0) + 4 * (int64_t)p[P_ROWS] * (nodes * p[P_RANKS] + ranks);
 }
 
 /* Of a lane: a wave's sums, at each level of its tree. */
@@ -89,7 +101,7 @@ static int64_t fetched_bytes(const struct rfg_problem *prob)
 /* Registers of a lane, of those that we count: found by compiling. */
 static bool fits_registers(const struct rfg_device *dev, const int *p)
 {
-    int depth = CHAINS / p[P_WAVES] / p[P_CLUSTER], sums = sum_registers(dev, p, depth), held = held_registers(dev, p);
+    int depth = CHAINS / p[P_WAVES] / k_shares(p), sums = sum_registers(dev, p, depth), held = held_registers(dev, p);
     if (dev->platform != RFG_PLATFORM_NVIDIA)
         return sums <= 96 && held <= 64;
     return sums <= 96 && held <= 96 && sums + held <= 170 && depth <= 4;
@@ -98,7 +110,7 @@ static bool fits_registers(const struct rfg_device *dev, const int *p)
 static bool rows_valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
                        struct rfg_reason *why)
 {
-    int threads = p[P_WAVES] * dev->wave_size, least = fragment_rows(dev), depth = CHAINS / p[P_WAVES] / p[P_CLUSTER];
+    int threads = p[P_WAVES] * dev->wave_size, least = fragment_rows(dev), depth = CHAINS / p[P_WAVES] / k_shares(p);
     if (threads > dev->max_threads)
         return rfg_refuse(why, "waves=%d: must be at most %d", p[P_WAVES], dev->max_threads / dev->wave_size);
     if (p[P_ROWS] % least)
@@ -107,6 +119,8 @@ static bool rows_valid(const struct rfg_device *dev, const struct rfg_problem *p
         return rfg_refuse(why, "each=%d: must be at most rows=%d", p[P_EACH], p[P_ROWS]);
     if (p[P_CLUSTER] > 1 && !(dev->features & RFG_FEATURE_CLUSTER))
         return rfg_refuse(why, "cluster=%d: %s has no clusters of workgroups", p[P_CLUSTER], dev->arch);
+    if (p[P_SHARE] && p[P_CLUSTER] == 1)
+        return rfg_refuse(why, "share=1: must be 0 with cluster=1");
     if (p[P_PARTS] % p[P_CLUSTER])
         return rfg_refuse(why, "cluster=%d: must divide parts=%d", p[P_CLUSTER], p[P_PARTS]);
     if (depth < 1)
@@ -118,6 +132,9 @@ static bool rows_valid(const struct rfg_device *dev, const struct rfg_problem *p
     if (!fits_registers(dev, p))
         return rfg_refuse(why, "waves=%d, rows=%d, ranks=%d: more sums than there are registers", p[P_WAVES], p[P_ROWS],
                           p[P_RANKS]);
+    if ((p[P_WAVES] < 8 || p[P_RANKS] > 16) && p[P_CLUSTER] > 1 && loads_singly(prob))
+        return rfg_refuse(why, "waves=%d, ranks=%d: must be 8 and 16 on clusters where elements are loaded one by one",
+                          p[P_WAVES], p[P_RANKS]);
     if ((p[P_WAVES] < 8 || p[P_EACH] > 4) && dev->platform == RFG_PLATFORM_AMD && dev->wave_size == 32 &&
         loads_singly(prob))
         return rfg_refuse(why, "waves=%d, each=%d: must be 8 and 4 where elements are loaded one by one", p[P_WAVES],
@@ -164,6 +181,8 @@ static bool rows_worth(const struct rfg_device *dev, const struct rfg_problem *p
         return rfg_refuse(why, "parts=%d: fewer keep all CUs busy", p[P_PARTS]);
     if (p[P_RANKS] > 16 && p[P_RANKS] / 2 >= rank)
         return rfg_refuse(why, "ranks=%d: half as many are all there are", p[P_RANKS]);
+    if (p[P_SHARE] && pass_of(p) / 2 >= rank)
+        return rfg_refuse(why, "share=1: half of the cluster has all ranks");
     if (p[P_FETCH] && windows_of(prob) > 1)
         return rfg_refuse(why, "fetch=1: more rows than are found at once");
     return p[P_EACH] >= MIN(8, p[P_ROWS]) || p[P_PARTS] > 1 ||
@@ -178,7 +197,7 @@ static double rows_predict(const struct rfg_device *dev, const struct rfg_proble
     double bytes, flops, y = (double)rfg_format_bytes(prob->dtype[1], 1);
     double tiles = (double)(windows_of(prob) * tiles_of(prob, p)), rank = (double)v[LORA_RANK];
     double rows = MIN((double)v[LORA_M] / MAX(tiles, 1), p[P_ROWS]), n = (double)v[LORA_N] / p[P_PARTS];
-    double passes = (double)ceil_div(v[LORA_RANK], p[P_RANKS]), k = (double)v[LORA_K] / p[P_CLUSTER];
+    double passes = (double)ceil_div(v[LORA_RANK], pass_of(p)), k = (double)v[LORA_K] / k_shares(p);
     double turns = (double)ceil_div(tiles_of(prob, p), p[P_SLOTS]);
     prob->op->cost(prob, &bytes, &flops);
     double groups = (double)windows_of(prob) * MIN(p[P_SLOTS], (double)tiles_of(prob, p)) * p[P_PARTS];
@@ -217,6 +236,7 @@ static void rows_kernel(const struct rfg_device *dev, const struct rfg_problem *
     rfg_kernel_macro(k, "EACH", p[P_EACH]);
     rfg_kernel_macro(k, "RANKS", p[P_RANKS]);
     rfg_kernel_macro(k, "FETCH", p[P_FETCH]);
+    rfg_kernel_macro(k, "SHARE", p[P_SHARE]);
     rfg_kernel_macro(k, "HOPPER", (dev->features & RFG_FEATURE_CLUSTER) != 0);
 }
 

@@ -3,7 +3,8 @@
  * Both steps of a LoRA in one launch. A workgroup has a tile: up to ROWS rows of the same adapter, and one of PARTS
  * ranges of y's columns. It multiplies its rows of x by all of a (the shrink: h[ROWS,rank], kept in LDS as fp32), then h
  * by its rows of b (the expand). The shrink is so done PARTS times, from the caches: cheaper than a second launch as
- * long as rank * K is small. With CLUSTER > 1 that many neighbours share one shrink and send each other their sums.
+ * long as rank * K is small. With CLUSTER > 1 that many neighbours share one shrink and send each other their sums: of
+ * parts of K, or, with SHARE, of RANKS ranks each and all of K, which are h.
  *
  * Rows of an adapter are found among LORA_WINDOW neighbouring rows: each lane has their ids, and ballots find who has
  * the same. A window's tiles are numbered by the first row of their adapter. The launch's size says how many
@@ -17,7 +18,7 @@
  * of K are in flight as registers hold, and with FETCH all tensors are brought into L2 while ids are on their way.
  *
  * Macros: IN_DTYPE (x, a, b), OUT_DTYPE (y), WIDTH, WIDTH_A, WIDTH_B, WIDTH_Y (bytes of an access), WAVES, ROWS, PARTS,
- * CLUSTER, EACH (rows of a thread in the expand), RANKS (of a pass of the shrink), FETCH, HOPPER (there are
+ * CLUSTER, EACH (rows of a thread in the expand), RANKS (of a workgroup in a pass of the shrink), SHARE, FETCH, HOPPER (there are
  * clusters). */
 #include "rfg_device.h"
 #include "rfg_attention.h"
@@ -27,7 +28,7 @@
 
 #define THREADS (WAVES * RFG_WAVE)
 #define CHAINS  32
-#define DEPTH   (CHAINS / (WAVES * CLUSTER))
+#define DEPTH   (CHAINS / (WAVES * (SHARE ? 1 : CLUSTER)))
 #define BLOCK   64 /* columns */
 #define ROUND   (CHAINS * BLOCK)
 #define IDS     (LORA_WINDOW / RFG_WAVE) /* of a lane */
@@ -43,6 +44,9 @@
 #define LEVELS 6
 #define EARLY  (ROWS <= 16)   /* registers hold a thread's part of y and b, too */
 #define NODE   (RANKS * ROWS) /* floats: [RANKS][ROWS], a wave's or a workgroup's sums */
+/* LDS: the tile's rows, in a cluster an arrival (16 bytes), nodes, h. */
+#define NODES_AT (LORA_WINDOW / 4 + (CLUSTER > 1))
+#define PASS     (SHARE ? CLUSTER * RANKS : RANKS) /* ranks */
 
 struct tile {
     int adapter, rows, rank;
@@ -333,26 +337,49 @@ RFG_DEVICE float add_nodes(const float *nodes, int i, int n)
     return v;
 }
 
+/* Scales float i of a node and returns its place in h. Ranks that the adapter lacks are 0. */
+RFG_DEVICE int place_in_h(float *v, int i, const struct tile *t, int stride, int rank0)
+{
+    int rank = rank0 + i / ROWS;
+    *v = rank < t->rank ? *v * t->scale : 0.0f;
+    return i % ROWS * stride + rank;
+}
+
 #if CLUSTER > 1
-/* The workgroup's sums, to all of its cluster. */
-RFG_DEVICE void send(const float *nodes, float *peers)
+/* Four bytes, as rfg_cluster_send16(). */
+RFG_DEVICE void rfg_cluster_send4(void *p, rfg_u64 *arrival, int rank, float v)
+{
+    rfg_u32 at, count;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(at) : "r"(rfg_lds_address(p)), "r"(rank));
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(count) : "r"(rfg_lds_address(arrival)), "r"(rank));
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(at),
+                 "r"(rfg_as_u32(v)), "r"(count)
+                 : "memory");
+}
+
+#define SENT (CLUSTER * NODE * 4) /* bytes that a workgroup is sent in a pass */
+
+/* The workgroup's sums, to all of its cluster, whose arrivals count them; if it has them of all of K, as h. */
+RFG_DEVICE void send(const float *nodes, float *peers, rfg_u64 *arrival, const struct tile *t, int stride, int rank0)
 {
     for (int i = rfg_thread(); i < NODE; i += THREADS) {
-        float v = add_nodes(nodes, i, WAVES);
+        float v = add_nodes(nodes, i, WAVES), *to = peers + rfg_cluster_rank() * NODE + i;
+        if (SHARE)
+            to = peers + place_in_h(&v, i, t, stride, rank0);
 #pragma unroll
-        for (int rank = 0; rank < CLUSTER; rank++)
-            rfg_cluster_store(peers + rfg_cluster_rank() * NODE + i, rank, v);
+        for (int peer = 0; peer < CLUSTER; peer++)
+            rfg_cluster_send4(to, arrival, peer, v);
     }
 }
 #endif
 
-/* h of a pass: the sum of n nodes times the scale. Ranks that the adapter lacks are 0. */
+/* h of a pass: the sums of n nodes. */
 RFG_DEVICE void combine(const float *nodes, int n, const struct tile *t, float *h, int stride, int rank0)
 {
     for (int i = rfg_thread(); i < NODE; i += THREADS) {
         float v = add_nodes(nodes, i, n);
-        int rank = rank0 + i / ROWS;
-        h[i % ROWS * stride + rank] = rank < t->rank ? v * t->scale : 0.0f;
+        int at = place_in_h(&v, i, t, stride, rank0);
+        h[at] = v;
     }
 }
 
@@ -360,27 +387,35 @@ RFG_DEVICE void combine(const float *nodes, int n, const struct tile *t, float *
 
 /* ---- a tile ------------------------------------------------------------------------------------------------------ */
 
-RFG_DEVICE void run_tile(const struct lora_args *given, const struct tile *t, const int *rows, int number)
+/* odd: of the round of what the cluster sends. */
+RFG_DEVICE void run_tile(const struct lora_args *given, const struct tile *t, const int *rows, int number, int *odd)
 {
     struct lora_args args = *given;
     const struct lora_args *a = &args;
-    int stride = (a->rank + RANKS - 1) / RANKS * RANKS, node = rfg_wave();
-    float *nodes = (float *)(rfg_lds + LORA_WINDOW / 4), *h = nodes + WAVES * NODE;
+    int stride = (a->rank + PASS - 1) / PASS * PASS, node = rfg_wave();
+    float *nodes = (float *)(rfg_lds + NODES_AT), *h = nodes + WAVES * NODE;
     int grains = (a->n + GRAIN - 1) / GRAIN, columns = (grains + PARTS - 1) / PARTS * GRAIN;
     struct part p = { number * columns, columns, columns / 2, (t->rows + EACH - 1) / EACH * (columns / 2) };
     struct item e;
 #if CLUSTER > 1
     float *peers = h;
-    h += CLUSTER * NODE;
-    node += rfg_cluster_rank() * WAVES;
+    rfg_u64 *arrival = (rfg_u64 *)(rfg_lds + LORA_WINDOW / 4);
+    if (!SHARE) {
+        h += CLUSTER * NODE;
+        node += rfg_cluster_rank() * WAVES;
+    }
 #endif
     int first = rfg_thread(), step = THREADS;
     if (EARLY) /* in flight beside the shrink's loads */
         load_item(a, t, &p, rows, first, &e);
 #pragma unroll 1
-    for (int rank0 = 0; rank0 < t->rank; rank0 += RANKS) {
+    for (int pass = 0; pass < t->rank; pass += PASS) {
         struct pointers at;
         rfg_wx c[RT][XT];
+        int rank0 = pass;
+#if SHARE
+        rank0 += rfg_cluster_rank() * RANKS;
+#endif
         RFG_REREAD_ARGS(args, given); /* rather than keep them all in scalar registers: so below */
         find_rows(a, t, rows, rank0, &at);
         shrink(a, &at, node, c);
@@ -390,11 +425,15 @@ RFG_DEVICE void run_tile(const struct lora_args *given, const struct tile *t, co
         rfg_barrier_lds();
 #if CLUSTER > 1
         rfg_cluster_wait(); /* all have read what they were sent before */
-        send(nodes, peers);
-        rfg_cluster_arrive();
-        rfg_cluster_wait();
-        combine(peers, CLUSTER, t, h, stride, rank0);
-        rfg_cluster_arrive();
+        send(nodes, peers, arrival, t, stride, rank0);
+        rfg_arrival_wait(arrival, *odd);
+        *odd ^= 1;
+        if (rfg_thread() == 0)
+            rfg_arrive_expect(arrival, SENT); /* in the next pass, if there is one */
+        if (!SHARE)
+            combine(peers, CLUSTER, t, h, stride, rank0);
+        if (!SHARE || pass + PASS < t->rank)
+            rfg_cluster_arrive();
 #else
         combine(nodes, WAVES, t, h, stride, rank0);
 #endif
@@ -408,6 +447,10 @@ RFG_DEVICE void run_tile(const struct lora_args *given, const struct tile *t, co
             expand(a, t, rows, h, stride, &e);
         load_item(a, t, &p, rows, i + step, &e);
     }
+#if SHARE
+    __syncwarp();
+    rfg_cluster_arrive(); /* of the last pass, whose h all sent to all */
+#endif
 }
 
 #if CLUSTER > 1
@@ -428,8 +471,13 @@ lora_rows(struct lora_args given)
 #endif
     rfg_await_previous();
 #if CLUSTER > 1
-    rfg_cluster_arrive();
+    if (rfg_thread() == 0) {
+        rfg_arrival_init((rfg_u64 *)(rfg_lds + LORA_WINDOW / 4), 1);
+        rfg_arrive_expect((rfg_u64 *)(rfg_lds + LORA_WINDOW / 4), SENT);
+    }
+    rfg_cluster_arrive_first();
 #endif
+    int odd = 0;
     for (int w = rfg_group_x() / PARTS / slots; w < windows; w += groups / slots) {
         struct window window;
         RFG_REREAD_ARGS(args, &given);
@@ -443,7 +491,7 @@ lora_rows(struct lora_args given)
             t.rank = t.rank < a->rank ? t.rank : a->rank;
             t.scale = a->scales ? a->scale * rfg_load_float(a->scales, t.adapter, RFG_F32) : a->scale;
             if (t.rank > 0)
-                run_tile(&given, &t, rows, part);
+                run_tile(&given, &t, rows, part, &odd);
             rfg_barrier_lds();
         }
     }

@@ -134,6 +134,9 @@ RFG_DEVICE void add_ranks(rfg_f32x2 *sum, rfg_u32x4 b0, rfg_u32x4 b1, const floa
         }
 }
 
+/* Loads of b's further ranks that are in flight together: a rank of 64 waits once. */
+#define BEYOND (HOPPER && WIDTH_B == 16 ? 6 : 1)
+
 RFG_DEVICE void expand(const struct lora_args *a, const struct tile *t, const int *rows, const float *h, int stride,
                        const struct item *e)
 {
@@ -147,8 +150,20 @@ RFG_DEVICE void expand(const struct lora_args *a, const struct tile *t, const in
         if (c * RFG_MAX_VEC < t->rank)
             add_ranks(sum, e->f[c], e->g[c], h + c * RFG_MAX_VEC, stride, t->rank - c * RFG_MAX_VEC);
 #pragma unroll 1
-    for (int r = 2 * RFG_MAX_VEC; r < t->rank; r += RFG_MAX_VEC)
-        add_ranks(sum, load_b(a, t, e->col, r), load_b(a, t, second_col(a, e->col), r), h + r, stride, t->rank - r);
+    for (int r0 = 2 * RFG_MAX_VEC; r0 < t->rank; r0 += BEYOND * RFG_MAX_VEC) {
+        rfg_u32x4 f[BEYOND], g[BEYOND];
+#pragma unroll
+        for (int c = 0; c < BEYOND; c++) {
+            f[c] = load_b(a, t, e->col, r0 + c * RFG_MAX_VEC);
+            g[c] = load_b(a, t, second_col(a, e->col), r0 + c * RFG_MAX_VEC);
+        }
+#pragma unroll
+        for (int c = 0; c < BEYOND; c++) {
+            int r = r0 + c * RFG_MAX_VEC;
+            if (BEYOND == 1 || r < t->rank)
+                add_ranks(sum, f[c], g[c], h + r, stride, t->rank - r);
+        }
+    }
 #pragma unroll
     for (int m = 0; m < EACH; m++)
         if (e->first + m < t->rows)

@@ -3,6 +3,7 @@
  * rfg_op_lora on the cpu and on the devices of $RFG_TEST_DEVICES: dtypes, ranks, rows without an adapter, segments,
  * layouts, alignment, special values. (What it refuses of its tensors: test_args.c.) */
 #include <math.h>
+#include <string.h>
 
 #include "base/util.h"
 #include "rfg/rfg.h"
@@ -56,7 +57,26 @@ static const struct op_case values[] = {
     { "lora f16->f16 M=20 N=96 K=4096 rank=16 adapters=4 scales=1", RFG_DATA_CANCEL },
 };
 
+/* Clusters that share out k or ranks, of several passes. */
+static const struct op_case clusters[] = {
+    { "lora bf16->bf16 M=64 N=512 K=512 rank=64 adapters=8", R, false,
+      "lora_rows{waves=8,rows=8,parts=4,slots=8,cluster=4,each=8,ranks=16,fetch=1,share=1}" },
+    { "lora f16->f32 M=20 N=300 K=2304 rank=40 adapters=3 ranks=1 scales=1", R, false,
+      "lora_rows{waves=8,rows=16,parts=2,slots=2,cluster=2,each=4,ranks=16,fetch=0,share=1}" },
+    { "lora bf16->f32 M=70 N=256 K=200 rank=100 adapters=2", R, false,
+      "lora_rows{waves=8,rows=8,parts=2,slots=1,cluster=2,each=4,ranks=16,fetch=0,share=1}" },
+    { "lora bf16->bf16 M=40 N=512 K=4096 rank=100 adapters=3 ranks=1", R, false,
+      "lora_rows{waves=4,rows=8,parts=8,slots=2,cluster=8,each=8,ranks=32,fetch=1,share=0}" },
+};
+
 OP_CASES(right_shapes, shapes, "adapters")
+
+START_TEST(right_clusters)
+{
+    if (!strncmp(op_device(_i), "nvidia", 6)) /* others have no clusters */
+        op_cases_run(op_device(_i), "adapters on clusters", clusters, (int)(sizeof(clusters) / sizeof(clusters[0])));
+}
+END_TEST
 OP_CASES(right_segments, segments, "adapters of segments")
 OP_CASES(right_layouts, layouts, "layouts of adapters")
 OP_CASES(right_values, values, "adapters of NaN, inf, integers")
@@ -64,7 +84,7 @@ OP_CASES(right_values, values, "adapters of NaN, inf, integers")
 START_TEST(windows_by_turns)
 {
     op_few_groups(op_device(_i), "lora bf16->bf16 M=200 N=64 K=64 rank=8 adapters=3",
-                  "lora_rows{waves=8,rows=16,parts=1,slots=1,cluster=1,each=4,ranks=16,fetch=0}", 3);
+                  "lora_rows{waves=8,rows=16,parts=1,slots=1,cluster=1,each=4,ranks=16,fetch=0,share=0}", 3);
 }
 END_TEST
 
@@ -292,7 +312,8 @@ END_TEST
 
 int main(void)
 {
-    return op_main_gpus(
-        "lora", OP_TESTS(right_shapes, right_segments, right_layouts, right_values, one_order, any_batch, captured),
-        OP_TESTS(refusals, scale_of_0_is_1), OP_TESTS(windows_by_turns));
+    return op_main_gpus("lora",
+                        OP_TESTS(right_shapes, right_segments, right_layouts, right_values, right_clusters, one_order,
+                                 any_batch, captured),
+                        OP_TESTS(refusals, scale_of_0_is_1), OP_TESTS(windows_by_turns));
 }
