@@ -132,9 +132,12 @@ static bool rows_valid(const struct rfg_device *dev, const struct rfg_problem *p
     if (!fits_registers(dev, p))
         return rfg_refuse(why, "waves=%d, rows=%d, ranks=%d: more sums than there are registers", p[P_WAVES], p[P_ROWS],
                           p[P_RANKS]);
-    if ((p[P_WAVES] < 8 || p[P_RANKS] > 16) && p[P_CLUSTER] > 1 && loads_singly(prob))
-        return rfg_refuse(why, "waves=%d, ranks=%d: must be 8 and 16 on clusters where elements are loaded one by one",
-                          p[P_WAVES], p[P_RANKS]);
+    if ((p[P_WAVES] < 8 || p[P_RANKS] > 16 || p[P_SHARE]) && p[P_CLUSTER] > 1 && loads_singly(prob))
+        return rfg_refuse(
+            why,
+            "waves=%d, ranks=%d, share=%d: must be 8, 16 and 0 on clusters where elements are loaded one by "
+            "one",
+            p[P_WAVES], p[P_RANKS], p[P_SHARE]);
     if ((p[P_WAVES] < 8 || p[P_EACH] > 4) && dev->platform == RFG_PLATFORM_AMD && dev->wave_size == 32 &&
         loads_singly(prob))
         return rfg_refuse(why, "waves=%d, each=%d: must be 8 and 4 where elements are loaded one by one", p[P_WAVES],
