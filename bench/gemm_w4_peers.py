@@ -11,7 +11,8 @@ read. Figures are medians in microseconds. Each contestant's result is compared 
 and left out.
 
   rfg       rfg_op_gemm; rfg+ov: with launch_overlap; untuned: with no tuned database; rows: of e4m3, W by rows
-  humming   humming-kernels, as its heuristics have it, where a module humming can be imported
+  humming   humming-kernels, as its heuristics have it, where a module humming can be imported. pip's --target drops a mode that it
+            needs: chmod +x humming/_native/*/nvrtc_compile
   torch     torch._weight_int4pack_mm (i4 only)
   floor     max(bytes at the copy's speed, flops at 989 TFLOPS) + 1.25 us
 
