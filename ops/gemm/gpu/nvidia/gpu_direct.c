@@ -34,7 +34,8 @@ static struct shape shape_of(const struct rfg_problem *prob, const int *p)
     s.longest = ceil_div(s.steps, p[SPLIT]);
     s.waves_most = ceil_div(s.longest, p[K_WAVES]);
     s.lds = (int)MIN(DIRECT_LDS_BYTES(blocks, p[K_WAVES], p[SPLIT], p[TILE_M], s.longest), INT32_MAX);
-    s.registers = 44 + p[FRAGS_N] * ((8 + (scaled ? 2 : 0)) * p[AHEAD] + 8 + (scaled ? 8 : 4) * frags_m) + 8 * frags_m;
+    s.registers = (scaled ? 56 : 44) +
+                  p[FRAGS_N] * ((8 + (scaled ? 2 : 0)) * p[AHEAD] + 8 + (scaled ? 8 : 4) * frags_m) + 8 * frags_m;
     return s;
 }
 
