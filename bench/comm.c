@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Times the collectives of one process' ranks, one GPU each: comm [--ranks N] [--device NAME] [--sweep] [BYTES...]
+ * Times the collectives of one process' ranks, one GPU each:
+ *   comm [--ranks N] [--device NAME] [--sweep | --norm] [BYTES...]
  *
  * A graph of CALLS calls for each rank, replayed; rank 0's events around it. --sweep: each kernel, and workgroups of
- * several sizes; else what the communicator chooses. */
+ * several sizes; --norm: all_reduce_add_rmsnorm of rows of 8192 beside its two calls; else what the communicator
+ * chooses. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +14,7 @@
 #include "dispatch/comm.h"
 #include "rfg/rfg.h"
 
+#define COLUMNS 8192 /* of --norm */
 #define CALLS   50
 #define REPLAYS 6
 #define MOST    RFG_COMM_MAX_RANKS
@@ -20,7 +23,7 @@ static int ranks = 2;
 static rfg_context *ctx[MOST];
 static rfg_comm *comm[MOST];
 static rfg_stream stream[MOST];
-static void *memory[2][MOST];
+static void *memory[4][MOST]; /* x, y, residual, weight */
 
 static void check(rfg_status st)
 {
@@ -42,7 +45,7 @@ static void open_all(const char *platform, size_t bytes)
         check(rfg_comm_create(&comm[r], ctx[r], r, ranks, &c));
         check(rfg_comm_get_handle(comm[r], &handles[r]));
         check(rfg_stream_create(ctx[r], &stream[r]));
-        for (int i = 0; i < 2; i++) {
+        for (int i = 0; i < 4; i++) {
             check(rfg_device_alloc(ctx[r], &memory[i][r], bytes));
             check(rfg_device_memset(ctx[r], memory[i][r], 0, bytes, stream[r]));
         }
@@ -51,27 +54,50 @@ static void open_all(const char *platform, size_t bytes)
         check(rfg_comm_connect(comm[r], handles));
 }
 
-/* Microseconds of a call; the median of the replays. */
-static double time_calls(enum comm_op op, int64_t bytes, const struct comm_way *way)
+typedef void (*caller)(int rank, int64_t bytes, int what);
+
+static void collective(int r, int64_t bytes, int op)
 {
     static rfg_status (*const ops[])(rfg_comm *, const rfg_tensor *, const rfg_tensor *,
                                      rfg_stream) = { rfg_op_all_reduce, rfg_op_reduce_scatter, rfg_op_all_gather };
+    const int64_t n = bytes / 2, part = n / ranks;
+    rfg_tensor x = rfg_tensor_1d(memory[0][r], RFG_BF16, op == COMM_OP_GATHER ? part : n);
+    rfg_tensor y = rfg_tensor_1d(memory[1][r], RFG_BF16, op == COMM_OP_SCATTER ? part : n);
+    check(ops[op](comm[r], &y, &x, stream[r]));
+}
+
+/* For rows of COLUMNS. calls: 1 or 2; 0: the norm alone. */
+static void norm(int r, int64_t bytes, int calls)
+{
+    const int64_t n = COLUMNS, m = bytes / 2 / n;
+    rfg_tensor x = rfg_tensor_2d(memory[0][r], RFG_BF16, m, n, n), y = rfg_tensor_2d(memory[1][r], RFG_BF16, m, n, n),
+               residual = rfg_tensor_2d(memory[2][r], RFG_BF16, m, n, n), w = rfg_tensor_1d(memory[3][r], RFG_BF16, n);
+    if (calls == 1)
+        check(rfg_op_all_reduce_add_rmsnorm(comm[r], &y, &residual, &x, &residual, &w, NULL, stream[r]));
+    else {
+        if (calls == 2)
+            check(rfg_op_all_reduce(comm[r], &y, &x, stream[r]));
+        check(rfg_op_add_rmsnorm(ctx[r], &y, &residual, &y, &residual, &w, NULL, stream[r]));
+    }
+}
+
+/* Microseconds of a call; the median of the replays. */
+static double time_calls(caller call, int64_t bytes, int what, const struct comm_way *way)
+{
     rfg_graph *graph[MOST];
     double us[REPLAYS];
-    const int64_t n = bytes / 2, part = n / ranks;
-    for (int r = 0; r < ranks; r++) {
-        rfg_tensor x = rfg_tensor_1d(memory[0][r], RFG_BF16, op == COMM_OP_GATHER ? part : n);
-        rfg_tensor y = rfg_tensor_1d(memory[1][r], RFG_BF16, op == COMM_OP_SCATTER ? part : n);
+    for (int r = 0; r < ranks; r++) { /* what is loaded must not be loaded behind a kernel that waits for the others */
         rfg_comm_force(comm[r], way, NULL);
-        check(ops[op](comm[r], &y, &x, stream[r]));
+        if (call == norm)
+            norm(r, bytes, 0);
     }
+    for (int r = 0; r < ranks; r++)
+        call(r, bytes, what);
     for (int r = 0; r < ranks; r++) {
-        rfg_tensor x = rfg_tensor_1d(memory[0][r], RFG_BF16, op == COMM_OP_GATHER ? part : n);
-        rfg_tensor y = rfg_tensor_1d(memory[1][r], RFG_BF16, op == COMM_OP_SCATTER ? part : n);
         check(rfg_stream_sync(ctx[r], stream[r]));
         check(rfg_stream_begin_capture(ctx[r], stream[r]));
         for (int i = 0; i < CALLS; i++)
-            check(ops[op](comm[r], &y, &x, stream[r]));
+            call(r, bytes, what);
         check(rfg_stream_end_capture(ctx[r], stream[r], &graph[r]));
     }
     const struct rfg_hip *hip = rfg_context_hip(ctx[0]);
@@ -120,7 +146,8 @@ static void sweep(enum comm_op op, int64_t bytes)
                     for (int down = 1; down <= 8 && most / down; down *= 2) {
                         way.groups = most / down;
                         printf("%d %8lld two=%d bulk=%d threads=%4d unroll=%d groups=%3d  %7.2f us\n", op,
-                               (long long)bytes, two, bulk, threads, unroll, way.groups, time_calls(op, bytes, &way));
+                               (long long)bytes, two, bulk, threads, unroll, way.groups,
+                               time_calls(collective, bytes, op, &way));
                         fflush(stdout);
                     }
                 }
@@ -130,7 +157,7 @@ int main(int argc, char **argv)
 {
     int64_t sizes[32] = { 8 << 10, 64 << 10, 256 << 10, 1 << 20, 16 << 20 };
     int n = 5, given = 0;
-    bool sweeps = false;
+    bool sweeps = false, norms = false;
     const char *platform = "nvidia";
     for (int i = 1; i < argc; i++)
         if (!strcmp(argv[i], "--ranks") && i + 1 < argc)
@@ -139,6 +166,8 @@ int main(int argc, char **argv)
             platform = argv[++i];
         else if (!strcmp(argv[i], "--sweep"))
             sweeps = true;
+        else if (!strcmp(argv[i], "--norm"))
+            norms = true;
         else if (given < 32)
             sizes[given++] = atoll(argv[i]);
     n = given ? given : n;
@@ -151,13 +180,18 @@ int main(int argc, char **argv)
     for (int i = 0; i < n; i++)
         if (sweeps)
             sweep(COMM_OP_REDUCE, sizes[i]);
-        else
+        else if (norms) {
+            double one = time_calls(norm, sizes[i], 1, NULL), two = time_calls(norm, sizes[i], 2, NULL);
+            printf("all_reduce_add_rmsnorm %8lld bytes: one call %7.2f us, two %7.2f us: %.2fx\n", (long long)sizes[i],
+                   one, two, two / one);
+            fflush(stdout);
+        } else
             for (int op = 0; op < COMM_OPS; op++)
                 printf("%-14s %8lld bytes %7.2f us\n", comm_ops[op]->name, (long long)sizes[i],
-                       time_calls((enum comm_op)op, sizes[i], NULL)),
+                       time_calls(collective, sizes[i], op, NULL)),
                     fflush(stdout);
     for (int r = 0; r < ranks; r++) {
-        for (int i = 0; i < 2; i++)
+        for (int i = 0; i < 4; i++)
             (void)rfg_device_free(ctx[r], memory[i][r]);
         rfg_comm_destroy(&comm[r]);
         rfg_context_destroy(&ctx[r]);

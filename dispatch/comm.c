@@ -41,9 +41,8 @@ _Static_assert(sizeof(struct handle) <= sizeof(rfg_comm_handle), "a handle has 2
 
 struct loaded {
     struct loaded *next;
-    const struct rfg_op *op;
     const struct rfg_variant *var;
-    int dtype, p[COMM_NPARAMS];
+    int p[RFG_MAX_PARAMS];
     struct rfg_plan *plan;
 };
 
@@ -356,12 +355,12 @@ rfg_status rfg_comm_connect(rfg_comm *comm, const rfg_comm_handle *handles)
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */
 
 /* The device is current. stream: the call's; NULL: it is prepared. */
-static rfg_status load(rfg_comm *c, const char *fn, enum comm_op op, int dtype, const int *p, const rfg_stream *stream,
-                       struct rfg_plan **out)
+static rfg_status load(rfg_comm *c, const char *fn, const struct rfg_problem *prob, const struct rfg_variant *var,
+                       const int *p, const rfg_stream *stream, struct rfg_plan **out)
 {
-    const struct rfg_variant *var = !c->ctx->hip ? &comm_cpu : c->var ? c->var : &comm_push;
+    const size_t size = (size_t)var->n_params * sizeof(*p);
     for (struct loaded *l = c->loaded; l; l = l->next)
-        if (l->op == comm_ops[op] && l->dtype == dtype && l->var == var && !memcmp(l->p, p, sizeof(l->p))) {
+        if (l->var == var && !memcmp(l->p, p, size) && rfg_problem_equal(rfg_plan_problem(l->plan), prob)) {
             *out = l->plan;
             return RFG_OK;
         }
@@ -376,20 +375,24 @@ static rfg_status load(rfg_comm *c, const char *fn, enum comm_op op, int dtype, 
     struct loaded *l = calloc(1, sizeof(*l));
     if (!l)
         return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "%s: no memory for a kernel", fn);
-    struct rfg_problem prob = { .op = comm_ops[op], .dtype = { (uint8_t)dtype, (uint8_t)dtype } };
-    prob.v[COMM_RANKS] = c->ranks;
-    if ((st = rfg_plan_create(c->ctx, &prob, var, p, &l->plan)) != RFG_OK) {
+    if ((st = rfg_plan_create(c->ctx, prob, var, p, &l->plan)) != RFG_OK) {
         free(l);
         return st;
     }
-    l->op = comm_ops[op];
     l->var = var;
-    l->dtype = dtype;
-    memcpy(l->p, p, sizeof(l->p));
+    memcpy(l->p, p, size);
     l->next = c->loaded;
     c->loaded = l;
     *out = l->plan;
     return RFG_OK;
+}
+
+static rfg_status load_way(rfg_comm *c, const char *fn, enum comm_op op, int dtype, const int *p,
+                           const rfg_stream *stream, struct rfg_plan **out)
+{
+    struct rfg_problem prob = { .op = comm_ops[op], .dtype = { (uint8_t)dtype, (uint8_t)dtype } };
+    prob.v[COMM_RANKS] = c->ranks;
+    return load(c, fn, &prob, !c->ctx->hip ? &comm_cpu : c->var ? c->var : &comm_push, p, stream, out);
 }
 
 rfg_status rfg_comm_prepare(rfg_comm *comm, rfg_dtype dtype)
@@ -407,13 +410,17 @@ rfg_status rfg_comm_prepare(rfg_comm *comm, rfg_dtype dtype)
         return st;
     for (int op = 0; op < COMM_OPS; op++)
         for (int i = 0; st == RFG_OK && comm_way((enum comm_op)op, comm->ranks, i, &way); i++)
-            st = load(comm, fn, (enum comm_op)op, (int)dtype, way.p, NULL, &plan);
+            st = load_way(comm, fn, (enum comm_op)op, (int)dtype, way.p, NULL, &plan);
     rfg_device_leave(comm->ctx, previous);
     return st;
 }
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
+rfg_context *rfg_comm_context(const rfg_comm *comm)
+{
+    return comm->ctx;
+}
 int rfg_comm_ranks(const rfg_comm *comm)
 {
     return comm->ranks;
@@ -470,21 +477,31 @@ static uint64_t ticks(const rfg_comm *c)
     return (uint64_t)c->timeout_ms * per_ms[c->ctx->dev.platform];
 }
 
-static rfg_status launch(rfg_comm *c, const struct rfg_plan *plan, int groups, struct comm_args *a, rfg_stream stream)
+/* What the communicator gives a kernel. */
+static void fill_args(const rfg_comm *c, struct comm_args *a)
+{
+    memcpy(a->window, c->window, sizeof(a->window));
+    a->status = c->status;
+    a->timeout = ticks(c);
+    a->rank = c->rank;
+}
+
+/* groups: 0: as many as the plan says. */
+static rfg_status launch(rfg_comm *c, const struct rfg_plan *plan, int groups, void **params, rfg_stream stream)
 {
     const struct rfg_hip *hip = c->ctx->hip;
     struct rfg_launch l;
     hipFunction_t fn;
-    void *params[] = { a };
     (void)rfg_plan_raw(plan, &fn, &l);
-    l.grid[0] = (uint32_t)groups;
+    if (groups)
+        l.grid[0] = (uint32_t)groups;
     hipError_t e;
     if (hip->launch_joint)
         e = hip->launch_joint(fn, &l, (hipStream_t)stream, params,
                               &(struct rfg_joint){ c->window[0], c->rank, c->ranks, c->timeout_ms * 1e-3 });
     else
         e = hip->hipModuleLaunchKernel(fn, l.grid[0], 1, 1, l.block[0], 1, 1, l.lds, (hipStream_t)stream, params, NULL);
-    return e == hipSuccess ? RFG_OK : rfg_hip_fail(c->ctx, "hipModuleLaunchKernel of comm_push", e);
+    return e == hipSuccess ? RFG_OK : rfg_hip_fail(c->ctx, "hipModuleLaunchKernel of a collective", e);
 }
 
 static rfg_status run_cpu(rfg_comm *c, const char *fn, const struct rfg_plan *plan, struct comm_args *a,
@@ -504,23 +521,20 @@ static rfg_status run_piece(rfg_comm *c, const char *fn, enum comm_op op, int dt
 {
     struct comm_args a = *call;
     struct rfg_plan *plan;
-    rfg_status st = load(c, fn, op, dtype, way->p, &stream, &plan);
+    rfg_status st = load_way(c, fn, op, dtype, way->p, &stream, &plan);
     if (st != RFG_OK)
         return st;
     int64_t at = from * rfg_format_bytes(dtype, 1);
     a.x = (const char *)call->x + at;
     a.y = (char *)call->y + at;
     a.n = n;
-    memcpy(a.window, c->window, sizeof(a.window));
-    a.status = c->status;
-    a.timeout = ticks(c);
-    a.rank = c->rank;
+    fill_args(c, &a);
     if (!c->ctx->hip)
         return run_cpu(c, fn, plan, &a, stream);
     int groups = way->groups;
     if (!groups)
         groups = comm_groups(&c->ctx->dev, op, c->ranks, dtype, n, way->p, c->shared);
-    return launch(c, plan, groups, &a, stream);
+    return launch(c, plan, groups, (void *[]){ &a }, stream);
 }
 
 /* The way of the next launch, of a call that has n elements left; returns how many it takes. */
@@ -544,8 +558,17 @@ rfg_status rfg_comm_load(rfg_comm *c, enum comm_op op, int dtype, int64_t n)
     rfg_status st = rfg_device_enter(c->ctx, &previous);
     for (int64_t at = 0; st == RFG_OK && at < n; at += next_way(c, op, dtype, n - at, &way)) {
         (void)next_way(c, op, dtype, n - at, &way);
-        st = load(c, "rfg_comm_load", op, dtype, way.p, NULL, &plan);
+        st = load_way(c, "rfg_comm_load", op, dtype, way.p, NULL, &plan);
     }
+    rfg_device_leave(c->ctx, previous);
+    return st;
+}
+
+/* Ends a call that came to status st. */
+static rfg_status leave(rfg_comm *c, const char *fn, rfg_status st, int previous)
+{
+    if (st == RFG_OK && c->ctx->dev.platform != RFG_PLATFORM_AMD && c->ctx->dev.platform != RFG_PLATFORM_NVIDIA)
+        st = refuse_broken(c, fn); /* its work is done */
     rfg_device_leave(c->ctx, previous);
     return st;
 }
@@ -562,8 +585,30 @@ rfg_status rfg_comm_run(rfg_comm *c, const char *fn, enum comm_op op, int dtype,
         n = next_way(c, op, dtype, call->n - at, &way);
         st = run_piece(c, fn, op, dtype, call, at, n, &way, stream);
     }
-    if (st == RFG_OK && c->ctx->dev.platform != RFG_PLATFORM_AMD && c->ctx->dev.platform != RFG_PLATFORM_NVIDIA)
-        st = refuse_broken(c, fn); /* its work is done */
-    rfg_device_leave(c->ctx, previous);
-    return st;
+    return leave(c, fn, st, previous);
+}
+
+bool rfg_comm_takes_packets(const rfg_comm *c, int dtype, int64_t n)
+{
+    struct comm_way way;
+    return c->ctx->hip && c->ranks > 1 && !c->ctx->invariant && next_way(c, COMM_OP_REDUCE, dtype, n, &way) == n &&
+           !way.p[COMM_P_BULK] && !way.p[COMM_P_TWO];
+}
+
+rfg_status rfg_comm_launch(rfg_comm *c, const char *fn, const struct rfg_problem *prob, const struct rfg_variant *var,
+                           const int *p, void *kargs, rfg_stream stream)
+{
+    struct comm_args a = { .n = 0 };
+    struct rfg_plan *plan;
+    int previous;
+    if (rfg_stream_is_special(c->ctx, stream))
+        return rfg_stream_refuse_special(fn, stream);
+    rfg_status st = rfg_device_enter(c->ctx, &previous);
+    if (st == RFG_OK)
+        st = load(c, fn, prob, var, p, &stream, &plan);
+    if (st == RFG_OK) {
+        fill_args(c, &a);
+        st = launch(c, plan, 0, (void *[]){ kargs, &a }, stream);
+    }
+    return leave(c, fn, st, previous);
 }

@@ -27,7 +27,7 @@ bool rfg_checks_begin(rfg_context *ctx);
  * then. If the thread describes its calls, don't access it. Errors: NOT_READY (more than the stream has, in a capture),
  * INVALID_ARGUMENT (the stream; more than rfg_stream_set_workspace() gave), OUT_OF_MEMORY, DEVICE. After an error don't
  * call rfg_scratch_end(). */
-rfg_status rfg_scratch_begin(rfg_context *ctx, rfg_stream stream, size_t bytes, void **memory);
+rfg_status rfg_scratch_begin(rfg_context *ctx, const char *fn, rfg_stream stream, size_t bytes, void **memory);
 void rfg_scratch_end(rfg_context *ctx);
 
 /* ---- comm.c ---------------------------------------------------------------------------------------------------- */
@@ -35,6 +35,13 @@ void rfg_scratch_end(rfg_context *ctx);
 /* Queues a collective of x, y, n, stride and wide, in as many launches as it takes. fn: for messages. */
 rfg_status rfg_comm_run(rfg_comm *comm, const char *fn, enum comm_op op, int dtype, const struct comm_args *call,
                         rfg_stream stream);
+/* Queues one launch of an operator's kernel that is of all ranks. It takes kargs and struct comm_args, of which this fills
+ * in all but x, y, n, stride and wide. */
+rfg_status rfg_comm_launch(rfg_comm *comm, const char *fn, const struct rfg_problem *prob,
+                           const struct rfg_variant *var, const int *p, void *kargs, rfg_stream stream);
+/* Whether an all-reduce of n elements is one launch of packets, of which each rank sums all. */
+bool rfg_comm_takes_packets(const rfg_comm *comm, int dtype, int64_t n);
+rfg_context *rfg_comm_context(const rfg_comm *comm);
 int rfg_comm_ranks(const rfg_comm *comm);
 int rfg_comm_rank(const rfg_comm *comm);
 /* RFG_OK if calls may be made. */

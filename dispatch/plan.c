@@ -31,7 +31,7 @@ rfg_status rfg_variant_request(const struct rfg_device *dev, const struct rfg_pr
     req->target = dev->target;
     req->assembly = rfg_jit_is_assembly(kernel);
     req->provider = NULL;
-    req->args = prob->op->kargs_size;
+    req->args = prob->op->kargs_size + var->joint_args;
     req->least_args = prob->op->head + sizeof(struct rfg_kargs_head);
     req->more_args = var->tile_maps != NULL;
     req->source = rfg_jit_expand(kernel);

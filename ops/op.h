@@ -130,6 +130,8 @@ struct rfg_variant {
     enum rfg_variant_kind kind;
     int n_params;
     const struct rfg_param *params;
+    size_t
+        joint_args; /* bytes of struct comm_args behind the operator's arguments, if it is of several ranks; else 0 */
 
     /* Whether this variant can serve the problem on the device with some parameters; says why not. */
     bool (*supports)(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why);

@@ -121,7 +121,7 @@ FEW = {
     "sample": "tables any_batch rows_by_turns",
 }
 # And these cases of programs that are not made by op_main().
-FEW_CASES = {"comm": ["right_graphs", "broken_twins"], "decoder": ["graph", "load"]}
+FEW_CASES = {"comm": ["right_graphs", "broken_twins"], "comm_norm": ["right_norms"], "decoder": ["graph", "load"]}
 FEW_OTHERS = {"gfx1030": ["gemm:right_partials"], "gfx1201": ["gemm:right_partials"],
               "gfx950": ["gemm:right_partials"]}
 

@@ -37,7 +37,7 @@
 #ifndef RFG_COMM_H
 #define RFG_COMM_H
 
-#include "rfg/core.h"
+#include "rfg/norm.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -109,6 +109,22 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_reduce_scatter(rfg_comm *comm, const rfg
 /* y = all ranks' x, one behind the other. y has `ranks` times as many elements as x. */
 RFG_API RFG_NODISCARD rfg_status rfg_op_all_gather(rfg_comm *comm, const rfg_tensor *y, const rfg_tensor *x,
                                                    rfg_stream stream);
+
+/* What a tensor-parallel layer does behind a row-parallel product: rfg_op_all_reduce() of x, rounded to x's dtype, and
+ * rfg_op_add_rmsnorm() of that sum (rfg/norm.h: residual_out = sum + residual, y = rmsnorm(residual_out)); in one launch
+ * where all_reduce sends packets (of 2 ranks up to 512 KiB), else in two, through scratch memory of the stream.
+ *
+ * x is packed, [M,N] (M = 1: [N]), and bf16, f16 or f32; it isn't written. The other tensors and params are
+ * rfg_op_add_rmsnorm()'s, quantised outputs too; so are aliasing and errors. Ranks must have the same residual and
+ * weight if they are to have the same results; then residual_out and y are the same bits on all. residual_out has the
+ * bits of the two calls. y may differ from theirs in its last place: squares are summed in another order (but not with
+ * batch_invariant, which always takes two launches).
+ *
+ * Call it once before a capture: rfg_comm_prepare() doesn't load its kernels. */
+RFG_API RFG_NODISCARD rfg_status rfg_op_all_reduce_add_rmsnorm(rfg_comm *comm, const rfg_tensor *y,
+                                                               const rfg_tensor *residual_out, const rfg_tensor *x,
+                                                               const rfg_tensor *residual, const rfg_tensor *weight,
+                                                               const rfg_norm_params *params, rfg_stream stream);
 
 #ifdef __cplusplus
 }

@@ -79,7 +79,8 @@ RFG_API size_t rfg_workspace_size(const rfg_context *ctx);
  *           not share it. Its contents may be anything: what must be zero is zeroed here, on the stream, which is
  *           waited for. NULL, with 0 bytes: the stream has no workspace any more; the context allocates one for the
  *           next operator that needs it
- *   bytes   rfg_workspace_size() or more; what is beyond that is rfg_op_moe()'s, if it has no other
+ *   bytes   rfg_workspace_size() or more; what is beyond that is for rfg_op_moe() without a
+ *           workspace of its own, and for rfg_op_all_reduce_add_rmsnorm()
  *
  * No operator may be running on the stream, and no other thread may call one on it. Graphs captured from it would go on
  * using the workspace that it had: destroy them first (with rfg_graphs left the call is refused). Not during a capture.

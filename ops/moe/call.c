@@ -441,7 +441,7 @@ static rfg_status compose_in_workspace(rfg_context *ctx, struct moe *m, rfg_stre
 {
     if (m->p.workspace)
         return compose(ctx, m, stream);
-    rfg_status st = rfg_scratch_begin(ctx, stream, m->bytes, &m->p.workspace);
+    rfg_status st = rfg_scratch_begin(ctx, FN, stream, m->bytes, &m->p.workspace);
     if (st == RFG_OK) {
         lay_out(m);
         st = compose(ctx, m, stream);

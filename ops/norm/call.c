@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * rfg_op_rmsnorm, rfg_op_add_rmsnorm, rfg_op_layernorm and rfg_op_add_layernorm: what their tensors must be, and the
- * problem of a call. */
+ * rfg_op_rmsnorm, rfg_op_add_rmsnorm, rfg_op_layernorm, rfg_op_add_layernorm and rfg_op_all_reduce_add_rmsnorm: what
+ * their tensors must be, and the problem of a call. */
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -13,6 +13,7 @@
 struct call {
     const char *fn;
     const struct rfg_op *op;
+    rfg_comm *comm; /* x is summed over its ranks first; or NULL */
     const rfg_tensor *y, *residual_out, *x, *residual, *weight;
     rfg_norm_params p;
     struct rfg_tensors *t;
@@ -137,6 +138,35 @@ static void problem_of(struct call *c, int64_t heads)
     v[NORM_ALIGN_Y] = rfg_alignment(y->bits | q->bits | out->bits);
 }
 
+/* In one launch where all_reduce would send packets, else in two, through scratch memory. */
+static rfg_status run_joint(rfg_context *ctx, struct call *c, struct norm_args *a, rfg_stream stream)
+{
+    struct rfg_problem *prob = &c->prob;
+    const int64_t n = prob->v[NORM_M] * prob->v[NORM_N];
+    int p[NORM_JOINT_NPARAMS];
+    void *sum;
+    if (prob->v[NORM_HEADS] > 1 || prob->v[NORM_LDX])
+        return BAD("%s: x has gaps between its rows: must be packed", c->fn);
+    if (rfg_comm_describes(c->comm))
+        return RFG_OK;
+    if (rfg_comm_takes_packets(c->comm, prob->dtype[0], n) &&
+        norm_joint_choose(rfg_context_info(ctx), prob, rfg_comm_ranks(c->comm), p))
+        return rfg_comm_launch(c->comm, c->fn, prob, &add_rmsnorm_joint, p, a, stream);
+    const int64_t bytes = rfg_format_bytes(prob->dtype[0], n);
+    rfg_status st = rfg_scratch_begin(ctx, c->fn, stream, (size_t)bytes, &sum);
+    if (st != RFG_OK)
+        return st;
+    struct comm_args all = { .x = a->x.data, .y = sum, .n = n, .stride = n, .wide = (uintptr_t)a->x.data % 16 == 0 };
+    st = rfg_comm_run(c->comm, c->fn, COMM_OP_REDUCE, prob->dtype[0], &all, stream);
+    a->x.data = sum;
+    prob->v[NORM_INPLACE] &= 2;
+    norm_fill_packed(a);
+    if (st == RFG_OK)
+        st = rfg_dispatch(ctx, prob, a, stream);
+    rfg_scratch_end(ctx);
+    return st;
+}
+
 static rfg_status run(rfg_context *ctx, struct call *c, const rfg_norm_params *params, rfg_stream stream)
 {
     int64_t heads;
@@ -176,7 +206,7 @@ static rfg_status run(rfg_context *ctx, struct call *c, const rfg_norm_params *p
     if (o->quantised)
         a.q = rows_of(q, heads);
     norm_fill_packed(&a);
-    return rfg_dispatch(ctx, &c->prob, &a, stream);
+    return c->comm ? run_joint(ctx, c, &a, stream) : rfg_dispatch(ctx, &c->prob, &a, stream);
 }
 
 rfg_status rfg_op_rmsnorm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x, const rfg_tensor *weight,
@@ -190,8 +220,19 @@ rfg_status rfg_op_add_rmsnorm(rfg_context *ctx, const rfg_tensor *y, const rfg_t
                               const rfg_tensor *x, const rfg_tensor *residual, const rfg_tensor *weight,
                               const rfg_norm_params *params, rfg_stream stream)
 {
-    struct call c = { "rfg_op_add_rmsnorm", &rfg_op_add_rmsnorm_desc, y, residual_out, x, residual, weight };
+    struct call c = { "rfg_op_add_rmsnorm", &rfg_op_add_rmsnorm_desc, NULL, y, residual_out, x, residual, weight };
     return run(ctx, &c, params, stream);
+}
+
+rfg_status rfg_op_all_reduce_add_rmsnorm(rfg_comm *comm, const rfg_tensor *y, const rfg_tensor *residual_out,
+                                         const rfg_tensor *x, const rfg_tensor *residual, const rfg_tensor *weight,
+                                         const rfg_norm_params *params, rfg_stream stream)
+{
+    struct call c = {
+        "rfg_op_all_reduce_add_rmsnorm", &rfg_op_add_rmsnorm_desc, comm, y, residual_out, x, residual, weight
+    };
+    rfg_status st = rfg_comm_ready(comm, c.fn);
+    return st == RFG_OK ? run(rfg_comm_context(comm), &c, params, stream) : st;
 }
 
 rfg_status rfg_op_layernorm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x, const rfg_tensor *weight,
@@ -205,6 +246,6 @@ rfg_status rfg_op_add_layernorm(rfg_context *ctx, const rfg_tensor *y, const rfg
                                 const rfg_tensor *x, const rfg_tensor *residual, const rfg_tensor *weight,
                                 const rfg_norm_params *params, rfg_stream stream)
 {
-    struct call c = { "rfg_op_add_layernorm", &rfg_op_add_layernorm_desc, y, residual_out, x, residual, weight };
+    struct call c = { "rfg_op_add_layernorm", &rfg_op_add_layernorm_desc, NULL, y, residual_out, x, residual, weight };
     return run(ctx, &c, params, stream);
 }

@@ -285,6 +285,85 @@ static bool portable_order(const struct rfg_device *dev, const struct rfg_proble
     return rows_order(dev, prob, p, order, why);
 }
 
+/* ---- several ranks ----------------------------------------------------------------------------------------------- */
+
+static const struct rfg_param joint_params[NORM_JOINT_NPARAMS] = {
+    [NORM_JOINT_RANKS] = { "ranks", 7, { 2, 3, 4, 5, 6, 7, 8 } },
+    [NORM_JOINT_THREADS] = { "threads", 5, { 64, 128, 256, 512, 1024 } }, /* of a workgroup */
+    [NORM_JOINT_SPLIT] = { "split", 4, { 1, 2, 4, 8 } },
+};
+
+static void joint_rows_of(const struct rfg_problem *prob, const int *joint, int *p)
+{
+    portable_params_of(prob, p);
+    p[P_THREADS] = joint[NORM_JOINT_THREADS];
+    p[P_SPLIT] = joint[NORM_JOINT_SPLIT];
+    p[P_CHUNKS] = 1;
+    p[P_KEEP] = KEEP_REGISTERS;
+    p[P_AHEAD] = prob->v[NORM_WEIGHT] != NORM_WEIGHT_NONE;
+    p[P_WIDTH] = width_of(prob);
+    while (p[P_CHUNKS] < 8 && steps_of(prob, p) > 1)
+        p[P_CHUNKS] *= 2;
+}
+
+static bool joint_valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *joint,
+                        struct rfg_reason *why)
+{
+    int p[RFG_MAX_PARAMS];
+    joint_rows_of(prob, joint, p);
+    if (prob->v[NORM_M] * p[P_SPLIT] > 1 << COMM_TICKET_BITS)
+        return rfg_refuse(why, "M=%" PRId64 ", split=%d: must be at most %d workgroups", prob->v[NORM_M], p[P_SPLIT],
+                          1 << COMM_TICKET_BITS);
+    return rows_valid(dev, prob, p, why);
+}
+
+static void joint_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *joint,
+                         struct rfg_kernel *k)
+{
+    int p[RFG_MAX_PARAMS];
+    joint_rows_of(prob, joint, p);
+    rows_kernel(dev, prob, p, k);
+    rfg_kernel_macro(k, "RANKS", joint[NORM_JOINT_RANKS]);
+}
+
+static void joint_launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *joint,
+                         struct rfg_launch *l)
+{
+    int p[RFG_MAX_PARAMS];
+    joint_rows_of(prob, joint, p);
+    rows_launch(dev, prob, p, l);
+}
+
+static double joint_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *joint)
+{
+    int p[RFG_MAX_PARAMS];
+    joint_rows_of(prob, joint, p);
+    return rows_predict(dev, prob, p);
+}
+
+const struct rfg_variant add_rmsnorm_joint = { .name = "add_rmsnorm_joint",
+                                               .kind = RFG_VARIANT_KERNEL,
+                                               .n_params = NORM_JOINT_NPARAMS,
+                                               .params = joint_params,
+                                               .joint_args = sizeof(struct comm_args),
+                                               .supports = rows_supports,
+                                               .valid = joint_valid,
+                                               .predict = joint_predict,
+                                               .kernel = joint_kernel,
+                                               .launch = joint_launch };
+
+bool norm_joint_choose(const struct rfg_device *dev, const struct rfg_problem *prob, int ranks, int *joint)
+{
+    struct rfg_reason why;
+    int threads = 64;
+    while (threads < 1024 && threads < row_chunks(prob))
+        threads *= 2;
+    joint[NORM_JOINT_RANKS] = ranks;
+    joint[NORM_JOINT_THREADS] = threads;
+    joint[NORM_JOINT_SPLIT] = 1;
+    return rfg_variant_check(&add_rmsnorm_joint, dev, prob, joint, &why);
+}
+
 /* ---- the variants ----------------------------------------------------------------------------------------------- */
 
 KERNEL_VARIANT(rmsnorm, rows, .order = rows_order);

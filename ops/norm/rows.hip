@@ -14,9 +14,15 @@
  * follow each other), ONCE (each row has its workgroup: ROWS = 1), WIDTH (bytes of a load), STREAM (1: results are not
  * worth caching; 2: nor are x and the residual), EXACT (a row is just CHUNKS * THREADS chunks), AHEAD (weights are
  * loaded before the first row and kept; KEEP = 1 only), THREADS (16, 32 or whole waves), ROWS, CHUNKS, KEEP, SPLIT (a
- * row is shared by that many workgroups, a cluster; KEEP = 1 and ROWS = 1 only, and one row a cluster). */
+ * row is shared by that many workgroups, a cluster; KEEP = 1 and ROWS = 1 only, and one row a cluster), RANKS (defined:
+ * x is the sum of all ranks' x, which they send each other as packets, see comm/comm.hip; KEEP = 1 and ONCE only). */
 #include "rfg_device.h"
 #include "norm/norm_args.h"
+#ifdef RANKS
+#define DTYPE IN_DTYPE
+#include "rfg_peer.h"
+#include "comm/packets.h"
+#endif
 
 #ifndef ROUNDING
 #define ROUNDING RFG_SCALE_EXACT
@@ -128,6 +134,10 @@ struct state {
     int lds_row;
     int slot;           /* of the parts of reductions, by turns */
     rfg_u32 at[CHUNKS]; /* this thread's chunks: bytes from the step's beginning */
+#ifdef RANKS
+    struct comm_work ranks;
+    bool joined; /* the communicator isn't broken */
+#endif
 };
 
 /* At the beginning of each pass over a step: see rfg_anew(). */
@@ -229,6 +239,42 @@ RFG_DEVICE float reduce(struct state *s, float v, float (*part)[PARTS], bool lar
 #endif
 }
 
+#ifdef RANKS
+RFG_DEVICE bool comm_sends(const struct comm_work *w, int r, int phase, long long c)
+{
+    (void)w, (void)r, (void)phase, (void)c;
+    return true;
+}
+
+/* x becomes the sum of all ranks' x. */
+RFG_DEVICE void sum_ranks(struct state *s, rfg_u32x4 *x)
+{
+    const struct comm_work *w = &s->ranks;
+    const long long first = (long long)s->row * ((row_length(s) + VEC - 1) / VEC);
+#pragma unroll
+    for (int c = 0; c < CHUNKS; c++) {
+        const int chunk = s->t + c * THREADS;
+        for (int i = 1; i < RANKS; i++)
+            if (s->joined && left_of(s, chunk) > 0)
+                comm_send(w, comm_peer(w, i), 0, first + chunk, x[c]);
+    }
+    comm_end_reading(w, rfg_groups_x(BLOCK));
+#pragma unroll
+    for (int c = 0; c < CHUNKS; c++) {
+        const int chunk = s->t + c * THREADS;
+        rfg_u32x4 v[RANKS];
+        if (!s->joined || left_of(s, chunk) <= 0)
+            continue;
+#pragma unroll
+        for (int r = 0; r < RANKS; r++)
+            if (r == w->a->rank)
+                v[r] = x[c];
+        s->joined = comm_receive(w, 0, first + chunk, v);
+        x[c] = comm_sum(v);
+    }
+}
+#endif
+
 /* Loads a step's chunks, adds the residual, keeps what is normalised, and returns the sum of it or of its squares. */
 RFG_DEVICE float first_pass(struct state *s, int step, H *kept, const W *weights, float *largest)
 {
@@ -253,6 +299,9 @@ RFG_DEVICE float first_pass(struct state *s, int step, H *kept, const W *weights
         }
         PIECES_DONE();
     }
+#ifdef RANKS
+    sum_ranks(s, x);
+#endif
     rfg_f32x2 sum = rfg_pair(0.0f, 0.0f);
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
@@ -360,11 +409,19 @@ RFG_KERNEL_CLUSTER(BLOCK, SPLIT)
 #else /* a cluster of one would cost 0.1 us a launch */
 RFG_KERNEL(BLOCK)
 #endif
+#ifdef RANKS
+norm_rows(struct norm_args args, struct comm_args comm)
+#else
 norm_rows(struct norm_args args)
+#endif
 {
     RFG_SHARED float part[SPLIT > 1 ? 3 : 2][PARTS];
     struct state s;
     s.args = args;
+#ifdef RANKS
+    s.ranks.a = &comm;
+    s.joined = comm_enter(&s.ranks);
+#endif
     if (PACKED) {
         s.args.x.data = args.packed.x;
         s.args.residual.data = args.packed.residual;

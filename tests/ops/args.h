@@ -102,12 +102,13 @@ void comm_create(void);
 void comm_connect(void);
 void comm_prepare(void);
 void comm_calls(void);
+void comm_norm_calls(void);
 #define LIKE_OPERATORS                                                                                                 \
     { "rfg_rope_table", rope_table }, { "rfg_moe_workspace_bytes", moe_workspace },                                    \
         { "rfg_comm_create", comm_create }, { "rfg_comm_destroy", comm_create }, { "rfg_comm_check", comm_create },    \
         { "rfg_comm_get_handle", comm_connect }, { "rfg_comm_connect", comm_connect },                                 \
         { "rfg_comm_prepare", comm_prepare }, { "rfg_op_all_reduce", comm_calls },                                     \
-        { "rfg_op_reduce_scatter", comm_calls },                                                                       \
+        { "rfg_op_reduce_scatter", comm_calls }, { "rfg_op_all_reduce_add_rmsnorm", comm_norm_calls },                 \
     {                                                                                                                  \
         "rfg_op_all_gather", comm_calls                                                                                \
     }

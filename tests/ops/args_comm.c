@@ -172,6 +172,36 @@ static void wrong_tensor(int o, int i)
         ck_assert(!memcmp(&memory[0][k], &(uint32_t){ 0x5a5a5a5a }, 4) && !memcmp(&memory[1][k], &memory[0][k], 4));
 }
 
+/* What it adds to rfg_op_add_rmsnorm()'s rules, and one of those by its name. */
+void comm_norm_calls(void)
+{
+    static const char *const fn = "rfg_op_all_reduce_add_rmsnorm";
+    float memory[4][40] = { { 0 } };
+    rfg_tensor y = rfg_tensor_2d(memory[0], RFG_F32, 3, 8, 8), out = rfg_tensor_2d(memory[1], RFG_F32, 3, 8, 8),
+               x = rfg_tensor_2d(memory[2], RFG_F32, 3, 8, 8), none = rfg_tensor_2d(memory[2], RFG_F32, 0, 8, 8);
+    open_both();
+    INVALID(rfg_op_all_reduce_add_rmsnorm(NULL, &y, &out, &x, &out, NULL, NULL, NULL), fn, "comm is NULL");
+    INVALID(rfg_op_all_reduce_add_rmsnorm(comm[0], &y, &out, &x, &out, NULL, NULL, NULL), fn, "comm is not connected");
+    for (int r = 0; r < 2; r++)
+        ck_assert_int_eq(rfg_comm_connect(comm[r], handle), RFG_OK);
+    const rfg_tensor *const all[] = { &y, &out, &x, &out };
+    static const char *const names[] = { "y", "residual_out", "x", "residual" };
+    for (int i = 0; i < 4; i++) {
+        const rfg_tensor *t[4] = { all[0], all[1], all[2], all[3] };
+        t[i] = NULL;
+        INVALID(rfg_op_all_reduce_add_rmsnorm(comm[0], t[0], t[1], t[2], t[3], NULL, NULL, NULL), fn, names[i]);
+    }
+    x.strides[0] = 12;
+    INVALID(rfg_op_all_reduce_add_rmsnorm(comm[0], &y, &out, &x, &out, NULL, NULL, NULL), fn, "x has gaps");
+    x.strides[0] = 8;
+    const rfg_norm_params early = { .size = sizeof(early), .eps = -1 };
+    INVALID(rfg_op_all_reduce_add_rmsnorm(comm[0], &y, &out, &x, &out, NULL, &early, NULL), fn, "eps is -1");
+    INVALID(rfg_op_all_reduce_add_rmsnorm(comm[0], &y, &out, &x, &out, NULL, NULL, (rfg_stream)&x), fn, "stream");
+    ck_assert_int_eq(rfg_op_all_reduce_add_rmsnorm(comm[0], &none, &none, &none, &none, NULL, NULL, NULL), RFG_OK);
+    ck_assert_int_eq(rfg_comm_check(comm[0]), RFG_OK);
+    close_both();
+}
+
 void comm_calls(void)
 {
     float memory[24] = { 0 };

@@ -2,106 +2,20 @@
  *
  * Communicators and their collectives, on ranks of the cpu and of the devices of $RFG_TEST_DEVICES: sums against double
  * precision, the same bits on all ranks and by all kernels, sizes, alignment, in place, graphs, ranks that don't come.
- *
- * The ranks of nvidia:0 are nvidia:0, nvidia:1...; where there is one GPU only, all are on it. Those of emu:ARCH:N have N
- * CUs and more. Each rank has a thread. */
+ */
 #include <math.h>
 #include <pthread.h>
 #include <stdint.h>
-#include <unistd.h>
 
 #include "base/util.h"
 #include "dispatch/comm.h"
+#include "comm_world.h"
 #include "emu/run/front.h"
-#include "rfg/rfg.h"
 #include "tests/op_cases.h"
-#include "tuner/harness/harness.h"
 #include "tests/suite.h"
+#include "tuner/harness/harness.h"
 
-#define MOST   8      /* ranks */
 #define PERIOD 100003 /* elements, after which x repeats itself */
-
-struct world {
-    int ranks;
-    rfg_context *ctx[MOST];
-    rfg_comm *comm[MOST];
-    rfg_stream stream[MOST];
-    pthread_barrier_t loaded, done;
-};
-
-/* The devices under test. */
-static char devices[8][40];
-static int n_devices;
-
-static void read_devices(void)
-{
-    const char *env = getenv("RFG_TEST_DEVICES");
-    char text[200];
-    snprintf(text, sizeof(text), "%s", env && *env ? env : "cpu");
-    for (char *s = strtok(text, ","); s && n_devices < 8; s = strtok(NULL, ","))
-        snprintf(devices[n_devices++], sizeof(devices[0]), "%s", s);
-}
-
-static bool is_emulated(const char *device)
-{
-    return !strncmp(device, "emu:", 4);
-}
-
-static bool gpu_is_there(const char *name)
-{
-    rfg_context *ctx;
-    rfg_context_params p = { .size = sizeof(p), .device = name, .user_db = "", .system_db = "" };
-    bool is = rfg_context_create(&ctx, &p) == RFG_OK;
-    rfg_context_destroy(&ctx);
-    return is;
-}
-
-static void device_of_rank(const char *device, int rank, char name[60])
-{
-    char base[40];
-    int n;
-    snprintf(base, sizeof(base), "%s", device);
-    char *colon = strrchr(base, ':');
-    snprintf(name, 60, "%s", device);
-    if (!colon || (is_emulated(device) && colon == base + 3))
-        return;
-    n = atoi(colon + 1) + rank;
-    *colon = 0;
-    snprintf(name, 60, "%s:%d", base, n);
-    if (!is_emulated(device) && rank && !gpu_is_there(name))
-        snprintf(name, 60, "%s", device);
-}
-
-static void world_open(struct world *w, const char *device, int ranks, int timeout_ms)
-{
-    rfg_comm_handle handles[MOST];
-    rfg_comm_params cp = { .size = sizeof(cp), .timeout_ms = timeout_ms };
-    memset(w, 0, sizeof(*w));
-    w->ranks = ranks;
-    for (int r = 0; r < ranks; r++) {
-        char name[60];
-        device_of_rank(device, r, name);
-        rfg_context_params p = { .size = sizeof(p), .device = name, .user_db = "", .system_db = "", .threads = 1 };
-        ck_assert_msg(rfg_context_create(&w->ctx[r], &p) == RFG_OK, "%s", rfg_last_error());
-        ck_assert_msg(rfg_comm_create(&w->comm[r], w->ctx[r], r, ranks, &cp) == RFG_OK, "%s", rfg_last_error());
-        ck_assert_int_eq(rfg_comm_get_handle(w->comm[r], &handles[r]), RFG_OK);
-        ck_assert_int_eq(rfg_stream_create(w->ctx[r], &w->stream[r]), RFG_OK);
-    }
-    for (int r = 0; r < ranks; r++)
-        ck_assert_msg(rfg_comm_connect(w->comm[r], handles) == RFG_OK, "%s", rfg_last_error());
-}
-
-static void world_close(struct world *w)
-{
-    for (int r = 0; r < w->ranks; r++)
-        ck_assert_msg(rfg_stream_sync(w->ctx[r], w->stream[r]) == RFG_OK, "%s", rfg_last_error());
-    for (int r = 0; r < w->ranks; r++) {
-        rfg_comm_destroy(&w->comm[r]);
-        ck_assert_ptr_null(w->comm[r]);
-        rfg_stream_destroy(w->ctx[r], &w->stream[r]);
-        rfg_context_destroy(&w->ctx[r]);
-    }
-}
 
 /* ---- a collective on all ranks ----------------------------------------------------------------------------------- */
 
@@ -268,7 +182,7 @@ static void check(const struct job *j, struct rank *k, int ranks)
         k[r].x -= (j->calls - 1) * nx * size;
 }
 
-static void start(struct world *w, const struct job *j, struct rank k[MOST], int from)
+static void start(struct world *w, const struct job *j, struct rank k[WORLD_MOST], int from)
 {
     for (int r = 0; r < w->ranks; r++) {
         const int64_t nx = elements(j, w->ranks, false), ny = elements(j, w->ranks, true);
@@ -287,7 +201,7 @@ static void start(struct world *w, const struct job *j, struct rank k[MOST], int
         ck_assert(!pthread_create(&k[r].thread, NULL, rank_thread, &k[r]));
 }
 
-static void finish(struct world *w, struct rank k[MOST], int from)
+static void finish(struct world *w, struct rank k[WORLD_MOST], int from)
 {
     for (int r = from; r < w->ranks; r++)
         pthread_join(k[r].thread, NULL);
@@ -295,7 +209,7 @@ static void finish(struct world *w, struct rank k[MOST], int from)
         rfg_comm_force(w->comm[r], NULL, NULL);
 }
 
-static void free_ranks(struct world *w, struct rank k[MOST])
+static void free_ranks(struct world *w, struct rank k[WORLD_MOST])
 {
     for (int r = 0; r < w->ranks; r++) {
         free(k[r].x);
@@ -308,7 +222,7 @@ static const char *const names[] = { "all_reduce", "reduce_scatter", "all_gather
 /* y of rank 0 goes to keep, if that isn't NULL. */
 static void run_job(struct world *w, const struct job *j, char *keep)
 {
-    struct rank k[MOST];
+    struct rank k[WORLD_MOST];
     start(w, j, k, 0);
     finish(w, k, 0);
     for (int r = 0; r < w->ranks; r++)
@@ -328,14 +242,14 @@ static const rfg_dtype dtypes[] = { RFG_BF16, RFG_F16, RFG_F32 };
 START_TEST(right_sizes)
 {
     static const int64_t sizes[] = { 1, 2, 7, 8, 9, 250, 256, 4096, 4099, 20000 };
-    const char *device = devices[_i];
+    const char *device = world_device[_i];
     const bool nvidia = !strncmp(device, "nvidia", 6);
-    for (int ranks = nvidia ? 2 : 1; ranks <= (nvidia ? 2 : is_emulated(device) ? 3 : 4); ranks++) {
+    for (int ranks = nvidia ? 2 : 1; ranks <= (nvidia ? 2 : world_is_emulated(device) ? 3 : 4); ranks++) {
         struct world w;
         world_open(&w, device, ranks, 20000);
         for (int s = 0; s < (int)(sizeof(sizes) / sizeof(sizes[0])); s++)
             for (int op = 0; op < COMM_OPS; op++) {
-                if (is_emulated(device) && (s + op + ranks) % 3)
+                if (world_is_emulated(device) && (s + op + ranks) % 3)
                     continue;
                 struct job j = { .op = (enum comm_op)op,
                                  .dtype = dtypes[(s + op) % 3],
@@ -356,7 +270,7 @@ END_TEST
 /* Each kernel, and all of them the same bits. */
 START_TEST(right_ways)
 {
-    const char *device = devices[_i];
+    const char *device = world_device[_i];
     const int64_t n = strncmp(device, "nvidia", 6) ? 5000 : 100003;
     for (int ranks = 2; ranks <= (strcmp(device, "cpu") ? 3 : 4); ranks++) {
         struct world w;
@@ -383,7 +297,7 @@ END_TEST
 /* The kernels that are chosen for some size, as they are chosen: a message of a tile and more. */
 START_TEST(right_choices)
 {
-    const char *device = devices[_i];
+    const char *device = world_device[_i];
     struct comm_way way;
     if (!strcmp(device, "cpu"))
         return;
@@ -406,9 +320,9 @@ END_TEST
 START_TEST(right_large)
 {
     struct world w;
-    if (is_emulated(devices[_i]) || !strcmp(devices[_i], "cpu"))
+    if (world_is_emulated(world_device[_i]) || !strcmp(world_device[_i], "cpu"))
         return;
-    world_open(&w, devices[_i], 2, 20000);
+    world_open(&w, world_device[_i], 2, 20000);
     for (int op = 0; op < COMM_OPS; op++) {
         struct job j = {
             (enum comm_op)op, RFG_BF16, (COMM_BULK / 2 + 1000) / (op ? 2 : 1) + 1, 0, 0, false, 1, 0, NULL, NULL
@@ -421,17 +335,17 @@ END_TEST
 
 START_TEST(right_graphs)
 {
-    const char *device = devices[_i];
+    const char *device = world_device[_i];
     struct world w;
     const bool nvidia = !strncmp(device, "nvidia", 6);
     world_open(&w, device, 2, 20000);
     static const int64_t sizes[] = { 61, 4099, 300000 };
     for (int s = 0; s < (nvidia ? 3 : 2); s++)
         for (int op = 0; op < COMM_OPS; op++) {
-            if (is_emulated(device) && op != s)
+            if (world_is_emulated(device) && op != s)
                 continue;
             struct job j = {
-                (enum comm_op)op, RFG_BF16, sizes[s], 0, 0, false, 3, is_emulated(device) ? 2 : 100, NULL, NULL
+                (enum comm_op)op, RFG_BF16, sizes[s], 0, 0, false, 3, world_is_emulated(device) ? 2 : 100, NULL, NULL
             };
             run_job(&w, &j, NULL);
         }
@@ -443,13 +357,13 @@ END_TEST
 START_TEST(says_who_did_not_come)
 {
     struct world w;
-    struct rank k[MOST];
+    struct rank k[WORLD_MOST];
     struct job j = { COMM_OP_REDUCE, RFG_BF16, 300, 0, 0, false, 1, 0, NULL, NULL };
     for (int large = 0; large < 2; large++) {
         j.n = large ? 400000 : 300;
-        if (large && is_emulated(devices[_i]))
+        if (large && world_is_emulated(world_device[_i]))
             break;
-        world_open(&w, devices[_i], 2, 100);
+        world_open(&w, world_device[_i], 2, 100);
         double begin = rfg_now();
         start(&w, &j, k, 1);
         finish(&w, k, 1);
@@ -463,7 +377,7 @@ START_TEST(says_who_did_not_come)
         free_ranks(&w, k);
         world_close(&w);
     }
-    world_open(&w, devices[_i], 2, 20000);
+    world_open(&w, world_device[_i], 2, 20000);
     run_job(&w, &j, NULL);
     world_close(&w);
 }
@@ -495,7 +409,7 @@ START_TEST(broken_twins)
 {
     struct rfg_variant twin = comm_push;
     struct world w;
-    struct rank k[MOST];
+    struct rank k[WORLD_MOST];
     char last[600];
     twin.kernel = broken_kernel;
     for (int op = 0; op < COMM_OPS; op++) {
@@ -560,26 +474,26 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("comm");
-    read_devices();
+    world_read_devices();
     TCase *tc = test_case(s, "right_sizes", NULL, NULL);
     tcase_set_timeout(tc, 300);
-    ADD_LOOPS(tc, n_devices, right_sizes);
+    ADD_LOOPS(tc, world_devices, right_sizes);
     tc = test_case(s, "right_ways", NULL, NULL);
     tcase_set_timeout(tc, 300);
-    ADD_LOOPS(tc, n_devices, right_ways);
+    ADD_LOOPS(tc, world_devices, right_ways);
     tc = test_case(s, "right_choices", NULL, NULL);
     tcase_set_timeout(tc, 300);
-    ADD_LOOPS(tc, n_devices, right_choices);
+    ADD_LOOPS(tc, world_devices, right_choices);
     tc = test_case(s, "right_large", NULL, NULL);
-    ADD_LOOPS(tc, n_devices, right_large);
+    ADD_LOOPS(tc, world_devices, right_large);
     tc = test_case(s, "right_graphs", NULL, NULL);
     tcase_set_timeout(tc, 300);
-    ADD_LOOPS(tc, n_devices, right_graphs);
+    ADD_LOOPS(tc, world_devices, right_graphs);
     tc = test_case(s, "says_who_did_not_come", NULL, NULL);
-    ADD_LOOPS(tc, n_devices, says_who_did_not_come);
+    ADD_LOOPS(tc, world_devices, says_who_did_not_come);
     tc = test_case(s, "broken_twins", NULL, NULL);
-    for (int i = 0; i < n_devices; i++)
-        if (is_emulated(devices[i])) {
+    for (int i = 0; i < world_devices; i++)
+        if (world_is_emulated(world_device[i])) {
             ADD_LOOPS(tc, sizeof(twins) / sizeof(twins[0]), broken_twins);
             break;
         }

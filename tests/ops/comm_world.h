@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Ranks of a communicator for tests, on the devices of $RFG_TEST_DEVICES (cpu, if it isn't set). The ranks of nvidia:0
+ * are nvidia:0, nvidia:1...; where there is one GPU only, all are on it. Those of emu:ARCH:N have N CUs and more. Each
+ * rank needs a thread. */
+#ifndef RFG_TESTS_COMM_WORLD_H
+#define RFG_TESTS_COMM_WORLD_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "rfg/rfg.h"
+
+#define WORLD_MOST 8 /* ranks */
+
+struct world {
+    int ranks;
+    rfg_context *ctx[WORLD_MOST];
+    rfg_comm *comm[WORLD_MOST];
+    rfg_stream stream[WORLD_MOST];
+    pthread_barrier_t loaded, done; /* of the test */
+};
+
+extern char world_device[8][40];
+extern int world_devices;
+
+void world_read_devices(void);
+bool world_is_emulated(const char *device);
+void world_open(struct world *w, const char *device, int ranks, int timeout_ms);
+void world_close(struct world *w);
+
+#endif
