@@ -151,6 +151,8 @@ static const struct op_case few[] = {
       FEW(16, 1, 1) },
     { "mla_decode f16->f16 B=2 Hq=30 D=192 S=300 Dv=128 lse=1 page=16 kv=e5m2 lens=any", R, false, FEW(32, 2, 1) },
     { "mla_decode bf16->bf16 B=8 Hq=4 D=192 S=140 Dv=128 lse=1 page=16", S, false, FEW(16, 1, 1) },
+    { "mla_decode bf16->bf16 B=8 Hq=4 D=192 S=140 Dv=128 lse=1 page=16 kv=e4m3 scale=1", S, false, FEW(16, 1, 1) },
+    { "mla_decode bf16->bf16 B=8 Hq=4 D=576 S=140 Dv=512 lse=1 page=16 kv=e4m3 format=v32", S, false, FEW(16, 2, 1) },
     { "mla_decode bf16->bf16 B=2 Hq=8 D=192 S=1024 Dv=128 page=16", I, false, FEW(16, 8, 2) },
     { "mla_decode bf16->bf16 B=3 Hq=8 D=192 S=1000 Dv=128 page=16 lens=any", C, false, FEW(16, 8, 4) },
 };

@@ -56,6 +56,25 @@ RFG_DEVICE void expect_table(const struct mla_args *a, int b, int thread)
         rfg_prefetch(a->table + b * a->table_stride + thread * 32);
 }
 
+/* ---- scores ------------------------------------------------------------------------------------------------------- */
+
+/* Returns what scores are to be multiplied by, which is above 0, to be exponents of two. */
+RFG_DEVICE float change_scores(const struct mla_args *a, const struct work_item *it, rfg_frag_c *s, int frags)
+{
+    if (!CAP && it->scale > 0.0f)
+        return it->scale;
+#pragma unroll
+    for (int j = 0; j < frags; j++)
+#pragma unroll
+        for (int e = 0; e < 8; e++) {
+            float v = s[j].v[e] * it->scale;
+            if (CAP) /* by tanh x = 1 - 2 / (1 + exp 2x) */
+                v = a->soft_cap * LOG2_E * (1.0f - 2.0f * rfg_rcp(1.0f + rfg_exp2(v / a->soft_cap * (2 * LOG2_E))));
+            s[j].v[e] = v;
+        }
+    return 1.0f;
+}
+
 /* ---- sums of several workgroups ------------------------------------------------------------------------------------ */
 
 #if PARTS > 1

@@ -198,22 +198,6 @@ RFG_DEVICE void multiply_values(struct state *w, const rfg_u32x4 *weights, rfg_u
     rfg_wg_commit();
 }
 
-/* Returns what scores are to be multiplied by, which is above 0, to be exponents of two. */
-RFG_DEVICE float change_scores(const struct mla_args *a, const struct work_item *it, rfg_frag_c *s)
-{
-    if (!CAP && it->scale > 0.0f)
-        return it->scale;
-#pragma unroll
-    for (int j = 0; j < TILE_KV / 16; j++)
-#pragma unroll
-        for (int e = 0; e < 8; e++) {
-            float v = s[j].v[e] * it->scale;
-            if (CAP) /* by tanh x = 1 - 2 / (1 + exp 2x) */
-                v = a->soft_cap * LOG2_E * (1.0f - 2.0f * rfg_rcp(1.0f + rfg_exp2(v / a->soft_cap * (2 * LOG2_E))));
-            s[j].v[e] = v;
-        }
-    return 1.0f;
-}
 RFG_DEVICE void mask_scores(rfg_frag_c *s, int key0, const int *end)
 {
 #pragma unroll
@@ -332,7 +316,7 @@ RFG_DEVICE bool weigh_tile(const struct mla_args *a, const struct work_item *it,
 {
     rfg_wg_wait(0);
     wg_settle(s, TILE_KV / 16);
-    float scale = change_scores(a, it, s);
+    float scale = change_scores(a, it, s, TILE_KV / 16);
     if (key0 > (end[0] < end[1] ? end[0] : end[1]) - TILE_KV)
         mask_scores(s, key0, end);
     bool raised = find_most(w, s, scale, down);

@@ -35,6 +35,8 @@
 #define BLOCK       (TILE_KV * 128) /* bytes */
 #define TILE        (BLOCKS * BLOCK)
 #define STAGES      2
+#define PIECE       ((BLOCKS + 2) / 3) /* blocks that are waited for together, and all of a tile in */
+#define PIECES      ((BLOCKS - 1) / PIECE + 1)
 #define FRAGS       (ROWS / 16) /* of 16 rows */
 #define HEADS       (ROWS / 4)  /* rows of which a thread has scores: see head_of() */
 #define PAIRS       (HEADS / 2)
@@ -46,7 +48,7 @@
 #define APART      MLA_FEW_APART(D, DV, ROWS, PARTS)
 struct barriers {
     rfg_u64 empty[STAGES];
-    rfg_u64 tiled[STAGES][BLOCKS]; /* of a tile that TMA copies: a block each */
+    rfg_u64 tiled[STAGES][PIECES]; /* of a tile that TMA copies */
     rfg_u64 copied[STAGES];        /* of one that threads copy */
     rfg_u32 flag;
     int end[ROWS];              /* of the keys that a row sees */
@@ -92,27 +94,87 @@ RFG_DEVICE void load_rows(struct row_pieces *r, const struct places *p, int thre
         load_row(&r[i], p->row[i], p->row[i] + MLA_V32_SCALES_AT, thread % 8);
 #endif
 }
+/* Conversions between formats take Hopper 50 cycles a key. So e4m3 becomes bf16 by its bits: with the exponent in place
+ * they are 2^-120 times the number, subnormal ones too, which a product puts right. */
+#define QUICK (KV_DTYPE == RFG_E4M3 && DTYPE == RFG_BF16)
+RFG_DEVICE float quick_factor(const struct row_pieces *r, int k, int lane)
+{
+#if FORMAT == MLA_PLAIN
+    (void)r, (void)k, (void)lane;
+    return 0x1p120f;
+#else
+    return scale_of_piece(r->scales, k, lane) * 0x1p120f;
+#endif
+}
+/* Two codes, in the upper bytes of u's halves. */
+RFG_DEVICE rfg_u32 quick_pair(rfg_u32 u, float by)
+{
+    rfg_u32 v = (u >> 4 & 0x07f007f0u) | (u & 0x80008000u);
+#if FORMAT != MLA_PLAIN
+    return rfg_pack_bf16(rfg_as_float(v << 16) * by, rfg_as_float(v & 0xffff0000u) * by);
+#else
+    (void)by;
+    asm("mul.rn.bf16x2 %0, %0, %1;" : "+r"(v) : "r"(0x7b807b80u)); /* exact */
+    return v;
+#endif
+}
+RFG_DEVICE rfg_u32x4 quick_chunk(rfg_u32 lo, rfg_u32 hi, float by)
+{
+    return make_uint4(quick_pair(rfg_byte_perm(lo, 0, 0x1404), by), quick_pair(rfg_byte_perm(lo, 0, 0x3424), by),
+                      quick_pair(rfg_byte_perm(hi, 0, 0x1404), by), quick_pair(rfg_byte_perm(hi, 0, 0x3424), by));
+}
+/* Whether that holds for all of a thread's pieces: factors are finite, and no code is all ones, a NaN. */
+RFG_DEVICE bool is_quick(const struct row_pieces *r, int lane)
+{
+    const rfg_u32 low = 0x7f7f7f7fu, one = 0x01010101u;
+    rfg_u32 ones = 0;
+    bool finite = true;
+#pragma unroll
+    for (int k = 0; k < COPY_CHUNKS; k++) {
+        if (!has_piece(k, lane))
+            continue;
+        rfg_u32x4 v = r->v[k];
+        ones |= ((v.x & low) + one) | ((v.y & low) + one) | ((v.z & low) + one) | ((v.w & low) + one);
+        float by = quick_factor(r, k, lane);
+        finite = finite && rfg_max(by, -by) < 0x1p127f;
+    }
+    return QUICK && finite && !(ones & 0x80808080u);
+}
+
+RFG_DEVICE void decode_row(const struct row_pieces *r, char *to, int row, int lane, int turn, bool quick)
+{
+#pragma unroll
+    for (int g = 0; g < GIVEN; g++) {
+        int c = given_chunk(g, lane), k = g / 2;
+        if (c < 0)
+            continue;
+        bool code = k < COPY_CHUNKS;
+        if (code)
+            c ^= turn;
+        rfg_u32x4 v;
+        if (code && quick)
+            v = quick_chunk(g % 2 ? r->v[k].z : r->v[k].x, g % 2 ? r->v[k].w : r->v[k].y, quick_factor(r, k, lane));
+        else
+            v = give_chunk(r, g, lane, 1.0f);
+        *(rfg_u32x4 *)(to + c / 8 * BLOCK + rfg_wg_at(row, c % 8)) = v;
+    }
+}
 /* Halves of a thread's pieces take turns, so that eight threads write to all banks of LDS. */
 RFG_DEVICE void decode_rows(struct row_pieces *r, char *to, int thread)
 {
     int lane = thread % 8, turn = lane / 4;
 #pragma unroll
     for (int i = 0; i < MY_ROWS; i++) {
+        int row = thread / 8 + i * BETWEEN;
 #pragma unroll
         for (int k = 0; k < COPY_CHUNKS; k++) {
             rfg_u32x4 v = r[i].v[k];
             r[i].v[k] = turn ? make_uint4(v.z, v.w, v.x, v.y) : v;
         }
-#pragma unroll
-        for (int g = 0; g < GIVEN; g++) {
-            int c = given_chunk(g, lane);
-            if (c < 0)
-                continue;
-            if (c < ROW_CODES / 8)
-                c ^= turn;
-            *(rfg_u32x4 *)(to + c / 8 * BLOCK + rfg_wg_at(thread / 8 + i * BETWEEN, c % 8)) =
-                give_chunk(&r[i], g, lane, 1.0f);
-        }
+        if (rfg_any_lane(!is_quick(&r[i], lane)))
+            decode_row(&r[i], to, row, lane, turn, false);
+        else
+            decode_row(&r[i], to, row, lane, turn, true);
     }
 }
 
@@ -182,9 +244,10 @@ RFG_DEVICE void copy_all(const struct mla_args *a, const rfg_tile_map *map, cons
         } else if (thread < TILE_KV / rows) {
 #pragma unroll
             for (int k = 0; k < BLOCKS; k++) {
-                if (thread == 0)
-                    rfg_arrive_expect(&b->tiled[stage][k], BLOCK);
-                rfg_tile_load(to + (rfg_u32)(k * BLOCK + thread * rows * 128), map, k * 128, row, &b->tiled[stage][k]);
+                rfg_u64 *piece = &b->tiled[stage][k / PIECE];
+                if (thread == 0 && k % PIECE == 0)
+                    rfg_arrive_expect(piece, (k + PIECE < BLOCKS ? PIECE : BLOCKS - k) * BLOCK);
+                rfg_tile_load(to + (rfg_u32)(k * BLOCK + thread * rows * 128), map, k * 128, row, piece);
             }
         }
         odd ^= stage;
@@ -255,18 +318,30 @@ RFG_DEVICE void wg_columns(rfg_frag_c *c, rfg_u64 rows_a, rfg_u64 rows_b, int ad
 #endif
 }
 
-/* Scores of the tile in a stage: under way. */
-RFG_DEVICE void multiply_keys(rfg_frag_c *s, struct barriers *b, rfg_u64 q, rfg_u64 kv, int stage, bool tiled, int odd)
+/* A piece of the tile in a stage has come, or all that is not of tiles. */
+RFG_DEVICE void await_piece(struct barriers *b, int stage, int piece, bool tiled, int odd)
+{
+    if (DECODES && piece > 0)
+        return;
+    rfg_arrival_wait(tiled ? &b->tiled[stage][piece] : &b->copied[stage], odd);
+    rfg_wg_see();
+}
+
+/* Scores of the tile in a stage: under way. `first`: none are, nor values; pieces are waited for one after another. (Else
+ * ptxas would have the matrix instructions wait for each other.) */
+RFG_DEVICE void multiply_keys(rfg_frag_c *s, struct barriers *b, rfg_u64 q, rfg_u64 kv, int stage, bool tiled, int odd,
+                              bool first)
 {
     asm volatile("" : "+l"(q)); /* or each of its sums has a register during the loop */
     kv += (rfg_u32)(stage * (TILE / 16));
+#pragma unroll
+    for (int i = 0; i < PIECES && !first; i++)
+        await_piece(b, stage, i, tiled, odd);
     rfg_wg_fence();
 #pragma unroll
     for (int k = 0; k < BLOCKS; k++) {
-        if (!DECODES || k == 0) {
-            rfg_arrival_wait(tiled ? &b->tiled[stage][k] : &b->copied[stage], odd);
-            rfg_wg_see();
-        }
+        if (first && k % PIECE == 0)
+            await_piece(b, stage, k / PIECE, tiled, odd);
 #pragma unroll
         for (int i = 0; i < 4; i++)
             wg_keys(s, kv + (rfg_u32)(k * (BLOCK / 16) + 2 * i), q + (rfg_u32)(k * (ROWS * 8) + 2 * i), k + i > 0);
@@ -286,22 +361,6 @@ RFG_DEVICE void multiply_values(struct state *w, rfg_u64 weights, rfg_u64 v)
     rfg_wg_commit();
 }
 
-/* Returns what scores are to be multiplied by, which is above 0, to be exponents of two. */
-RFG_DEVICE float change_scores(const struct mla_args *a, const struct work_item *it, rfg_frag_c *s)
-{
-    if (!CAP && it->scale > 0.0f)
-        return it->scale;
-#pragma unroll
-    for (int j = 0; j < FRAGS; j++)
-#pragma unroll
-        for (int e = 0; e < 8; e++) {
-            float v = s[j].v[e] * it->scale;
-            if (CAP) /* by tanh x = 1 - 2 / (1 + exp 2x) */
-                v = a->soft_cap * LOG2_E * (1.0f - 2.0f * rfg_rcp(1.0f + rfg_exp2(v / a->soft_cap * (2 * LOG2_E))));
-            s[j].v[e] = v;
-        }
-    return 1.0f;
-}
 RFG_DEVICE void mask_scores(const struct barriers *b, rfg_frag_c *s, int key0)
 {
     int key = key0 + rfg_wave() * 16 + rfg_lane() / 4;
@@ -360,7 +419,7 @@ RFG_DEVICE void raise(struct state *w, const rfg_frag_c *s, float scale, struct 
 RFG_DEVICE void weigh_tile(const struct mla_args *a, const struct work_item *it, struct barriers *b, rfg_u32 weights,
                            struct state *w, rfg_frag_c *s, int key0, int unmasked)
 {
-    float scale = change_scores(a, it, s);
+    float scale = change_scores(a, it, s, FRAGS);
     bool above = false;
     if (key0 > unmasked - TILE_KV)
         mask_scores(b, s, key0);
@@ -413,7 +472,9 @@ RFG_DEVICE void attend(const struct mla_args *a, const struct work_item *it, str
     int stage = 0, odd = 0, unmasked = b->end[0];
     bool tiles = !DECODES && has_tiles(a), tiled = is_tiled(it, tiles, span.begin * TILE_KV);
     rfg_frag_c s[FRAGS];
-    multiply_keys(s, b, q, kv, 0, tiled, 0);
+    multiply_keys(s, b, q, kv, 0, tiled, 0, true);
+    rfg_wg_wait(0);
+    settle(w, s);
 #pragma unroll 1
     for (int t = span.begin; t < span.end; t++) {
         rfg_wg_wait(1);
@@ -427,7 +488,7 @@ RFG_DEVICE void attend(const struct mla_args *a, const struct work_item *it, str
         stage ^= 1;
         if (t + 1 < span.end) {
             tiled = is_tiled(it, tiles, (t + 1) * TILE_KV);
-            multiply_keys(s, b, q, kv, stage, tiled, tiled || !tiles ? odd : 0);
+            multiply_keys(s, b, q, kv, stage, tiled, tiled || !tiles ? odd : 0, false);
         }
     }
     rfg_wg_wait(0);
@@ -469,8 +530,8 @@ RFG_DEVICE void multiply_all(const struct mla_args *a, const struct work_item *i
 }
 
 /* Of 65536: warpgroups that copy give some back for the one that multiplies. */
-#define COPY_REGISTERS     (ROWS == 16 ? 144 : 128)
-#define MULTIPLY_REGISTERS (ROWS == 16 ? 216 : 240)
+#define COPY_REGISTERS     (ROWS == 16 ? 144 : 136)
+#define MULTIPLY_REGISTERS (ROWS == 16 ? 216 : 232)
 
 #if PARTS > 1
 RFG_KERNEL_CLUSTER((MULTIPLIERS + COPIERS), PARTS)
@@ -488,8 +549,8 @@ mla_decode_wgmma_few(struct mla_args a, const __grid_constant__ rfg_tile_map map
         for (int stage = 0; stage < STAGES; stage++) {
             rfg_arrival_init(&b->empty[stage], WAVES);
             rfg_arrival_init(&b->copied[stage], COPIERS);
-            for (int k = 0; k < BLOCKS; k++)
-                rfg_arrival_init(&b->tiled[stage][k], 1);
+            for (int i = 0; i < PIECES; i++)
+                rfg_arrival_init(&b->tiled[stage][i], 1);
         }
     }
     rfg_barrier_lds();
