@@ -34,7 +34,8 @@ RFG_DEVICE bool is_tiled(const struct work_item *it, bool tiles, int key0)
     return tiles && key0 <= it->len - TILE_KV; /* or keys past the end might be no numbers */
 }
 
-/* The block of a key, which becomes its row there. One past the end is as the last one: masked, and a number if that's. */
+/* The block of a key, which becomes its row there. One past the end is as the last one: masked, and a number if
+ * that's. */
 RFG_DEVICE int block_of(const struct mla_args *a, const struct work_item *it, int *key)
 {
     int k = *key < it->len ? *key : it->len - 1;
@@ -56,7 +57,7 @@ RFG_DEVICE void expect_table(const struct mla_args *a, int b, int thread)
         rfg_prefetch(a->table + b * a->table_stride + thread * 32);
 }
 
-/* ---- scores ------------------------------------------------------------------------------------------------------- */
+/* ---- scores ------------------------------------------------------------------------------------------------------ */
 
 /* Returns what scores are to be multiplied by, which is above 0, to be exponents of two. */
 RFG_DEVICE float change_scores(const struct mla_args *a, const struct work_item *it, rfg_frag_c *s, int frags)
@@ -75,7 +76,7 @@ RFG_DEVICE float change_scores(const struct mla_args *a, const struct work_item 
     return 1.0f;
 }
 
-/* ---- sums of several workgroups ------------------------------------------------------------------------------------ */
+/* ---- sums of several workgroups ---------------------------------------------------------------------------------- */
 
 #if PARTS > 1
 /* Weights of n sums, whose maxima and sums of weights are e, beside the largest maximum; m and l of all. */

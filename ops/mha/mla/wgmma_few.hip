@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * mla_decode on Hopper's asynchronous matrix instructions for few rows (queries times heads) of a sequence. Keys take the
- * instruction's 64 rows, and queries its columns, of which there may be 16: S^T = K Q^T, then O^T = V^T P^T, in which a
- * tile of keys is both K and, read the other way, V^T. One warpgroup multiplies; two copy, or decode codes of 8 bits on
- * the way from memory to the tile, so that what multiplies is the same for any cache.
+ * mla_decode on Hopper's asynchronous matrix instructions for few rows (queries times heads) of a sequence. Keys take
+ * the instruction's 64 rows, and queries its columns, of which there may be 16: S^T = K Q^T, then O^T = V^T P^T, in
+ * which a tile of keys is both K and, read the other way, V^T. One warpgroup multiplies; two copy, or decode codes of
+ * 8 bits on the way from memory to the tile, so that what multiplies is the same for any cache.
  *
- * Budget, D=576 Dv=512, a tile of 64 keys: 74 KB of bf16 are 2.2 us of a CU's share of the memory's speed, 42 KB of codes
- * 1.3 us. Matrix instructions take 16 cycles each, in which they read 2 KB of LDS: 68 of them 1090 cycles, 0.6 us; with 32
- * columns 24. Decoding: 32768 codes, seven instructions for two, are 900 cycles of each scheduler, beside it.
+ * Budget, D=576 Dv=512, a tile of 64 keys: 74 KB of bf16 are 2.2 us of a CU's share of the memory's speed, 42 KB of
+ * codes 1.3 us. Matrix instructions take 16 cycles each, in which they read 2 KB of LDS: 68 of them 1090 cycles, 0.6
+ * us; with 32 columns 24. Decoding: 32768 codes, five to ten instructions for two, are 700 to 1400 cycles of each
+ * scheduler, beside it.
  *
- * Macros: DTYPE, KV_DTYPE, FORMAT; D and DV (multiples of 64), CAP, POSITIONS, SINK_DTYPE as mla_tile.h has them; ROWS (16
- * or 32); PARTS (1 to 16: a cluster's workgroups share a sequence's keys); CLUSTERS (that do, above 1 with PARTS above 1);
- * LDS_BYTES. Rows of 16-byte chunks. Grid: CLUSTERS times PARTS for each ROWS rows of each sequence. */
+ * Macros: DTYPE, KV_DTYPE, FORMAT; D and DV (multiples of 64), CAP, POSITIONS, SINK_DTYPE as mla_tile.h has them; ROWS
+ * (16 or 32); PARTS (1 to 16: a cluster's workgroups share a sequence's keys); CLUSTERS (that do, above 1 with PARTS
+ * above 1); LDS_BYTES. Rows of 16-byte chunks. Grid: CLUSTERS times PARTS for each ROWS rows of each sequence. */
 #include "rfg_device.h"
 #include "rfg_quant.h"
 #include "rfg_attention.h"
@@ -59,7 +60,7 @@ static_assert(sizeof(struct barriers) <= Q_AT, "queries follow the barriers");
 static_assert(LDS_BYTES == MLA_FEW_LDS_BYTES(D, DV, ROWS, PARTS), "mla_layout.h");
 static_assert(D % 64 == 0 && DV % 64 == 0 && DV <= D, "blocks of 64 columns");
 
-/* ---- copies ------------------------------------------------------------------------------------------------------- */
+/* ---- copies ------------------------------------------------------------------------------------------------------ */
 
 #define MY_ROWS (TILE_KV * 8 / COPIERS) /* of a tile, whose chunks eight threads have */
 #define BETWEEN (COPIERS / 8)
@@ -272,17 +273,18 @@ RFG_DEVICE void copy_queries(const struct mla_args *a, const struct work_item *i
     }
 }
 
-/* ---- products ------------------------------------------------------------------------------------------------------ */
+/* ---- products ---------------------------------------------------------------------------------------------------- */
 
-/* A thread has of each 64 columns of the output rows head_of(0 ... HEADS - 1), columns lane / 4 and 8 further of its wave's
- * 16. Each row's m, the maximum that is subtracted, is the same in all threads; l is the sum of its own keys' weights. */
+/* A thread has of each 64 columns of the output rows head_of(0 ... HEADS - 1), columns lane / 4 and 8 further of its
+ * wave's 16. Each row's m, the maximum that is subtracted, is the same in all threads; l is the sum of its own keys'
+ * weights. */
 struct state {
     rfg_frag_c o[V_BLOCKS][FRAGS];
     float m[HEADS], l[HEADS];
 };
 
-/* Of elements of rfg_frag_c, in which rows are columns: the row, numbered in the thread; whether the key, or the output's
- * column, is the one 8 further. */
+/* Of elements of rfg_frag_c, in which rows are columns: the row, numbered in the thread; whether the key, or the
+ * output's column, is the one 8 further. */
 RFG_DEVICE int own_head(int frag, int e)
 {
     return frag * 4 + e / 4 * 2 + e % 2;
@@ -327,8 +329,8 @@ RFG_DEVICE void await_piece(struct barriers *b, int stage, int piece, bool tiled
     rfg_wg_see();
 }
 
-/* Scores of the tile in a stage: under way. `first`: none are, nor values; pieces are waited for one after another. (Else
- * ptxas would have the matrix instructions wait for each other.) */
+/* Scores of the tile in a stage: under way. `first`: none are, nor values; pieces are waited for one after another.
+ * (Else ptxas would have the matrix instructions wait for each other.) */
 RFG_DEVICE void multiply_keys(rfg_frag_c *s, struct barriers *b, rfg_u64 q, rfg_u64 kv, int stage, bool tiled, int odd,
                               bool first)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Of mla_decode_wgmma_few (wgmma_few.hip): a workgroup's sums become the output, alone, with those of its cluster, or with
- * those of several. A unit is four sums of each thread: two rows (queries), in two columns. */
+ * Of mla_decode_wgmma_few (wgmma_few.hip): a workgroup's sums become the output, alone, with those of its cluster, or
+ * with those of several. A unit is four sums of each thread: two rows (queries), in two columns. */
 
-/* Two rows, head and the next; columns d and d + 8. Threads four lanes apart, which have neighbouring columns, give each
- * other a row, so that two elements are stored at once. */
+/* Two rows, head and the next; columns d and d + 8. Threads four lanes apart, which have neighbouring columns, give
+ * each other a row, so that two elements are stored at once. */
 RFG_DEVICE void store_unit(const struct mla_args *a, const struct work_item *it, int head, int block,
                            const float *factor, rfg_f32x4 v)
 {
