@@ -143,12 +143,14 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     mla_wgmma_macros(prob, p[P_PARTS], p[P_CLUSTERS], lds_bytes(prob), k);
 }
 
+void mla_wgmma_launch(int64_t groups, int lds, struct rfg_launch *l)
+{
+    *l = (struct rfg_launch){ { (uint32_t)groups, 1, 1 }, { 384, 1, 1 }, (uint32_t)lds };
+}
 static void launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l)
 {
     (void)dev;
-    *l = (struct rfg_launch){ { (uint32_t)(MAX(items(prob), 1) * parts_of(p)), 1, 1 },
-                              { 384, 1, 1 },
-                              (uint32_t)lds_bytes(prob) };
+    mla_wgmma_launch(MAX(items(prob), 1) * parts_of(p), lds_bytes(prob), l);
 }
 
 /* Keys as rows of one matrix. Where they aren't, or are codes, the kernel copies them otherwise, and the map is of one row. */

@@ -94,21 +94,19 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
 static void launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l)
 {
     (void)dev;
-    *l = (struct rfg_launch){ { (uint32_t)(MAX(items(prob, p), 1) * parts_of(p)), 1, 1 },
-                              { 384, 1, 1 },
-                              (uint32_t)lds_bytes(prob, p) };
+    mla_wgmma_launch(MAX(items(prob, p), 1) * parts_of(p), lds_bytes(prob, p), l);
 }
 
 const struct rfg_variant mla_decode_wgmma_few = { .name = "mla_decode_wgmma_few",
                                                   .kind = RFG_VARIANT_KERNEL,
-                                                  .n_params = COUNT(params),
-                                                  .params = params,
-                                                  .order = order_of,
-                                                  .supports = mla_wgmma_supports,
-                                                  .valid = valid,
-                                                  .workspace = workspace,
-                                                  .worth = worth,
-                                                  .predict = predict,
+                                                  .kernel = kernel,
                                                   .launch = launch,
                                                   .tile_maps = mla_wgmma_maps,
-                                                  .kernel = kernel };
+                                                  .n_params = COUNT(params),
+                                                  .params = params,
+                                                  .supports = mla_wgmma_supports,
+                                                  .valid = valid,
+                                                  .worth = worth,
+                                                  .predict = predict,
+                                                  .workspace = workspace,
+                                                  .order = order_of };

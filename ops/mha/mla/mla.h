@@ -94,6 +94,7 @@ bool mla_wgmma_valid(const struct rfg_device *dev, int lds, int64_t n, int parts
 bool mla_wgmma_worth(const struct rfg_device *dev, const struct rfg_problem *prob, int64_t n, int parts, int clusters,
                      struct rfg_reason *why);
 void mla_wgmma_macros(const struct rfg_problem *prob, int parts, int clusters, int lds, struct rfg_kernel *k);
+void mla_wgmma_launch(int64_t groups, int lds, struct rfg_launch *l);
 int mla_wgmma_maps(const struct rfg_problem *prob, const int *p, const void *kargs, struct rfg_tile_map *maps);
 
 #endif
