@@ -8,7 +8,7 @@
 #include "operand.h"
 
 #define RFG_MAX_AXES  16
-#define RFG_MAX_GIVEN 18
+#define RFG_MAX_GIVEN 22
 
 /* A size that dimensions share. The first tensor that has it says how large it is, and the others must agree. */
 struct rfg_axis {

@@ -322,6 +322,8 @@ struct engine_params {
     bool separate;         /* q, k, v and gate, up by products of their own */
     bool unfused;          /* norms of heads, rotation and cache write by kernels of their own */
     bool plain_gemms;      /* residuals and activations by kernels of their own, not in epilogues */
+    /* Up to so many rows, norm, router, choice and order of experts are one launch. */
+    int64_t gate;
     /* MLA: a chunk of so many tokens attends to keys and values of heads, which it makes of so many latents at a time;
      * 0: EXPAND_TOKENS, EXPAND_KEYS. */
     int64_t expand, expand_keys;
@@ -334,7 +336,7 @@ struct engine_params {
 /* MLA's prefill, absorbed, takes so many tokens for a sequence of their own. From EXPAND_TOKENS on it takes less time to
  * make keys and values of heads than to multiply latents: 16 heads' of a key are 5.6 million operations, which save 25
  * thousand a token. Their attention has PIECES parts at most. */
-enum { QUANTISE_ROWS = 65 };
+enum { QUANTISE_ROWS = 65, GATE_ROWS = 8 };
 enum { LATENT_QUERIES = 8, EXPAND_TOKENS = 256, EXPAND_KEYS = 4096, PIECES = 8 };
 /* Tokens that go through the layers together: in host memory, and in device memory for the kernels. The images are
  * alike, so that one copy brings all of it. */
@@ -383,6 +385,8 @@ struct engine {
     float *router;                        /* [max(batch, chunk), experts]: a layer's logits */
     int32_t *ids, *given_ids;             /* [layers][max(batch, chunk), slots]: the newest step's rows' experts */
     float *shares, *given_shares;         /* the same: their weights */
+    int32_t *sorted_rows, *offsets, *places; /* of rfg_op_moe_gate(), of a layer's up to gate rows */
+    float *sorted;
     bool given;                           /* rows take given_ids and given_shares; the others are made all the same */
     size_t layer_slots;                   /* max(batch, chunk) slots */
     float *temperature, *top_p;           /* [batch], of draws, and the next two */
@@ -449,11 +453,11 @@ void request_check(const struct request *q, size_t number, const struct config *
 
 /* ---- ladder.c --------------------------------------------------------------------------------------------------- */
 
-enum { LADDER_RUNGS = 7 };
+enum { LADDER_RUNGS = 8 };
 
 struct ladder_params {
     const char *json, *save_baseline, *baseline; /* NULL: none */
-    int64_t batch, prompt, steps, chunk, expand; /* prompt: keys in the cache before the first timed step */
+    int64_t batch, prompt, steps, chunk, expand, gate; /* prompt: keys in the cache before the first timed step */
     int64_t from;                                /* the first rung, from 1 */
 };
 

@@ -91,6 +91,7 @@ static void run_prompts(rfg_context *ctx, const struct model *m, struct options 
                                .context = m->context,
                                .chunk = o->chunk < m->context ? o->chunk : m->context,
                                .expand = o->expand,
+                               .gate = o->gate,
                                .sampling = o->sampling };
     for (size_t i = 0; i < o->count; i++) {
         int64_t prompt = o->requests[i].count, all = prompt + o->requests[i].tokens;
@@ -169,7 +170,8 @@ int main(int argc, char **argv)
                                                .steps = o.steps,
                                                .from = o.from,
                                                .chunk = o.chunk,
-                                               .expand = o.expand });
+                                               .expand = o.expand,
+                                               .gate = o.gate });
     else
         run_prompts(ctx, m, &o);
     for (size_t i = 0; i < o.count; i++)

@@ -246,6 +246,7 @@ void op_gate(struct engine *e, int64_t layer, const struct rows *r)
 struct expert_call {
     struct expert_tensors t;
     rfg_tensor y, x, ids, shares, live;
+    rfg_tensor rows, offsets, sorted, places; /* of rfg_op_moe_gate() */
 };
 
 static void expert_call(struct expert_call *call, const struct engine *e, int64_t layer, const struct rows *r)
@@ -258,6 +259,10 @@ static void expert_call(struct expert_call *call, const struct engine *e, int64_
     call->ids = rfg_tensor_2d(e->ids + at, RFG_I32, r->count, slots, slots);
     call->shares = rfg_tensor_2d(e->shares + at, RFG_F32, r->count, slots, slots);
     call->live = ints(r->live, 1);
+    call->rows = ints(e->sorted_rows, r->count * slots);
+    call->offsets = ints(e->offsets, model_experts(e->m) + 1);
+    call->sorted = rfg_tensor_1d(e->sorted, RFG_F32, r->count * slots);
+    call->places = rfg_tensor_2d(e->places, RFG_I32, r->count, slots, slots);
     call->t.p.tokens = &call->live;
     if (quantises(e, r->count)) {
         call->t.p.x_per = RFG_GEMM_SCALE_BLOCK;
@@ -267,12 +272,42 @@ static void expert_call(struct expert_call *call, const struct engine *e, int64_
     }
 }
 
-void op_experts(struct engine *e, int64_t layer, const struct rows *r, bool add)
+/* Norm, router, choice and order in one launch. */
+static void choose_at_once(struct engine *e, int64_t layer, const struct rows *r, const struct expert_call *c)
 {
     const struct mixture *m = &e->m->c.moe;
     const struct layer *l = &e->m->layer[layer];
-    struct expert_call c;
-    expert_call(&c, e, layer, r);
+    int64_t hidden = e->m->c.hidden;
+    rfg_tensor x = matrix(e, e->residual, r->count, hidden), w = matrix(e, l->router, m->experts, hidden);
+    rfg_tensor norm = rfg_tensor_1d(l->mlp_norm, e->m->dtype, hidden);
+    rfg_tensor bias = rfg_tensor_1d(l->choice_bias, RFG_F32, m->experts);
+    rfg_tensor w_bias = rfg_tensor_1d(l->router_bias, e->m->dtype, m->experts);
+    rfg_moe_gate_params p = { .size = sizeof(p),
+                              .scoring = m->scoring,
+                              .renormalise = m->renormalise,
+                              .bias = bias.data ? &bias : NULL,
+                              .groups = m->groups,
+                              .topk_groups = m->topk_groups,
+                              .shared = m->shared,
+                              .tokens = &c->live,
+                              .scale = m->scale,
+                              .norm = &norm,
+                              .normed = &c->x,
+                              .eps = e->m->c.eps,
+                              .one_plus_weight = e->m->c.plus,
+                              .w_bias = w_bias.data ? &w_bias : NULL,
+                              .rows = &c->rows,
+                              .offsets = &c->offsets,
+                              .sorted = &c->sorted,
+                              .places = &c->places };
+    if (wanted(e, OP_ROUTE))
+        CHECK(rfg_op_moe_gate(e->ctx, &c->ids, &c->shares, &x, &w, &p, e->stream));
+}
+
+static void choose(struct engine *e, int64_t layer, const struct rows *r, const struct expert_call *c)
+{
+    const struct mixture *m = &e->m->c.moe;
+    const struct layer *l = &e->m->layer[layer];
     op_gemm(e, e->router, RFG_F32, m->experts, e->normed, l->router, e->m->c.hidden, l->router_bias, r->count,
             m->experts, e->m->c.hidden, NULL);
     rfg_tensor logits = rfg_tensor_2d(e->router, RFG_F32, r->count, m->experts, m->experts);
@@ -284,16 +319,33 @@ void op_experts(struct engine *e, int64_t layer, const struct rows *r, bool add)
                                    .topk_groups = m->topk_groups,
                                    .renormalise = m->renormalise,
                                    .shared = m->shared,
-                                   .tokens = &c.live,
+                                   .tokens = &c->live,
                                    .scale = m->scale };
     if (wanted(e, OP_ROUTE))
-        CHECK(rfg_op_moe_route(e->ctx, &c.ids, &c.shares, &logits, &route, e->stream));
+        CHECK(rfg_op_moe_route(e->ctx, &c->ids, &c->shares, &logits, &route, e->stream));
+}
+
+void op_experts(struct engine *e, int64_t layer, const struct rows *r, bool add, bool gate)
+{
+    struct expert_call c;
+    expert_call(&c, e, layer, r);
+    if (gate)
+        choose_at_once(e, layer, r, &c);
+    else
+        choose(e, layer, r, &c);
     if (!wanted(e, OP_EXPERTS))
         return;
-    e->launches += quantises(e, r->count) ? 5 : 3; /* of rfg_op_moe()'s four or six operators */
+    bool sorted = gate && !e->given;
+    e->launches += (quantises(e, r->count) ? 5 : 3) - sorted; /* of rfg_op_moe()'s four or six operators */
     if (e->given) {
         c.ids.data = e->given_ids + (size_t)layer * e->layer_slots;
         c.shares.data = e->given_shares + (size_t)layer * e->layer_slots;
+    }
+    if (sorted) {
+        c.t.p.rows = &c.rows;
+        c.t.p.offsets = &c.offsets;
+        c.t.p.sorted = &c.sorted;
+        c.t.p.places = &c.places;
     }
     c.y.data = add ? e->residual : e->x;
     c.t.p.residual = add ? &c.y : NULL;

@@ -52,8 +52,9 @@ void op_norm_v(struct engine *e, int64_t layer, const struct rows *r);
 void op_inputs(struct engine *e, const struct rows *r);
 bool op_layer_end(struct engine *e, int64_t layer, const struct rows *r);
 /* e->x [rows, hidden], or added to the residual, = what the experts of each row of e->normed make of it. Rows from
- * r->live on have none: theirs are left as they are. */
-void op_experts(struct engine *e, int64_t layer, const struct rows *r, bool add);
+ * r->live on have none: theirs are left as they are. gate: e->normed = norm(e->residual) is made here, too, in the
+ * launch that chooses. */
+void op_experts(struct engine *e, int64_t layer, const struct rows *r, bool add, bool gate);
 /* next[row..] = tokens chosen by logits[row..]; draws: the number of each one's draw in its sequence. */
 void op_sample(struct engine *e, int64_t row, int64_t rows, const int64_t *draws);
 

@@ -11,7 +11,7 @@ struct options {
     struct request requests[MOST_PROMPTS];
     const char *texts[MOST_PROMPTS], *ids[MOST_PROMPTS]; /* of a request one is set */
     size_t count;
-    int64_t tokens, batch, context, chunk, prompt_tokens, steps, from, layers, expand;
+    int64_t tokens, batch, context, chunk, prompt_tokens, steps, from, layers, expand, gate;
     struct sampling sampling;
     bool no_graph, ladder;
 };

@@ -25,6 +25,12 @@ static bool adds_in_gemm(const struct engine *e, const struct rows *r)
     return epilogues(e, r) && !e->m->c.gemma;
 }
 
+/* The router norms its rows itself: they must be complete before. */
+static bool chooses_at_once(const struct engine *e, int64_t l, const struct rows *r)
+{
+    return has_experts(&e->m->c, l) && adds_in_gemm(e, r) && r->count <= e->p.gate;
+}
+
 /* e->x = attention of e->normed, or, added in an epilogue, e->residual += it */
 static void attention_block(struct engine *e, int64_t l, const struct rows *r, bool prefill, int64_t longest)
 {
@@ -68,7 +74,7 @@ static void mlp_block(struct engine *e, int64_t l, const struct rows *r)
     const struct model *m = e->m;
     const struct config *c = &m->c;
     if (has_experts(c, l)) {
-        op_experts(e, l, r, adds_in_gemm(e, r));
+        op_experts(e, l, r, adds_in_gemm(e, r), chooses_at_once(e, l, r));
         return;
     }
     const char *w = m->layer[l].gate_up;
@@ -114,7 +120,8 @@ static void all_layers(struct engine *e, const struct rows *r, bool prefill, int
     for (int64_t l = 0; l < m->c.layers; l++) {
         next_norm(e, r, added || complete, m->layer[l].attention_norm);
         attention_block(e, l, r, prefill, longest);
-        next_norm(e, r, added, m->layer[l].mlp_norm);
+        if (!chooses_at_once(e, l, r))
+            next_norm(e, r, added, m->layer[l].mlp_norm);
         mlp_block(e, l, r);
         complete = op_layer_end(e, l, r);
     }
@@ -226,6 +233,11 @@ static void lay_out(struct engine *e, struct arena *a)
         e->shares = arena_take(a, slots);
         e->given_ids = arena_take(a, slots);
         e->given_shares = arena_take(a, slots);
+        size_t pairs = (size_t)(e->p.gate * model_slots(e->m)) * sizeof(int32_t);
+        e->sorted_rows = arena_take(a, pairs);
+        e->sorted = arena_take(a, pairs);
+        e->places = arena_take(a, pairs);
+        e->offsets = arena_take(a, (size_t)(model_experts(e->m) + 1) * sizeof(int32_t));
     }
     e->p.quantise = e->p.quantise ? e->p.quantise : QUANTISE_ROWS;
     if (c->moe.format == EXPERTS_FP8_BLOCKS) {

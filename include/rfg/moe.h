@@ -178,6 +178,64 @@ typedef struct rfg_moe_align_params {
 RFG_API RFG_NODISCARD rfg_status rfg_op_moe_align(rfg_context *ctx, const rfg_tensor *rows, const rfg_tensor *ids,
                                                   const rfg_moe_align_params *params, rfg_stream stream);
 
+/* ---- norm, router, choice and order, at once --------------------------------------------------------------------- */
+
+typedef struct rfg_moe_gate_params {
+    size_t size; /* sizeof(rfg_moe_gate_params): see rfg/core.h */
+    /* Of the choice, as of rfg_moe_route_params. */
+    rfg_moe_scoring scoring;
+    int32_t renormalise;
+    const rfg_tensor *bias;
+    int64_t groups, topk_groups, shared;
+    const rfg_tensor *tokens;
+    float scale, shared_weight;
+    /* Of the norm, as of rfg_op_rmsnorm(): */
+    const rfg_tensor *norm;   /* [H], x's dtype: its weights; NULL: there is none */
+    const rfg_tensor *normed; /* [T,H], x's dtype, packed: an output, what rfg_op_moe() reads; goes with norm */
+    float eps;                /* 0 without a norm */
+    int32_t one_plus_weight;  /* 1: the weights are 1 + norm */
+    const rfg_tensor *w_bias; /* [E], x's dtype: added to the logits; NULL: none */
+    /* Outputs, as RFG_MOE_PLAIN of rfg_op_moe_align() has them, of E + n experts. All must be given, packed. */
+    const rfg_tensor *rows;    /* [T (k+n)] i32 */
+    const rfg_tensor *offsets; /* [E+n+1] i32 */
+    const rfg_tensor *sorted;  /* [T (k+n)] f32: the weight of each row */
+    const rfg_tensor *places;  /* [T,k+n] i32 */
+} rfg_moe_gate_params;
+#define RFG_MOE_GATE_PARAMS_INIT                                                                                       \
+    {                                                                                                                  \
+        sizeof(rfg_moe_gate_params), RFG_MOE_SOFTMAX, 0, NULL, 0, 0, 0, NULL, 0, 0, NULL, NULL, 0, 0, NULL, NULL, NULL,  \
+            NULL, NULL                                                                                                 \
+    }
+
+/* What a mixture of experts does before its products, for few tokens, in one launch: rfg_op_rmsnorm(), the router's
+ * rfg_op_gemm(), rfg_op_moe_route() and rfg_op_moe_align(), which are four.
+ *
+ *   ids      [T,k+n]  i32, and
+ *   weights  [T,k+n]  f32: as of rfg_op_moe_route(), packed
+ *   x        [T,H]    bf16 or fp16, packed: T from 0 to 64, H a multiple of 8 up to 8192
+ *   w        [E,H]    x's dtype, packed: the router's weights; E from 1 to 1024
+ *   params   rows, offsets, sorted and places must be given
+ *
+ *   normed   x[t] rsqrt(mean(x[t]^2) + eps) norm (or (1 + norm)), rounded once to x's dtype; without a norm x itself
+ *   logits   l[t,e] = the sum over h of normed[t,h] w[e,h], in fp32, plus w_bias[e]; they aren't rounded
+ *   then     as rfg_op_moe_route() and rfg_op_moe_align()
+ *
+ * T (k + n) is at most 1024. Rows from `tokens` on: normed isn't written, ids are -1, weights 0, and no row is theirs.
+ * rows and sorted behind the last pair that has an expert are not written. A token's sums are added in an order that
+ * depends on the device alone: its results are the same bits every time and for any T.
+ * T = 0 does nothing. x, w, norm and normed must be aligned to 16 bytes, the others to their element's size. Aliasing:
+ * no output may overlap any other tensor (refused). Asynchronous, errors, warm-up: as rfg_op_gemm().
+ * Sources: as of rfg_op_moe_route(); one launch for all of it: AITER's and TensorRT-LLM's fused routers.
+ *
+ * Problem string: "moe_gate bf16->f32 T=1 E=256 K=7168 top=8 norm=w score=sigmoid bias=1 btype=f32 groups=8 top_groups=4
+ * renorm=1 shared=1". K is H; its keys, besides those of moe_route of the same names:
+ *   norm=w, 1+w         there is a norm, by norm or 1 + norm
+ *   wbias=1             there is a w_bias
+ *   overlap=1           see rfg/core.h */
+RFG_API RFG_NODISCARD rfg_status rfg_op_moe_gate(rfg_context *ctx, const rfg_tensor *ids, const rfg_tensor *weights,
+                                                 const rfg_tensor *x, const rfg_tensor *w,
+                                                 const rfg_moe_gate_params *params, rfg_stream stream);
+
 /* ---- summing a token's experts ----------------------------------------------------------------------------------- */
 
 typedef struct rfg_moe_sum_params {
@@ -259,12 +317,15 @@ typedef struct rfg_moe_params {
     int64_t identity;
     const rfg_tensor *identity_x;            /* [T,H], y's dtype: what those add; NULL: x, which is then of y's dtype */
     const rfg_tensor *w1_global, *w2_global; /* [E] f32, as w_global of a grouped product (nvfp4), or NULL */
+    /* What rfg_op_moe_gate(), or rfg_op_moe_align() with weights_out, made of ids and weights, packed: then they aren't
+     * sorted again. All or none; without expert_map and identity. */
+    const rfg_tensor *rows, *offsets, *sorted, *places;
 } rfg_moe_params;
 #define RFG_MOE_PARAMS_INIT                                                                                            \
     {                                                                                                                  \
         sizeof(rfg_moe_params), 0, RFG_ACT_SILU, RFG_GATES_HALVES, 0, 0, 0, 0, RFG_GEMM_SCALE_TENSOR,                  \
             RFG_GEMM_SCALE_TENSOR, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0,          \
-            RFG_DTYPE_NONE, RFG_SCALE_EXACT, 0, 0, 0, NULL, NULL, NULL                                                 \
+            RFG_DTYPE_NONE, RFG_SCALE_EXACT, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL                         \
     }
 
 /* A mixture of experts: Y[t] = the sum over slots j of weights[t,j] W2[e] (act(G[e] x[t]) * U[e] x[t]), e = ids[t,j],
@@ -280,7 +341,8 @@ typedef struct rfg_moe_params {
  *
  * It is made of four operators: rfg_op_moe_align(), a grouped and gated rfg_op_gemm(), a grouped rfg_op_gemm(), and
  * rfg_op_moe_sum(), each by its own tuned rows. See them for arithmetic and limits. On AMD GPUs, up to T k = 64, the
- * last two may be one launch, with the same bits (without `identity`). The rows between the products are of x's
+ * last two may be one launch, with the same bits (without `identity`). With `rows` and its like the first one is left
+ * out. The rows between the products are of x's
  * dtype, or of y's if x is of codes. The second product's rows are of y's dtype before they are summed, in the order of
  * the slots. The bits are the same every time.
  *

@@ -19,7 +19,7 @@
 #define FN       "rfg_op_moe"
 #define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": " __VA_ARGS__)
 
-RFG_PARAMS_END(rfg_moe_params, w2_global);
+RFG_PARAMS_END(rfg_moe_params, places);
 
 enum { BLOCK = 128, GROUP = 32 }; /* columns of RFG_GEMM_SCALE_BLOCK and _GROUP */
 
@@ -41,7 +41,7 @@ struct moe {
 /* clang-format off */
 enum {
     Y, X, IDS, WEIGHTS, W1, W2, W1_BIAS, W2_BIAS, W1_SCALE, W2_SCALE, W1_ZERO, W2_ZERO, X_SCALE, H_SCALE, MAP,
-    IDENTITY_X, W1_GLOBAL, W2_GLOBAL, TENSORS
+    IDENTITY_X, W1_GLOBAL, W2_GLOBAL, ROWS, OFFSETS, SORTED, PLACES, TENSORS
 };
 /* clang-format on */
 _Static_assert(TENSORS <= RFG_MAX_GIVEN, "there is no room for all tensors");
@@ -78,6 +78,7 @@ static const struct rfg_tensor_rule of_tokens[] = {
     { "w2_scale", W2_SCALE, OTHER }, { "w1_zero", W1_ZERO, OTHER }, { "w2_zero", W2_ZERO, OTHER },
     { "x_scale", X_SCALE, OTHER }, { "h_scale", H_SCALE, OTHER }, { "expert_map", MAP, OTHER },
     { "identity_x", IDENTITY_X, OTHER }, { "w1_global", W1_GLOBAL, OTHER }, { "w2_global", W2_GLOBAL, OTHER },
+    { "rows", ROWS, OTHER }, { "offsets", OFFSETS, OTHER }, { "sorted", SORTED, OTHER }, { "places", PLACES, OTHER },
 };
 
 /* Prepacked weights, those of all experts, as rows. What else they must be is rfg_op_gemm()'s to say. */
@@ -148,6 +149,12 @@ static void lay_out(struct moe *m)
     m->rows = list(m, RFG_I32, m->pairs);
     m->sorted = list(m, RFG_F32, m->pairs);
     m->places = piece(m, RFG_I32, m->tokens, m->top);
+    if (m->p.rows) { /* the caller's; there is room for them all the same, so that all calls need as much */
+        m->offsets = *m->p.offsets;
+        m->rows = *m->p.rows;
+        m->sorted = *m->p.sorted;
+        m->places = *m->p.places;
+    }
     if (m->quantise_x)
         quantised(m, &m->xq, &m->xs, m->tokens, m->hidden);
     m->h = piece(m, between, m->pairs, m->inner);
@@ -213,7 +220,8 @@ static rfg_status check_tensors(struct moe *m)
     const rfg_tensor *const all[] = {
         m->y,       m->x,       m->ids,        m->weights,    m->w1,        m->w2,
         p->w1_bias, p->w2_bias, p->w1_scale,   p->w2_scale,   p->w1_zero,   p->w2_zero,
-        p->x_scale, p->h_scale, p->expert_map, p->identity_x, p->w1_global, p->w2_global
+        p->x_scale, p->h_scale, p->expert_map, p->identity_x, p->w1_global, p->w2_global,
+        p->rows,    p->offsets, p->sorted,     p->places
     };
     struct rfg_tensors *t = &m->t;
     rfg_status st;
@@ -257,6 +265,30 @@ static rfg_status check_identity(struct moe *m)
                p->identity_x ? "" : ", or identity_x be given");
 }
 
+/* Pairs that are sorted. What they must be besides is for the products and the sum to say. */
+static rfg_status check_sorted(const struct moe *m)
+{
+    const rfg_moe_params *p = &m->p;
+    static const char *const names[] = { "rows", "offsets", "sorted", "places" };
+    const rfg_tensor *const all[] = { p->rows, p->offsets, p->sorted, p->places };
+    const int64_t size[] = { m->pairs, m->experts + 1, m->pairs, m->top };
+    for (int i = 0; i < 4; i++) {
+        const rfg_tensor *t = all[i];
+        int dims = i == 3 ? 2 : 1;
+        if (!t != !p->rows)
+            return BAD("%s is %s: must be as rows, offsets, sorted and places go together", names[i],
+                       t ? "given" : "NULL");
+        if (t && (t->ndim != dims || t->shape[dims - 1] != size[i] || t->strides[dims - 1] != 1 ||
+                  (dims == 2 && (t->shape[0] != m->tokens || (t->strides[0] != m->top && m->tokens > 1)))))
+            return BAD("%s has %d dimensions, the last one of %" PRId64 ": must be packed, %s%" PRId64 "]", names[i],
+                       t->ndim, t->ndim > 0 && t->ndim <= RFG_MAX_DIMS ? t->shape[t->ndim - 1] : 0,
+                       dims == 2 ? "[T," : "[", size[i]);
+    }
+    return p->rows && (p->expert_map || p->identity)
+               ? BAD("rows is given: must be NULL with %s", p->identity ? "identity" : "expert_map")
+               : RFG_OK;
+}
+
 /* Fills *m. Everything but what the operators will say of the weights, scales and biases. */
 static rfg_status check(struct moe *m, const rfg_moe_params *params)
 {
@@ -273,7 +305,7 @@ static rfg_status check(struct moe *m, const rfg_moe_params *params)
     if (m->p.x_per == RFG_GEMM_SCALE_GROUP && (m->hidden % GROUP || m->inner % GROUP))
         return BAD("H is %" PRId64 ", I %" PRId64 ": must be multiples of %d with x_per group", m->hidden, m->inner,
                    GROUP);
-    if ((st = check_codes(m)) || (st = check_identity(m)))
+    if ((st = check_codes(m)) || (st = check_identity(m)) || (st = check_sorted(m)))
         return st;
     if ((uintptr_t)m->p.workspace % 256)
         return BAD("workspace is at %p: must be aligned to 256 bytes", m->p.workspace);
@@ -405,6 +437,21 @@ static rfg_status multiply_h(rfg_context *ctx, const struct moe *m, const rfg_te
     return about("y, residual, tokens, x or identity_x", rfg_op_moe_sum(ctx, m->y, &m->out, &m->places, &sum, stream));
 }
 
+static rfg_status sort_pairs(rfg_context *ctx, const struct moe *m, rfg_stream stream)
+{
+    rfg_moe_align_params align = RFG_MOE_ALIGN_PARAMS_INIT;
+    align.experts = m->experts;
+    align.offsets = &m->offsets;
+    align.weights = m->weights;
+    align.weights_out = &m->sorted;
+    align.places = &m->places;
+    align.expert_map = m->p.expert_map;
+    align.tokens = m->p.tokens;
+    align.identity = m->p.identity;
+    return about("ids, weights, expert_map, tokens, identity",
+                 rfg_op_moe_align(ctx, &m->rows, m->ids, &align, stream));
+}
+
 /* The operators, one after the other. */
 static rfg_status compose(rfg_context *ctx, const struct moe *m, rfg_stream stream)
 {
@@ -412,17 +459,7 @@ static rfg_status compose(rfg_context *ctx, const struct moe *m, rfg_stream stre
     const rfg_tensor *x = m->quantise_x ? &m->xq : m->x, *h = m->quantise_h ? &m->hq : &m->h;
     rfg_tensor column;
     rfg_status st;
-    rfg_moe_align_params align = RFG_MOE_ALIGN_PARAMS_INIT;
-    align.experts = m->experts;
-    align.offsets = &m->offsets;
-    align.weights = m->weights;
-    align.weights_out = &m->sorted;
-    align.places = &m->places;
-    align.expert_map = p->expert_map;
-    align.tokens = p->tokens;
-    align.identity = p->identity;
-    if ((st = about("ids, weights, expert_map, tokens, identity",
-                    rfg_op_moe_align(ctx, &m->rows, m->ids, &align, stream))))
+    if (!p->rows && (st = sort_pairs(ctx, m, stream)))
         return st;
     if (m->quantise_x &&
         (st = about("x, x_scale, w1_scale", quantise(ctx, m, &m->xq, &m->xs, p->x_scale, m->x, stream))))

@@ -43,6 +43,10 @@ static inline int route_bias_dtype(const struct rfg_problem *prob)
 }
 
 /* route_gpu.c, route_cpu.c */
+/* Experts of one of so many threads: groups share them out. */
+int route_experts_each(const struct rfg_problem *prob, int threads);
+/* Those of a kernel that chooses, but CHUNKS. */
+void route_macros(const struct rfg_problem *prob, struct rfg_kernel *k);
 extern const struct rfg_variant moe_route_wave, moe_route_group, moe_route_table, moe_route_cpu;
 
 #endif

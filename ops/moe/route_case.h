@@ -24,4 +24,8 @@ enum {
 bool route_accept(const struct rfg_problem *prob, const rfg_tensor *host, const rfg_tensor *got, int tensor,
                   int64_t row, struct rfg_reason *why);
 
+/* The same of logits that may be off by `near`, for operators that compute them. */
+bool route_accept_near(const struct rfg_problem *prob, const rfg_tensor *host, const rfg_tensor *got, int tensor,
+                       int64_t row, double near, struct rfg_reason *why);
+
 #endif

@@ -166,11 +166,18 @@ RFG_DEVICE struct rfg_pick pick_in_wave(const struct route_args *a, const struct
 }
 
 /* Of a wave whose lanes have the row's choices: the weights, and what is stored. */
-RFG_DEVICE void finish(const struct route_args *a, rfg_u32 row, struct rfg_pick own, float largest, float inverse)
+struct chosen {
+    rfg_u32 id;
+    float weight;
+};
+RFG_DEVICE struct chosen finish(const struct route_args *a, rfg_u32 row, struct rfg_pick own, float largest,
+                                float inverse)
 {
     bool has = rfg_lane() < a->top;
     float l = APART ? number(rfg_load_float(row_of(a, row), own.id, IN_DTYPE)) : rfg_float_of(own.key);
     if (SCORE == ROUTE_TOPK_SOFTMAX || (SCORE == ROUTE_SOFTMAX && !BIAS && a->renormalise))
         largest = rfg_float_of(rfg_of_any_lane(own.key, 0));
-    store(a, row, true, own.id, weight_of(a, l, has, largest, inverse));
+    struct chosen c = { own.id, weight_of(a, l, has, largest, inverse) };
+    store(a, row, true, c.id, c.weight);
+    return c;
 }

@@ -22,8 +22,7 @@ static const struct rfg_param table_params[] = {
     { "waves", 4, { 1, 2, 4, 8 } },
 };
 
-/* Experts of one of so many threads: groups share them out. */
-static int experts_each(const struct rfg_problem *prob, int threads)
+int route_experts_each(const struct rfg_problem *prob, int threads)
 {
     struct route_args a = route_args_of(prob);
     return (int)ceil_div(a.size, threads >> a.group_bits);
@@ -38,7 +37,7 @@ static bool has_table(const struct rfg_problem *prob, bool wanted, struct rfg_re
                   : rfg_refuse(why, "table=%" PRId64 ": nothing is chosen", prob->v[ROUTE_TABLE]);
 }
 
-static void common_macros(const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
+void route_macros(const struct rfg_problem *prob, struct rfg_kernel *k)
 {
     const int64_t *v = prob->v;
     rfg_kernel_macro(k, "IN_DTYPE", prob->dtype[0]);
@@ -46,7 +45,6 @@ static void common_macros(const struct rfg_problem *prob, const int *p, struct r
     rfg_kernel_macro(k, "BIAS", (int)v[ROUTE_BIAS]);
     rfg_kernel_macro(k, "BIAS_DTYPE", v[ROUTE_BIAS] ? route_bias_dtype(prob) : prob->dtype[0]);
     rfg_kernel_macro(k, "GROUPED", v[ROUTE_GROUPS] > 1);
-    rfg_kernel_macro(k, "CHUNKS", p[P_CHUNKS]);
 }
 
 /* Microseconds of what one after the other waits for: loads, picks, instructions. A lane's experts are loaded, perhaps
@@ -79,7 +77,7 @@ static bool wave_supports(const struct rfg_device *dev, const struct rfg_problem
 static bool wave_valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
                        struct rfg_reason *why)
 {
-    int needed = experts_each(prob, dev->wave_size), most = ROUTE_WAVE_E / dev->wave_size;
+    int needed = route_experts_each(prob, dev->wave_size), most = ROUTE_WAVE_E / dev->wave_size;
     if (p[P_CHUNKS] < needed)
         return rfg_refuse(why, "chunks=%d: a lane has %d experts", p[P_CHUNKS], needed);
     return p[P_CHUNKS] <= most || rfg_refuse(why, "chunks=%d: must be at most %d, what a lane of %d ever has",
@@ -90,7 +88,7 @@ static bool wave_worth(const struct rfg_device *dev, const struct rfg_problem *p
                        struct rfg_reason *why)
 {
     int64_t t = prob->v[ROUTE_T];
-    if (p[P_CHUNKS] / 2 >= experts_each(prob, dev->wave_size))
+    if (p[P_CHUNKS] / 2 >= route_experts_each(prob, dev->wave_size))
         return rfg_refuse(why, "chunks=%d: half as many hold a row", p[P_CHUNKS]);
     if (p[P_WAVES] > 1 && t < (int64_t)p[P_WAVES] * dev->cu_count)
         return rfg_refuse(why, "waves=%d: leaves CUs idle", p[P_WAVES]);
@@ -109,7 +107,8 @@ static void wave_kernel(const struct rfg_device *dev, const struct rfg_problem *
     (void)dev;
     k->source = "moe/route.hip";
     k->entry = "moe_route_wave";
-    common_macros(prob, p, k);
+    route_macros(prob, k);
+    rfg_kernel_macro(k, "CHUNKS", p[P_CHUNKS]);
     rfg_kernel_macro(k, "WAVES", p[P_WAVES]);
 }
 
@@ -145,7 +144,7 @@ static bool group_supports(const struct rfg_device *dev, const struct rfg_proble
 static bool group_valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
                         struct rfg_reason *why)
 {
-    int needed = experts_each(prob, GROUP_THREADS);
+    int needed = route_experts_each(prob, GROUP_THREADS);
     (void)dev;
     return p[P_CHUNKS] >= needed || rfg_refuse(why, "chunks=%d: a thread has %d experts", p[P_CHUNKS], needed);
 }
@@ -154,7 +153,7 @@ static bool group_worth(const struct rfg_device *dev, const struct rfg_problem *
                         struct rfg_reason *why)
 {
     (void)dev;
-    return p[P_CHUNKS] == 4 || p[P_CHUNKS] / 2 < experts_each(prob, GROUP_THREADS) ||
+    return p[P_CHUNKS] == 4 || p[P_CHUNKS] / 2 < route_experts_each(prob, GROUP_THREADS) ||
            rfg_refuse(why, "chunks=%d: half as many hold a row", p[P_CHUNKS]);
 }
 
@@ -171,7 +170,8 @@ static void group_kernel(const struct rfg_device *dev, const struct rfg_problem 
 {
     k->source = "moe/route_group.hip";
     k->entry = "moe_route_group";
-    common_macros(prob, p, k);
+    route_macros(prob, k);
+    rfg_kernel_macro(k, "CHUNKS", p[P_CHUNKS]);
     rfg_kernel_macro(k, "WAVES", GROUP_THREADS / dev->wave_size);
 }
 

@@ -73,7 +73,7 @@ RFG_DEVICE void route(const struct route_args *a, const struct share *s, rfg_u32
         lists[rfg_wave()][rfg_lane()] = own;
     rfg_barrier_lds();
     if (rfg_wave() == 0)
-        finish(a, row, merge(a, lists), largest, inverse);
+        (void)finish(a, row, merge(a, lists), largest, inverse);
     rfg_barrier_lds(); /* lists are read */
 }
 

@@ -15,6 +15,7 @@
 /* A row: logits, scores, choices, how far off these may be, and what groups have. */
 struct truth {
     const struct rfg_problem *prob;
+    double near; /* how far off logits may be */
     double l[ROUTE_MAX_E], bias[ROUTE_MAX_E], s[ROUTE_MAX_E], c[ROUTE_MAX_E], off[ROUTE_MAX_E];
     double group[ROUTE_MAX_GROUPS], group_off[ROUTE_MAX_GROUPS];
     bool exact;
@@ -70,8 +71,9 @@ static void find_truth(struct truth *t, const struct rfg_problem *prob, const rf
 {
     int64_t kind = prob->v[ROUTE_SCORE], n = prob->v[ROUTE_E];
     bool nan[ROUTE_MAX_E], bias = prob->v[ROUTE_BIAS];
+    bool alone = !bias || kind == RFG_MOE_TOPK_SOFTMAX; /* no score is a part of the choice */
     t->prob = prob;
-    t->exact = !bias || kind == RFG_MOE_TOPK_SOFTMAX;
+    t->exact = alone && t->near == 0;
     for (int64_t e = 0; e < n; e++) {
         t->l[e] = rfg_element(&host[ROUTE_X], row, e);
         nan[e] = isnan(t->l[e]);
@@ -80,9 +82,9 @@ static void find_truth(struct truth *t, const struct rfg_problem *prob, const rf
     }
     find_scores(t, kind, n);
     for (int64_t e = 0; e < n; e++) {
-        double c = t->exact ? as_f32(t->l[e] + t->bias[e]) : t->s[e] + t->bias[e];
+        double c = alone ? as_f32(t->l[e] + t->bias[e]) : t->s[e] + t->bias[e];
         t->c[e] = isnan(c) || nan[e] ? -INFINITY : c;
-        t->off[e] = t->exact || isinf(t->c[e]) ? 0 : NEAR * (t->s[e] + fabs(t->bias[e]));
+        t->off[e] = isinf(t->c[e]) ? 0 : (alone ? 0 : NEAR * (t->s[e] + fabs(t->bias[e]))) + t->near;
     }
     find_groups(t);
 }
@@ -108,7 +110,8 @@ static bool surely_before(const struct truth *t, int64_t e, int64_t o)
 {
     if (t->c[e] - t->off[e] > t->c[o] + t->off[o])
         return true;
-    bool alike = (t->l[e] == t->l[o] && t->bias[e] == t->bias[o]) || (t->off[e] == 0 && t->off[o] == 0);
+    bool alike = (t->near == 0 && t->l[e] == t->l[o] && t->bias[e] == t->bias[o]) ||
+                 (t->off[e] == 0 && t->off[o] == 0);
     return alike && t->c[e] == t->c[o] && e < o;
 }
 
@@ -199,7 +202,8 @@ static bool weights_right(const struct truth *t, const int64_t *id, const double
         double want = w[i] * (double)ROUTE_SCALE;
         bool right = isinf(want) || id[i] < 0
                          ? got[i] == want
-                         : fabs(got[i] - want) <= RIGHT * fabs(want) + 2 * TINY * (double)ROUTE_SCALE;
+                         : fabs(got[i] - want) <=
+                               (RIGHT + 4 * t->near) * fabs(want) + 2 * TINY * (double)ROUTE_SCALE;
         if (!right)
             return rfg_refuse(why, "slot %" PRId64 ": id %" PRId64 " has weight %.9g: must be %.9g", i, id[i], got[i],
                               want);
@@ -207,8 +211,8 @@ static bool weights_right(const struct truth *t, const int64_t *id, const double
     return true;
 }
 
-bool route_accept(const struct rfg_problem *prob, const rfg_tensor *host, const rfg_tensor *got, int tensor,
-                  int64_t row, struct rfg_reason *why)
+bool route_accept_near(const struct rfg_problem *prob, const rfg_tensor *host, const rfg_tensor *got, int tensor,
+                       int64_t row, double near, struct rfg_reason *why)
 {
     const int64_t *v = prob->v;
     int64_t id[ROUTE_MAX_TOP], slots = v[ROUTE_TOP] + v[ROUTE_SHARED];
@@ -234,7 +238,13 @@ bool route_accept(const struct rfg_problem *prob, const rfg_tensor *host, const 
                               said(prob, host, row, i));
     if (v[ROUTE_TABLE] && tensor == ROUTE_IDS)
         return true;
-    struct truth t;
+    struct truth t = { .near = near };
     find_truth(&t, prob, host, row);
     return tensor == ROUTE_IDS ? ids_right(&t, id, why) : weights_right(&t, id, weight, why);
+}
+
+bool route_accept(const struct rfg_problem *prob, const rfg_tensor *host, const rfg_tensor *got, int tensor,
+                  int64_t row, struct rfg_reason *why)
+{
+    return route_accept_near(prob, host, got, tensor, row, 0, why);
 }
