@@ -53,6 +53,7 @@ struct state {
     float *shares;         /* all are checked: two that are as good but for rounding change places, and results */
     struct result result[LADDER_RUNGS];
     double share_ms[OP_KINDS];
+    int64_t share_launches[OP_KINDS];
     double touched;   /* experts whose weights a step reads, of all layers, on average */
     double copy_rate; /* bytes a second, read and written */
     json_t *prefill;
@@ -270,6 +271,7 @@ static void time_shares(struct state *s, struct engine *e)
                 CHECK(rfg_graph_replay(e->ctx, e->graph, e->stream));
             CHECK(rfg_stream_sync(e->ctx, e->stream));
             s->share_ms[kind] = 1e3 * (seconds() - begin) / n;
+            s->share_launches[kind] = e->launches;
         }
     }
 }
@@ -353,11 +355,54 @@ static void step_bytes(const struct state *s, double *weights, double *keys)
     }
 }
 
+/* The same of one operator; what activations take is left out. The router's are read by the product, or where experts
+ * are chosen at once. */
+static double operator_bytes(const struct state *s, enum op_kind kind, double keys)
+{
+    const struct config *c = &s->m->c;
+    double router = (double)((c->layers - c->moe.dense) * c->moe.experts * c->hidden) * sizeof(uint16_t);
+    bool at_once = c->moe.experts && s->p->batch <= s->p->gate;
+    switch (kind) {
+    case OP_GEMM:
+        return (double)s->m->step_bytes - (at_once ? router : 0);
+    case OP_ROUTE:
+        return at_once ? router : 0;
+    case OP_ATTENTION:
+        return keys;
+    case OP_EXPERTS:
+        return s->touched * (double)s->m->expert_bytes;
+    default:
+        return 0;
+    }
+}
+
+/* Each operator of the last rung beside its floor: its bytes at copy speed. */
+static json_t *report_operators(const struct state *s, double keys)
+{
+    double all = 0;
+    json_t *list = json_object();
+    for (int i = 0; i < OP_KINDS; i++)
+        all += s->share_ms[i];
+    printf("%-26s %10s %9s %8s %9s %9s %8s\n", "the last rung's kernels", "ms", "launches", "share", "us each",
+           "floor ms", "of it");
+    for (int i = 0; i < OP_KINDS; i++) {
+        double ms = s->share_ms[i], floor = 1e3 * operator_bytes(s, (enum op_kind)i, keys) / s->copy_rate;
+        if (!(ms > 0))
+            continue;
+        printf("%-26s %10.3f %9lld %7.1f%% %9.2f %9.3f %8.2f\n", op_names[i], ms, (long long)s->share_launches[i],
+               100 * ms / all, 1e3 * ms / (double)s->share_launches[i], floor, floor / ms);
+        json_object_set_new(list, op_names[i],
+                            json_pack("{s:f, s:I, s:f}", "ms", ms, "launches", (json_int_t)s->share_launches[i],
+                                      "floor_ms", floor));
+    }
+    return list;
+}
+
 static json_t *report(const struct state *s)
 {
     const struct result *r = s->result;
-    double weights, keys, last = r[LADDER_RUNGS - 1].ms, all = 0;
-    json_t *list = json_array(), *shares = json_object();
+    double weights, keys, last = r[LADDER_RUNGS - 1].ms;
+    json_t *list = json_array(), *shares = json_object(), *operators;
     step_bytes(s, &weights, &keys);
     printf("%-26s %10s %9s %8s %8s %9s %9s %9s %8s  %s\n", "rung", "ms/token", "launches", "gain", "in all", "TPOT p50",
            "p95", "p99", "host us", "differs");
@@ -371,28 +416,24 @@ static json_t *report(const struct state *s)
                                         r[i].ms, "launches", (json_int_t)r[i].launches, "p50", r[i].p50, "p95",
                                         r[i].p95, "p99", r[i].p99, "host_us", r[i].host_us, "differs", r[i].worst));
     }
+    operators = report_operators(s, keys);
     for (int i = 0; i < OP_KINDS; i++)
-        all += s->share_ms[i];
-    printf("of the last rung, by each operator's kernels alone:");
-    for (int i = 0; i < OP_KINDS; i++)
-        if (s->share_ms[i] > 0) {
-            printf(" %s %.1f %%", op_names[i], 100 * s->share_ms[i] / all);
+        if (s->share_ms[i] > 0)
             json_object_set_new(shares, op_names[i], json_real(s->share_ms[i]));
-        }
     if (s->m->c.moe.experts)
-        printf("\nexperts: a step reads %.1f of %lld a layer, %.1f MB",
+        printf("experts: a step reads %.1f of %lld a layer, %.1f MB\n",
                s->touched / (double)(s->m->c.layers - s->m->c.moe.dense), (long long)model_experts(s->m),
                s->touched * (double)s->m->expert_bytes / 1e6);
     double bytes_ms = 1e3 * (weights + keys) / s->copy_rate;
     printf(
-        "\nweights %.1f MB and keys %.1f MB a step at copy speed (%.0f GB/s): %.3f ms, %.2f of the last rung's time\n",
+        "weights %.1f MB and keys %.1f MB a step at copy speed (%.0f GB/s): %.3f ms, %.2f of the last rung's time\n",
         weights / 1e6, keys / 1e6, s->copy_rate / 1e9, bytes_ms, bytes_ms / last);
     printf("weights %.1f MB, cache %.1f MB, activations %.1f MB, workspace of a stream %.1f MB\n",
            (double)s->m->bytes / 1e6, (double)s->base->cache.bytes / 1e6, (double)s->base->bytes / 1e6,
            (double)rfg_workspace_size(s->ctx) / 1e6);
-    return json_pack("{s:s, s:s, s:I, s:I, s:o, s:o, s:O, s:f, s:f, s:f, s:f, s:f, s:I, s:I}", "model", s->m->c.name,
+    return json_pack("{s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:O, s:f, s:f, s:f, s:f, s:f, s:I, s:I}", "model", s->m->c.name,
                      "device", rfg_context_device(s->ctx), "batch", (json_int_t)s->p->batch, "prompt",
-                     (json_int_t)s->p->prompt, "rungs", list, "operator_ms", shares, "ttft", s->prefill,
+                     (json_int_t)s->p->prompt, "rungs", list, "operator_ms", shares, "operators", operators, "ttft", s->prefill,
                      "copy_bytes_per_second", s->copy_rate, "weight_bytes", weights, "experts_read", s->touched,
                      "key_bytes", keys, "share_of_copy_speed", bytes_ms / last, "activation_bytes",
                      (json_int_t)s->base->bytes, "workspace_bytes", (json_int_t)rfg_workspace_size(s->ctx));
