@@ -208,12 +208,13 @@ RFG_KERNEL(THREADS) moe_gate(struct gate_args a)
     norm = load_piece(a.norm, a.k, NORM != 0);
     rfg_await_previous();
     rfg_u32 limit = rows_that_count(&a.route), tokens = (rfg_u32)a.route.t;
-    limit = limit < tokens ? limit : tokens;
     int turn = 0;
-    for (rfg_u32 first = 0; first < limit; first += TOKENS, turn ^= 1) {
+    limit = limit < tokens ? limit : tokens;
+    /* The first tokens are asked for together with their number; what isn't there isn't stored. */
+    for (rfg_u32 first = 0; first < (first ? limit : tokens); first += TOKENS, turn ^= 1) {
 #pragma unroll
         for (int u = 0; u < TOKENS; u++)
-            x[u] = load_piece((const char *)a.x + (long long)(first + u) * a.k * 2, a.k, first + u < limit);
+            x[u] = load_piece((const char *)a.x + (long long)(first + u) * a.k * 2, a.k, first + u < tokens);
         if (NORM)
             norm_tokens(&a, x, &norm, first, limit);
         multiply(&a, x, w, expert, first, limit, part[turn]);

@@ -47,12 +47,17 @@ static const struct rfg_tensor_rule rules[] = {
 
 static rfg_status check_params(const rfg_moe_gate_params *p)
 {
-    if (p->shared < 0 || p->shared > ROUTE_MAX_SHARED)
-        return BAD("shared is %" PRId64 ": must be from 0 to %d", p->shared, ROUTE_MAX_SHARED);
-    if (!isfinite(p->scale))
-        return BAD("scale is %g: must be finite", (double)p->scale);
-    if (!isfinite(p->shared_weight) || (!p->shared && p->shared_weight != 0))
-        return BAD("shared_weight is %g: must be finite, and 0 without shared", (double)p->shared_weight);
+    rfg_moe_route_params route = { .size = sizeof(route),
+                                   .scoring = p->scoring,
+                                   .renormalise = p->renormalise,
+                                   .groups = p->groups,
+                                   .topk_groups = p->topk_groups,
+                                   .shared = p->shared,
+                                   .scale = p->scale,
+                                   .shared_weight = p->shared_weight };
+    rfg_status st = route_check_params(FN, &route);
+    if (st)
+        return st;
     if (!(p->eps >= 0) || isinf(p->eps) || (!p->norm && p->eps != 0))
         return BAD("eps is %g: must be finite, at least 0, and 0 without a norm", (double)p->eps);
     if (p->one_plus_weight < 0 || p->one_plus_weight > (p->norm != NULL))

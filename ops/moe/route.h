@@ -42,6 +42,9 @@ static inline int route_bias_dtype(const struct rfg_problem *prob)
     return prob->v[ROUTE_BTYPE] ? (int)prob->v[ROUTE_BTYPE] : prob->dtype[0];
 }
 
+/* route_call.c: what a call says of the choice. fn: for errors. */
+rfg_status route_check_params(const char *fn, const rfg_moe_route_params *p);
+
 /* route_gpu.c, route_cpu.c */
 /* Experts of one of so many threads: groups share them out. */
 int route_experts_each(const struct rfg_problem *prob, int threads);

@@ -37,23 +37,26 @@ static const struct rfg_tensor_rule rules[] = {
     { "token_ids", TOKEN_IDS, RFG_OPTIONAL, 1, { T }, RFG_INDEX_FORMATS },
 };
 
-static rfg_status check_params(const rfg_moe_route_params *p)
+rfg_status route_check_params(const char *fn, const rfg_moe_route_params *p)
 {
+#define WRONG(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: " __VA_ARGS__)
     if ((int)p->scoring < RFG_MOE_SOFTMAX || (int)p->scoring > RFG_MOE_SQRT_SOFTPLUS)
-        return BAD("scoring is %d: must be one of enum rfg_moe_scoring", (int)p->scoring);
+        return WRONG("scoring is %d: must be one of enum rfg_moe_scoring", fn, (int)p->scoring);
     if (p->groups < 0 || p->groups > ROUTE_MAX_GROUPS)
-        return BAD("groups is %" PRId64 ": must be from 0 to %d", p->groups, ROUTE_MAX_GROUPS);
+        return WRONG("groups is %" PRId64 ": must be from 0 to %d", fn, p->groups, ROUTE_MAX_GROUPS);
     if (p->topk_groups < 0 || p->topk_groups > ROUTE_MAX_GROUPS)
-        return BAD("topk_groups is %" PRId64 ": must be from 0 to groups", p->topk_groups);
+        return WRONG("topk_groups is %" PRId64 ": must be from 0 to groups", fn, p->topk_groups);
     if (p->renormalise < 0 || p->renormalise > 1)
-        return BAD("renormalise is %" PRId32 ": must be 0 or 1", p->renormalise);
+        return WRONG("renormalise is %" PRId32 ": must be 0 or 1", fn, p->renormalise);
     if (p->shared < 0 || p->shared > ROUTE_MAX_SHARED)
-        return BAD("shared is %" PRId64 ": must be from 0 to %d", p->shared, ROUTE_MAX_SHARED);
+        return WRONG("shared is %" PRId64 ": must be from 0 to %d", fn, p->shared, ROUTE_MAX_SHARED);
     if (!isfinite(p->scale))
-        return BAD("scale is %g: must be finite", (double)p->scale);
+        return WRONG("scale is %g: must be finite", fn, (double)p->scale);
     if (!p->shared && p->shared_weight != 0)
-        return BAD("shared_weight is %g: must be 0, shared is 0", (double)p->shared_weight);
-    return isfinite(p->shared_weight) ? RFG_OK : BAD("shared_weight is %g: must be finite", (double)p->shared_weight);
+        return WRONG("shared_weight is %g: must be 0, shared is 0", fn, (double)p->shared_weight);
+    return isfinite(p->shared_weight) ? RFG_OK
+                                      : WRONG("shared_weight is %g: must be finite", fn, (double)p->shared_weight);
+#undef WRONG
 }
 
 rfg_status rfg_op_moe_route(rfg_context *ctx, const rfg_tensor *ids, const rfg_tensor *weights, const rfg_tensor *x,
@@ -63,7 +66,7 @@ rfg_status rfg_op_moe_route(rfg_context *ctx, const rfg_tensor *ids, const rfg_t
     rfg_status st;
     if (!ctx)
         return BAD("ctx is NULL: must be a context");
-    if ((st = RFG_TAKE_PARAMS(FN, rfg_moe_route_params, &p, given)) || (st = check_params(&p)))
+    if ((st = RFG_TAKE_PARAMS(FN, rfg_moe_route_params, &p, given)) || (st = route_check_params(FN, &p)))
         return st;
     const rfg_tensor *const all[] = { x, ids, weights, p.bias, p.tokens, p.table, p.token_ids };
     struct rfg_tensors t;

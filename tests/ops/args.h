@@ -42,6 +42,7 @@ struct call {
     rfg_rope_append_params rope_append;
     rfg_moe_align_params moe_align;
     rfg_moe_params moe;
+    rfg_moe_gate_params moe_gate;
     rfg_moe_route_params moe_route;
     float lora_scale;
     int64_t sample_order;

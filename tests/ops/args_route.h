@@ -1,6 +1,55 @@
 /* SPDX-License-Identifier: MIT
  *
- * For args_ops.c: calls of moe_route, and what may be wrong with its params. */
+ * For args_ops.c: calls of moe_gate and moe_route, and what may be wrong with their params. */
+/* ---- moe_gate: ids, weights, x, w, normed, norm, rows, offsets, sorted, places, w_bias, bias, tokens --------------- */
+
+static rfg_status moe_gate(const struct call *c)
+{
+    rfg_moe_gate_params p = c->moe_gate;
+    p.normed = c->t[4];
+    p.norm = c->t[5];
+    p.rows = c->t[6];
+    p.offsets = c->t[7];
+    p.sorted = c->t[8];
+    p.places = c->t[9];
+    p.w_bias = c->t[10];
+    p.bias = c->t[11];
+    p.tokens = c->t[12];
+    return rfg_op_moe_gate(c->ctx, c->t[0], c->t[1], c->t[2], c->t[3], PARAMS(p), c->stream);
+}
+#define SPOIL_GATE(name, member, value)                                                                                \
+    static void name(struct call *c)                                                                                   \
+    {                                                                                                                  \
+        c->moe_gate.member = value;                                                                                    \
+    }
+SPOIL_GATE(gate_scoring_unknown, scoring, 4)
+SPOIL_GATE(gate_groups_negative, groups, -1)
+SPOIL_GATE(gate_groups_three, groups, 3)
+SPOIL_GATE(gate_kept_many, topk_groups, 5)
+SPOIL_GATE(gate_renormalise_two, renormalise, 2)
+SPOIL_GATE(gate_shared_negative, shared, -1)
+SPOIL_GATE(gate_shared_many, shared, 33)
+SPOIL_GATE(gate_shared_all, shared, 3)
+SPOIL_GATE(gate_scale_nan, scale, NAN)
+SPOIL_GATE(gate_shared_weight_inf, shared_weight, INFINITY)
+SPOIL_GATE(gate_eps_negative, eps, -1)
+SPOIL_GATE(gate_eps_nan, eps, NAN)
+SPOIL_GATE(gate_one_plus_two, one_plus_weight, 2)
+static const struct wrong gate_wrongs[] = { { "scoring", gate_scoring_unknown },
+                                            { "groups", gate_groups_negative },
+                                            { "groups", gate_groups_three },
+                                            { "topk_groups", gate_kept_many },
+                                            { "renormalise", gate_renormalise_two },
+                                            { "shared", gate_shared_negative },
+                                            { "shared", gate_shared_many },
+                                            { "shared", gate_shared_all },
+                                            { "scale", gate_scale_nan },
+                                            { "shared_weight", gate_shared_weight_inf },
+                                            { "eps", gate_eps_negative },
+                                            { "eps", gate_eps_nan },
+                                            { "one_plus_weight", gate_one_plus_two },
+                                            { NULL, NULL } };
+
 /* ---- moe_route: ids, weights, x, bias, tokens; or with a table, token_ids instead -------------------------------- */
 
 static rfg_status moe_route(const struct call *c)

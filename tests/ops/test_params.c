@@ -144,6 +144,23 @@ static rfg_status dequantize(const void *p)
     rfg_tensor q = rfg_tensor_2d(x, RFG_I8, 2, 64, 64), s = F2(w, 1, 1), ty = F2(y, 2, 64);
     return rfg_op_dequantize(ctx, &ty, &q, &s, p, NULL);
 }
+static rfg_status moe_gate(const void *p)
+{
+    rfg_moe_gate_params m = RFG_MOE_GATE_PARAMS_INIT;
+    rfg_tensor tx = H2(hx, 2, 16), w = H2(hk, 4, 16), i = rfg_tensor_2d(ints, RFG_I32, 2, 2, 2), t = F2(y, 2, 2);
+    rfg_tensor norm = rfg_tensor_1d(hv, RFG_BF16, 16), normed = H2(hy, 2, 16);
+    rfg_tensor rows = rfg_tensor_1d(ints + 8, RFG_I32, 4), offsets = rfg_tensor_1d(ints + 16, RFG_I32, 5);
+    rfg_tensor sorted = rfg_tensor_1d(y + 8, RFG_F32, 4), places = rfg_tensor_2d(ints + 24, RFG_I32, 2, 2, 2);
+    if (p)
+        memcpy(&m, p, sizeof(m));
+    m.norm = m.norm ? m.norm : &norm;
+    m.normed = m.normed ? m.normed : &normed;
+    m.rows = m.rows ? m.rows : &rows;
+    m.offsets = m.offsets ? m.offsets : &offsets;
+    m.sorted = m.sorted ? m.sorted : &sorted;
+    m.places = m.places ? m.places : &places;
+    return rfg_op_moe_gate(ctx, &i, &t, &tx, &w, &m, NULL);
+}
 static rfg_status moe_route(const void *p)
 {
     rfg_tensor tx = F2(x, 2, 8), i = rfg_tensor_2d(ints, RFG_I32, 2, 2, 2), t = F2(y, 2, 2);
@@ -370,6 +387,24 @@ static const struct member {
     M(rfg_merge_states_params, lse_out, TENSOR, 0, merge_states),
     M(rfg_merge_states_params, base2, INT, 1, merge_states),
     M(rfg_merge_states_params, reserved, INT, 1, merge_states),
+    M(rfg_moe_gate_params, scoring, INT, RFG_MOE_SIGMOID, moe_gate),
+    M(rfg_moe_gate_params, renormalise, INT, 1, moe_gate),
+    M(rfg_moe_gate_params, bias, TENSOR, 0, moe_gate),
+    M(rfg_moe_gate_params, groups, LONG, 3, moe_gate),
+    M(rfg_moe_gate_params, topk_groups, LONG, 2, moe_gate),
+    M(rfg_moe_gate_params, shared, LONG, 1, moe_gate),
+    M(rfg_moe_gate_params, tokens, TENSOR, 0, moe_gate),
+    M(rfg_moe_gate_params, scale, REAL, 2, moe_gate),
+    M(rfg_moe_gate_params, shared_weight, REAL, 2, moe_gate),
+    M(rfg_moe_gate_params, norm, TENSOR, 0, moe_gate),
+    M(rfg_moe_gate_params, normed, TENSOR, 0, moe_gate),
+    M(rfg_moe_gate_params, eps, REAL, 2, moe_gate),
+    M(rfg_moe_gate_params, one_plus_weight, INT, 1, moe_gate),
+    M(rfg_moe_gate_params, w_bias, TENSOR, 0, moe_gate),
+    M(rfg_moe_gate_params, rows, TENSOR, 0, moe_gate),
+    M(rfg_moe_gate_params, offsets, TENSOR, 0, moe_gate),
+    M(rfg_moe_gate_params, sorted, TENSOR, 0, moe_gate),
+    M(rfg_moe_gate_params, places, TENSOR, 0, moe_gate),
     M(rfg_moe_route_params, scoring, INT, RFG_MOE_SIGMOID, moe_route),
     M(rfg_moe_route_params, bias, TENSOR, 0, moe_route),
     M(rfg_moe_route_params, groups, LONG, 3, moe_route),
@@ -428,6 +463,10 @@ static const struct member {
     M(rfg_moe_params, identity_x, TENSOR, 0, moe),
     M(rfg_moe_params, w1_global, TENSOR, 0, moe),
     M(rfg_moe_params, w2_global, TENSOR, 0, moe),
+    M(rfg_moe_params, rows, TENSOR, 0, moe),
+    M(rfg_moe_params, offsets, TENSOR, 0, moe),
+    M(rfg_moe_params, sorted, TENSOR, 0, moe),
+    M(rfg_moe_params, places, TENSOR, 0, moe),
     M(rfg_norm_params, eps, REAL, .5, rmsnorm, layernorm),
     M(rfg_norm_params, one_plus_weight, INT, 1, rmsnorm, layernorm),
     M(rfg_norm_params, quant, QUANT, 0, rmsnorm, layernorm),

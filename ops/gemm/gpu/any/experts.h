@@ -22,20 +22,25 @@ RFG_DEVICE int expert_begin(const struct gemm_args *a, int e)
 /* Whose tile `tile` is, of all experts' tiles of tile_m rows, one after the other. False: there are fewer. The same in
  * all lanes, which must be on. */
 #if MANY_EXPERTS
-/* A round asks for the offsets of 512 experts at once: what takes long is that memory answers. */
+/* A round asks for the offsets of 512 experts at once: what takes long is that memory answers. Lanes have neighbouring
+ * experts by turns, so that a load is of few lines; tiles are numbered in that order: all of a lane's, then the next
+ * one's. */
 #define LANE_EXPERTS (512 / RFG_WAVE)
 RFG_DEVICE bool find_expert(struct expert *x, const struct gemm_args *a, int tile_m, int tile)
 {
     int before = 0;
 #pragma unroll 1
     for (int e0 = 0; e0 < a->experts; e0 += 512) {
-        int e = e0 + rfg_lane() * LANE_EXPERTS, begin[LANE_EXPERTS + 1], tiles[LANE_EXPERTS], all = 0;
-#pragma unroll
-        for (int i = 0; i <= LANE_EXPERTS; i++)
-            begin[i] = expert_begin(a, e + i < a->experts ? e + i : a->experts);
+        int e = e0 + rfg_lane(), begin[LANE_EXPERTS], end[LANE_EXPERTS], tiles[LANE_EXPERTS], all = 0;
 #pragma unroll
         for (int i = 0; i < LANE_EXPERTS; i++) {
-            int rows = begin[i + 1] - begin[i];
+            int at = e + i * RFG_WAVE;
+            begin[i] = expert_begin(a, at < a->experts ? at : a->experts);
+            end[i] = expert_begin(a, at < a->experts ? at + 1 : a->experts);
+        }
+#pragma unroll
+        for (int i = 0; i < LANE_EXPERTS; i++) {
+            int rows = end[i] - begin[i];
             all += tiles[i] = rows > 0 ? (rows + tile_m - 1) / tile_m : 0;
         }
         int upto = (int)rfg_wave_sum_upto((rfg_u64)all), first = before + upto - all;
@@ -46,7 +51,7 @@ RFG_DEVICE bool find_expert(struct expert *x, const struct gemm_args *a, int til
 #pragma unroll
         for (int i = 0; i < LANE_EXPERTS; i++) {
             if (first <= tile && tile < first + tiles[i]) {
-                struct expert it = { e + i, begin[i], begin[i + 1] - begin[i], first, tiles[i] };
+                struct expert it = { e + i * RFG_WAVE, begin[i], end[i] - begin[i], first, tiles[i] };
                 own = it;
             }
             first += tiles[i];
