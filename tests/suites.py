@@ -111,6 +111,7 @@ FEW = {
     "moe": "right_mixtures",
     "moe_workspace": "same_bits given",
     "moe_align": "tables",
+    "moe_gate": "right_choices",
     "moe_route": "tables rows_by_turns",
     "moe_sum": "tables rows_by_turns",
     "mx_outputs": "tables",

@@ -387,9 +387,9 @@ struct engine {
     float *shares, *given_shares;         /* the same: their weights */
     int32_t *sorted_rows, *offsets, *places; /* of rfg_op_moe_gate(), of a layer's up to gate rows */
     float *sorted;
-    bool given;                           /* rows take given_ids and given_shares; the others are made all the same */
-    size_t layer_slots;                   /* max(batch, chunk) slots */
-    float *temperature, *top_p;           /* [batch], of draws, and the next two */
+    bool given;                 /* rows take given_ids and given_shares; the others are made all the same */
+    size_t layer_slots;         /* max(batch, chunk) slots */
+    float *temperature, *top_p; /* [batch], of draws, and the next two */
     int32_t *top_k;
     int64_t *seed;
     unsigned only;    /* bits of op_kind; 0: all */
@@ -456,9 +456,9 @@ void request_check(const struct request *q, size_t number, const struct config *
 enum { LADDER_RUNGS = 8 };
 
 struct ladder_params {
-    const char *json, *save_baseline, *baseline; /* NULL: none */
+    const char *json, *save_baseline, *baseline;       /* NULL: none */
     int64_t batch, prompt, steps, chunk, expand, gate; /* prompt: keys in the cache before the first timed step */
-    int64_t from;                                /* the first rung, from 1 */
+    int64_t from;                                      /* the first rung, from 1 */
 };
 
 /* Prints the table; the program's exit code: 1 if a rung is wrong, or slower than the baseline's by over 10 %. */

@@ -391,9 +391,9 @@ static json_t *report_operators(const struct state *s, double keys)
             continue;
         printf("%-26s %10.3f %9lld %7.1f%% %9.2f %9.3f %8.2f\n", op_names[i], ms, (long long)s->share_launches[i],
                100 * ms / all, 1e3 * ms / (double)s->share_launches[i], floor, floor / ms);
-        json_object_set_new(list, op_names[i],
-                            json_pack("{s:f, s:I, s:f}", "ms", ms, "launches", (json_int_t)s->share_launches[i],
-                                      "floor_ms", floor));
+        json_object_set_new(
+            list, op_names[i],
+            json_pack("{s:f, s:I, s:f}", "ms", ms, "launches", (json_int_t)s->share_launches[i], "floor_ms", floor));
     }
     return list;
 }
@@ -425,17 +425,16 @@ static json_t *report(const struct state *s)
                s->touched / (double)(s->m->c.layers - s->m->c.moe.dense), (long long)model_experts(s->m),
                s->touched * (double)s->m->expert_bytes / 1e6);
     double bytes_ms = 1e3 * (weights + keys) / s->copy_rate;
-    printf(
-        "weights %.1f MB and keys %.1f MB a step at copy speed (%.0f GB/s): %.3f ms, %.2f of the last rung's time\n",
-        weights / 1e6, keys / 1e6, s->copy_rate / 1e9, bytes_ms, bytes_ms / last);
+    printf("weights %.1f MB and keys %.1f MB a step at copy speed (%.0f GB/s): %.3f ms, %.2f of the last rung's time\n",
+           weights / 1e6, keys / 1e6, s->copy_rate / 1e9, bytes_ms, bytes_ms / last);
     printf("weights %.1f MB, cache %.1f MB, activations %.1f MB, workspace of a stream %.1f MB\n",
            (double)s->m->bytes / 1e6, (double)s->base->cache.bytes / 1e6, (double)s->base->bytes / 1e6,
            (double)rfg_workspace_size(s->ctx) / 1e6);
-    return json_pack("{s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:O, s:f, s:f, s:f, s:f, s:f, s:I, s:I}", "model", s->m->c.name,
-                     "device", rfg_context_device(s->ctx), "batch", (json_int_t)s->p->batch, "prompt",
-                     (json_int_t)s->p->prompt, "rungs", list, "operator_ms", shares, "operators", operators, "ttft", s->prefill,
-                     "copy_bytes_per_second", s->copy_rate, "weight_bytes", weights, "experts_read", s->touched,
-                     "key_bytes", keys, "share_of_copy_speed", bytes_ms / last, "activation_bytes",
+    return json_pack("{s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:O, s:f, s:f, s:f, s:f, s:f, s:I, s:I}", "model",
+                     s->m->c.name, "device", rfg_context_device(s->ctx), "batch", (json_int_t)s->p->batch, "prompt",
+                     (json_int_t)s->p->prompt, "rungs", list, "operator_ms", shares, "operators", operators, "ttft",
+                     s->prefill, "copy_bytes_per_second", s->copy_rate, "weight_bytes", weights, "experts_read",
+                     s->touched, "key_bytes", keys, "share_of_copy_speed", bytes_ms / last, "activation_bytes",
                      (json_int_t)s->base->bytes, "workspace_bytes", (json_int_t)rfg_workspace_size(s->ctx));
 }
 

@@ -203,8 +203,8 @@ typedef struct rfg_moe_gate_params {
 } rfg_moe_gate_params;
 #define RFG_MOE_GATE_PARAMS_INIT                                                                                       \
     {                                                                                                                  \
-        sizeof(rfg_moe_gate_params), RFG_MOE_SOFTMAX, 0, NULL, 0, 0, 0, NULL, 0, 0, NULL, NULL, 0, 0, NULL, NULL, NULL,  \
-            NULL, NULL                                                                                                 \
+        sizeof(rfg_moe_gate_params), RFG_MOE_SOFTMAX, 0, NULL, 0, 0, 0, NULL, 0, 0, NULL, NULL, 0, 0, NULL, NULL,      \
+            NULL, NULL, NULL                                                                                           \
     }
 
 /* What a mixture of experts does before its products, for few tokens, in one launch: rfg_op_rmsnorm(), the router's

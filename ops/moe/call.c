@@ -217,12 +217,10 @@ static rfg_status check_codes(struct moe *m)
 static rfg_status check_tensors(struct moe *m)
 {
     const rfg_moe_params *p = &m->p;
-    const rfg_tensor *const all[] = {
-        m->y,       m->x,       m->ids,        m->weights,    m->w1,        m->w2,
-        p->w1_bias, p->w2_bias, p->w1_scale,   p->w2_scale,   p->w1_zero,   p->w2_zero,
-        p->x_scale, p->h_scale, p->expert_map, p->identity_x, p->w1_global, p->w2_global,
-        p->rows,    p->offsets, p->sorted,     p->places
-    };
+    const rfg_tensor *const all[] = { m->y,       m->x,       m->ids,        m->weights,    m->w1,        m->w2,
+                                      p->w1_bias, p->w2_bias, p->w1_scale,   p->w2_scale,   p->w1_zero,   p->w2_zero,
+                                      p->x_scale, p->h_scale, p->expert_map, p->identity_x, p->w1_global, p->w2_global,
+                                      p->rows,    p->offsets, p->sorted,     p->places };
     struct rfg_tensors *t = &m->t;
     rfg_status st;
     rfg_tensors_begin(t, FN, axes, all, TENSORS);
@@ -448,8 +446,7 @@ static rfg_status sort_pairs(rfg_context *ctx, const struct moe *m, rfg_stream s
     align.expert_map = m->p.expert_map;
     align.tokens = m->p.tokens;
     align.identity = m->p.identity;
-    return about("ids, weights, expert_map, tokens, identity",
-                 rfg_op_moe_align(ctx, &m->rows, m->ids, &align, stream));
+    return about("ids, weights, expert_map, tokens, identity", rfg_op_moe_align(ctx, &m->rows, m->ids, &align, stream));
 }
 
 /* The operators, one after the other. */

@@ -178,6 +178,7 @@ RFG_DEVICE void sort(const struct gate_args *a, const rfg_u32 *ids, const float 
 #pragma unroll 1
     for (rfg_u32 i = thread; i < n; i += THREADS) {
         rfg_u32 e = ids[i], before = 0u;
+#pragma unroll 4 /* or masks of more would take all scalar registers */
         for (rfg_u32 k = 0; k < n; k++)
             before += ids[k] < e || (ids[k] == e && k < i);
         rfg_store4(a->places + i, e < experts ? before : ~0u);
@@ -189,6 +190,7 @@ RFG_DEVICE void sort(const struct gate_args *a, const rfg_u32 *ids, const float 
 #pragma unroll 1
     for (rfg_u32 e = thread; e <= experts; e += THREADS) {
         rfg_u32 before = 0u;
+#pragma unroll 4
         for (rfg_u32 k = 0; k < n; k++)
             before += ids[k] < e;
         rfg_store4(a->offsets + e, before);

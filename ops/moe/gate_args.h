@@ -11,7 +11,7 @@
 #define GATE_MAX_SORT 1024 /* pairs of token and slot: each is compared with all others */
 
 struct gate_args {
-    struct route_args route; /* x: the logits, in the workspace; its workspace and counters mean nothing */
+    struct route_args route;           /* x: the logits, in the workspace; its workspace and counters mean nothing */
     const void *x, *w, *norm, *w_bias; /* norm, w_bias: or NULL */
     void *y;                           /* with a norm */
     int k;

@@ -81,8 +81,7 @@ static rfg_status check_tensors(struct rfg_tensors *t, const rfg_moe_gate_params
         return st;
     for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++)
         if ((uintptr_t)rfg_data(&t->o[vectors[i]]) % 16)
-            return BAD("%s is at %p: must be aligned to 16 bytes", t->o[vectors[i]].name,
-                       rfg_data(&t->o[vectors[i]]));
+            return BAD("%s is at %p: must be aligned to 16 bytes", t->o[vectors[i]].name, rfg_data(&t->o[vectors[i]]));
     return RFG_OK;
 }
 
@@ -95,7 +94,7 @@ rfg_status rfg_op_moe_gate(rfg_context *ctx, const rfg_tensor *ids, const rfg_te
         return BAD("ctx is NULL: must be a context");
     if ((st = RFG_TAKE_PARAMS(FN, rfg_moe_gate_params, &p, given)) || (st = check_params(&p)))
         return st;
-    const rfg_tensor *const all[] = { x,        w,      ids,    weights,  p.normed, p.rows, p.offsets,
+    const rfg_tensor *const all[] = { x,        w,        ids,    weights,  p.normed, p.rows,  p.offsets,
                                       p.sorted, p.places, p.norm, p.w_bias, p.bias,   p.tokens };
     struct rfg_tensors t;
     const struct rfg_operand *o = t.o;

@@ -115,7 +115,7 @@ static const char *const compiled[] = {
     "moe_gate bf16->f32 T=4 E=128 K=2048 top=8 norm=w renorm=1 tokens=1",
     "moe_gate bf16->f32 T=2 E=128 K=2880 top=4 norm=w wbias=1 score=topk_softmax",
     "moe_gate f16->f32 T=64 E=512 K=4096 top=10 norm=1+w shared=1",
-    "moe_gate f16->f32 T=8 E=1024 K=8192 top=6 score=sqrt_softplus bias=1 wbias=1",
+    "moe_gate f16->f32 T=8 E=1024 K=8192 top=6 score=sqrt_softplus bias=1 wbias=1 groups=16 top_groups=4",
     "moe_gate bf16->f32 T=8 E=64 K=1024 top=6 score=softmax bias=1 groups=8 top_groups=3",
     NULL,
 };

@@ -33,8 +33,9 @@ rfg_status rfg_oracle_moe_gate(const struct rfg_problem *prob, const rfg_tensor 
             double w = rfg_load(host[CASE_NORM].data, host[CASE_NORM].dtype, c);
             double v = rfg_element(&host[CASE_X], row, c) * rstd * (prob->v[GATE_NORM] == GATE_NORM_1W ? 1 + w : w);
             of->value[i * k + c] = v;
-            of->allow[i * k + c] =
-                row >= rows_that_count(prob, host) ? -1 : isfinite(v) ? fabs(v) * (sqrt((double)k) + 16) * EPS : 0;
+            of->allow[i * k + c] = row >= rows_that_count(prob, host) ? -1
+                                   : isfinite(v)                      ? fabs(v) * (sqrt((double)k) + 16) * EPS
+                                                                      : 0;
         }
     }
     return RFG_OK;

@@ -110,8 +110,7 @@ static bool surely_before(const struct truth *t, int64_t e, int64_t o)
 {
     if (t->c[e] - t->off[e] > t->c[o] + t->off[o])
         return true;
-    bool alike = (t->near == 0 && t->l[e] == t->l[o] && t->bias[e] == t->bias[o]) ||
-                 (t->off[e] == 0 && t->off[o] == 0);
+    bool alike = (t->near == 0 && t->l[e] == t->l[o] && t->bias[e] == t->bias[o]) || (t->off[e] == 0 && t->off[o] == 0);
     return alike && t->c[e] == t->c[o] && e < o;
 }
 
@@ -202,8 +201,7 @@ static bool weights_right(const struct truth *t, const int64_t *id, const double
         double want = w[i] * (double)ROUTE_SCALE;
         bool right = isinf(want) || id[i] < 0
                          ? got[i] == want
-                         : fabs(got[i] - want) <=
-                               (RIGHT + 4 * t->near) * fabs(want) + 2 * TINY * (double)ROUTE_SCALE;
+                         : fabs(got[i] - want) <= (RIGHT + 4 * t->near) * fabs(want) + 2 * TINY * (double)ROUTE_SCALE;
         if (!right)
             return rfg_refuse(why, "slot %" PRId64 ": id %" PRId64 " has weight %.9g: must be %.9g", i, id[i], got[i],
                               want);

@@ -114,6 +114,7 @@ START_TEST(like_the_reference)
                                        .separate = way == 1 || way == 2,
                                        .unfused = way == 1 || way == 2,
                                        .plain_gemms = way >= 2,
+                                       .gate = way == 0 ? 8 : 0,
                                        .expand = way == 1 || way == 2 ? 4 : 0, /* with parts of 5 keys, and whole */
                                        .expand_keys = 5,
                                        .quantise = quantised ? 4 : 0 };

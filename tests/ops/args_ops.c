@@ -217,26 +217,8 @@ static void max_q_negative(struct call *c)
 static const struct wrong mha_wrongs[] = { MHA_WRONGS, { NULL, NULL } };
 static const struct wrong varlen_wrongs[] = { MHA_WRONGS, { "max_seqlen_q", max_q_negative }, { NULL, NULL } };
 
-/* ---- embedding: y, ids, table ------------------------------------------------------------------------------------ */
-
-static rfg_status embedding(const struct call *c)
-{
-    rfg_embedding_params p = c->embedding;
-    return rfg_op_embedding(c->ctx, c->t[0], c->t[1], c->t[2], PARAMS(p), c->stream);
-}
-static void embedding_scale_nan(struct call *c)
-{
-    c->embedding.scale = NAN;
-}
-static void embedding_scale_inf(struct call *c)
-{
-    c->embedding.scale = -INFINITY;
-}
-static const struct wrong embedding_wrongs[] = { { "scale", embedding_scale_nan },
-                                                 { "scale", embedding_scale_inf },
-                                                 { NULL, NULL } };
-
 #include "args_advance.h"
+#include "args_embedding.h"
 #include "args_lora.h"
 #include "args_merge.h"
 #include "args_mla.h"
