@@ -25,10 +25,11 @@ static bool adds_in_gemm(const struct engine *e, const struct rows *r)
     return epilogues(e, r) && !e->m->c.gemma;
 }
 
-/* The router norms its rows itself: they must be complete before. */
+/* The router norms its rows itself: they must be complete before. Rows of more than 8192 columns rfg_op_moe_gate()
+ * doesn't take. */
 static bool chooses_at_once(const struct engine *e, int64_t l, const struct rows *r)
 {
-    return has_experts(&e->m->c, l) && adds_in_gemm(e, r) && r->count <= e->p.gate;
+    return has_experts(&e->m->c, l) && adds_in_gemm(e, r) && r->count <= e->p.gate && e->m->c.hidden <= 8192;
 }
 
 /* e->x = attention of e->normed, or, added in an epilogue, e->residual += it */
