@@ -40,7 +40,7 @@ static const struct {
     { "chunk", "N", "tokens of a prompt that go through the layers together (2048)", INTEGER, AT(chunk), 1, 1 << 20 },
     { "expand", "N", "DeepSeek: chunks of N tokens and more attend to keys of heads, made of latents (256)", INTEGER,
       AT(expand), 1, 1 << 20 },
-    { "gate", "N", "up to N rows choose their experts in one launch, norm and router included (8)", INTEGER, AT(gate),
+    { "gate", "N", "up to N rows choose their experts in one launch, norm and router included (1)", INTEGER, AT(gate),
       0, 64 },
     { "temperature", "T, --top-k K, --top-p P", "draw tokens (0: the largest logit; 0: all; 1: all)", NUMBER,
       AT(sampling.temperature), 0, 100 },
