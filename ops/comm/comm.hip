@@ -24,7 +24,8 @@
  * tests, BREAK: 1 no release, 2 no acquire, 3 the flag before the data, 4 one window instead of two. */
 #include "rfg_device.h"
 #include "rfg_peer.h"
-#include "comm/packets.h"
+#include "comm_args.h"
+#include "rfg_packets.h"
 
 #define VEC    RFG_DTYPE_VEC(DTYPE)
 #define SIZE   RFG_DTYPE_BYTES(DTYPE)

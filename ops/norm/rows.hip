@@ -21,7 +21,8 @@
 #ifdef RANKS
 #define DTYPE IN_DTYPE
 #include "rfg_peer.h"
-#include "comm/packets.h"
+#include "comm_args.h"
+#include "rfg_packets.h"
 #endif
 
 #ifndef ROUNDING

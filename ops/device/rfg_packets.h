@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What kernels of several ranks share: the epoch, waiting for a peer, packets, sums. comm.hip explains them.
- * The including file defines DTYPE, RANKS and comm_sends(). */
-#include "comm_args.h"
-
+ * The including file includes comm_args.h and rfg_peer.h before, and defines DTYPE, RANKS and comm_sends(). */
 #ifndef BREAK
 #define BREAK 0
 #endif
