@@ -97,7 +97,7 @@ static struct emu_time_outcome simulate(int groups, int waves, bool cold)
 {
     struct emu_time_outcome out;
     run[0] = (struct emu_time_run){ 0, (uint32_t)t.n_inst };
-    path[0] = (struct emu_time_path){ 0, 1, 0, t.n_inst };
+    path[0] = (struct emu_time_path){ 0, 1, 0 };
     t.waves = waves;
     t.n_groups = t.n_workgroups = t.on_xcd = (size_t)groups;
     t.n_waves = (size_t)(groups * waves);
