@@ -22,7 +22,7 @@ struct news {
     int worth;
 };
 /* A new option is worth a run; one value of a macro, kind of data or of sizes is not, two are. */
-enum { VALUE = 1, OPTION = 2, LEAST_WORTH = 2, NEXT_WORTH = 4, MOST_SETS = 3 };
+enum { VALUE = 1, OPTION = 2, LEAST_WORTH = 4, NEXT_WORTH = 8, MOST_SETS = 3 };
 
 __attribute__((format(printf, 3, 4))) static void tell(struct news *news, int worth, const char *format, ...)
 {

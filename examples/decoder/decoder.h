@@ -336,7 +336,7 @@ struct engine_params {
 /* MLA's prefill, absorbed, takes so many tokens for a sequence of their own. From EXPAND_TOKENS on it takes less time to
  * make keys and values of heads than to multiply latents: 16 heads' of a key are 5.6 million operations, which save 25
  * thousand a token. Their attention has PIECES parts at most. */
-enum { QUANTISE_ROWS = 65, GATE_ROWS = 1 };
+enum { QUANTISE_ROWS = 65 };
 enum { LATENT_QUERIES = 8, EXPAND_TOKENS = 256, EXPAND_KEYS = 4096, PIECES = 8 };
 /* Tokens that go through the layers together: in host memory, and in device memory for the kernels. The images are
  * alike, so that one copy brings all of it. */

@@ -40,7 +40,7 @@ static const struct {
     { "chunk", "N", "tokens of a prompt that go through the layers together (2048)", INTEGER, AT(chunk), 1, 1 << 20 },
     { "expand", "N", "DeepSeek: chunks of N tokens and more attend to keys of heads, made of latents (256)", INTEGER,
       AT(expand), 1, 1 << 20 },
-    { "gate", "N", "up to N rows choose their experts in one launch, norm and router included (1)", INTEGER, AT(gate),
+    { "gate", "N", "up to N rows choose their experts in one launch, norm and router included (0)", INTEGER, AT(gate),
       0, 64 },
     { "temperature", "T, --top-k K, --top-p P", "draw tokens (0: the largest logit; 0: all; 1: all)", NUMBER,
       AT(sampling.temperature), 0, 100 },
@@ -137,7 +137,6 @@ void options_read(struct options *o, int argc, char **argv)
             (struct option){ table[i].name, table[i].value ? required_argument : no_argument, NULL, FIRST + i };
     *o = (struct options){ .tokens = 128,
                            .chunk = 2048,
-                           .gate = GATE_ROWS,
                            .prompt_tokens = 1024,
                            .steps = 32,
                            .from = 1,

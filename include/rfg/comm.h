@@ -93,21 +93,15 @@ RFG_API RFG_NODISCARD rfg_status rfg_comm_check(rfg_comm *comm);
  * in, must have ended; graphs of such calls must not be replayed any more. */
 RFG_API void rfg_comm_destroy(rfg_comm **comm);
 
-/* The three operators. x and y have the same dtype: bf16, f16 or f32; any shape of 1 to 5 dimensions, packed; any
- * alignment that the dtype has. y may be x, or in reduce_scatter and all_gather this rank's part of x or x's place in y;
+/* Of rfg_op_all_reduce(), rfg_op_reduce_scatter() and rfg_op_all_gather(): x and y have the same dtype, bf16, f16 or
+ * f32, any shape of 1 to 5 dimensions, packed, and any alignment that the dtype has. y may be x, or in reduce_scatter and all_gather this rank's part of x or x's place in y;
  * other overlaps are refused. No elements: nothing happens, on any rank.
- * Errors: INVALID_ARGUMENT (names the argument, its value and the rule; not connected), NOT_READY (the stream is captured and the kernel isn't loaded: rfg_comm_prepare()),
- * COMPILE, DEVICE (broken as rfg_comm_check() has it), OUT_OF_MEMORY. */
+ * Errors: INVALID_ARGUMENT (names the argument, its value and the rule; not connected), NOT_READY (the stream is
+ * captured and the kernel isn't loaded: rfg_comm_prepare()), COMPILE, DEVICE (broken as rfg_comm_check() has it),
+ * OUT_OF_MEMORY. */
 
 /* y = the sum of all ranks' x. y has as many elements as x. */
 RFG_API RFG_NODISCARD rfg_status rfg_op_all_reduce(rfg_comm *comm, const rfg_tensor *y, const rfg_tensor *x,
-                                                   rfg_stream stream);
-/* y = part `rank` of the sum of all ranks' x. x has `ranks` times as many elements as y: the parts, one behind the
- * other. */
-RFG_API RFG_NODISCARD rfg_status rfg_op_reduce_scatter(rfg_comm *comm, const rfg_tensor *y, const rfg_tensor *x,
-                                                       rfg_stream stream);
-/* y = all ranks' x, one behind the other. y has `ranks` times as many elements as x. */
-RFG_API RFG_NODISCARD rfg_status rfg_op_all_gather(rfg_comm *comm, const rfg_tensor *y, const rfg_tensor *x,
                                                    rfg_stream stream);
 
 /* What a tensor-parallel layer does behind a row-parallel product: rfg_op_all_reduce() of x, rounded to x's dtype, and
@@ -125,6 +119,14 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_all_reduce_add_rmsnorm(rfg_comm *comm, c
                                                                const rfg_tensor *residual_out, const rfg_tensor *x,
                                                                const rfg_tensor *residual, const rfg_tensor *weight,
                                                                const rfg_norm_params *params, rfg_stream stream);
+
+/* y = part `rank` of the sum of all ranks' x. x has `ranks` times as many elements as y: the parts, one behind the
+ * other. */
+RFG_API RFG_NODISCARD rfg_status rfg_op_reduce_scatter(rfg_comm *comm, const rfg_tensor *y, const rfg_tensor *x,
+                                                       rfg_stream stream);
+/* y = all ranks' x, one behind the other. y has `ranks` times as many elements as x. */
+RFG_API RFG_NODISCARD rfg_status rfg_op_all_gather(rfg_comm *comm, const rfg_tensor *y, const rfg_tensor *x,
+                                                   rfg_stream stream);
 
 #ifdef __cplusplus
 }

@@ -120,6 +120,44 @@ START_TEST(same_bits)
 }
 END_TEST
 
+/* Pairs that the caller has sorted: the same bits as those that are sorted here; and all four tensors or none. */
+START_TEST(sorted_before)
+{
+    static float y[MOST * H];
+    rfg_context *ctx = op_context(op_device(_i));
+    struct call c;
+    char *memory;
+    new_call(&c, ctx, 3);
+    want(&c, y, MOST);
+    RIGHT(rfg_device_alloc(ctx, (void **)&memory, (3 * MOST * K + E + 1) * 4));
+    rfg_tensor rows = rfg_tensor_1d(memory, RFG_I32, MOST * K),
+               sorted = rfg_tensor_1d(memory + MOST * K * 4, RFG_F32, MOST * K),
+               places = rfg_tensor_2d(memory + 2 * MOST * K * 4, RFG_I32, MOST, K, K),
+               offsets = rfg_tensor_1d(memory + 3 * MOST * K * 4, RFG_I32, E + 1);
+    const rfg_moe_align_params a = { .size = sizeof(a),
+                                     .experts = E,
+                                     .offsets = &offsets,
+                                     .weights_out = &sorted,
+                                     .places = &places,
+                                     .weights = &c.weights };
+    RIGHT(rfg_op_moe_align(ctx, &rows, &c.ids, &a, NULL));
+    const rfg_moe_params all = { sizeof(all), .rows = &rows, .offsets = &offsets, .sorted = &sorted,
+                                 .places = &places };
+    RIGHT(call(&c, MOST, &all, NULL));
+    expect(&c, y, MOST, NULL, "sorted before");
+    rfg_moe_params some[] = { all, all, all, all };
+    some[0].rows = some[1].offsets = some[2].sorted = some[3].places = NULL;
+    for (int i = 0; i < 4; i++) {
+        ck_assert_int_eq(call(&c, MOST, &some[i], NULL), RFG_ERROR_INVALID_ARGUMENT);
+        ck_assert_msg(strstr(rfg_last_error(), "rows, offsets, sorted and places go together") != NULL, "%s",
+                      rfg_last_error());
+    }
+    RIGHT(rfg_device_free(ctx, memory));
+    RIGHT(rfg_device_free(ctx, c.memory));
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
 /* What rfg_stream_set_workspace() gave beyond rfg_workspace_size(), and no byte more. */
 START_TEST(given)
 {
@@ -215,5 +253,5 @@ END_TEST
 
 int main(void)
 {
-    return op_main("moe_workspace", OP_TESTS(same_bits, given), OP_TESTS(threads));
+    return op_main("moe_workspace", OP_TESTS(same_bits, sorted_before, given), OP_TESTS(threads));
 }

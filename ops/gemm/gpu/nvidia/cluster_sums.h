@@ -33,3 +33,15 @@ RFG_DEVICE void send_2(void *to, rfg_u64 *arrival, int rank, float v0, float v1)
                  "r"(rfg_as_u32(v0)), "r"(rfg_as_u32(v1)), "r"(count)
                  : "memory");
 }
+
+/* Stores sums of 8 rows of X by 16 of W, as mma.m16n8k16 leaves them with W as its rows. A lane has a column of two rows;
+ * lanes that differ by 4 have neighbouring ones, and make them two columns of a row each. */
+RFG_DEVICE void store_8x16(const struct gemm_args *a, int m, int n, rfg_f32x4 v)
+{
+    int odd = rfg_lane() / 4 % 2;
+    float above = rfg_shuffle_xor(odd ? v.x : v.y, 4), below = rfg_shuffle_xor(odd ? v.z : v.w, 4);
+    m += rfg_lane() % 4 * 2 + odd;
+    n += rfg_lane() / 4 - odd;
+    store_2(a, m, n, odd ? above : v.x, odd ? v.y : above);
+    store_2(a, m, n + 8, odd ? below : v.z, odd ? v.w : below);
+}

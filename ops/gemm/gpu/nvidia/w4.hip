@@ -431,15 +431,10 @@ RFG_DEVICE void multiply(float (*d)[FRAGS_M][4], const char *stage, int n)
 }
 #endif
 
-/* Stores a block: number `16 rows of W` + BLOCKS_N * `8 rows of X`. A lane has a column of two rows; lanes that differ
- * by 4 have neighbouring ones, and make them two columns of a row each. */
+/* Block: number `16 rows of W` + BLOCKS_N * `8 rows of X`. */
 RFG_DEVICE void store_block(const struct gemm_args *a, int m0, int n0, int block, rfg_f32x4 v)
 {
-    int odd = rfg_lane() / 4 % 2, n = n0 + block % BLOCKS_N * 16 + rfg_lane() / 4 - odd;
-    int m = m0 + block / BLOCKS_N * 8 + rfg_lane() % 4 * 2 + odd;
-    float above = rfg_shuffle_xor(odd ? v.x : v.y, 4), below = rfg_shuffle_xor(odd ? v.z : v.w, 4);
-    store_2(a, m, n, odd ? above : v.x, odd ? v.y : above);
-    store_2(a, m, n + 8, odd ? below : v.z, odd ? v.w : below);
+    store_8x16(a, m0 + block / BLOCKS_N * 8, n0 + block % BLOCKS_N * 16, v);
 }
 
 /* Before sums are sent to other workgroups: these are there, and expect something. Or after they were written to LDS.
