@@ -34,14 +34,14 @@ RFG_DEVICE void send_2(void *to, rfg_u64 *arrival, int rank, float v0, float v1)
                  : "memory");
 }
 
-/* Stores sums of 8 rows of X by 16 of W, as mma.m16n8k16 leaves them with W as its rows. A lane has a column of two rows;
- * lanes that differ by 4 have neighbouring ones, and make them two columns of a row each. */
-RFG_DEVICE void store_8x16(const struct gemm_args *a, int m, int n, rfg_f32x4 v)
+/* Stores a block: 16 rows of W by 8 of X, as mma.m16n8k16 leaves its sums with W as its rows. Its number is that of 16
+ * rows of W, blocks_n of which come before the next 8 rows of X. A lane has a column of two rows; lanes that differ by 4
+ * have neighbouring ones, and make them two columns of a row each. */
+RFG_DEVICE void store_8x16(const struct gemm_args *a, int m0, int n0, int block, int blocks_n, rfg_f32x4 v)
 {
-    int odd = rfg_lane() / 4 % 2;
+    int odd = rfg_lane() / 4 % 2, n = n0 + block % blocks_n * 16 + rfg_lane() / 4 - odd;
+    int m = m0 + block / blocks_n * 8 + rfg_lane() % 4 * 2 + odd;
     float above = rfg_shuffle_xor(odd ? v.x : v.y, 4), below = rfg_shuffle_xor(odd ? v.z : v.w, 4);
-    m += rfg_lane() % 4 * 2 + odd;
-    n += rfg_lane() / 4 - odd;
     store_2(a, m, n, odd ? above : v.x, odd ? v.y : above);
     store_2(a, m, n + 8, odd ? below : v.z, odd ? v.w : below);
 }

@@ -244,12 +244,6 @@ RFG_DEVICE void multiply_all(float (*d)[FRAGS_M][4], struct step *ring, const st
     }
 }
 
-/* Block: number `16 rows of W` + BLOCKS_N * `8 rows of X`. */
-RFG_DEVICE void store_block(const struct gemm_args *a, int m0, int n0, int block, rfg_f32x4 v)
-{
-    store_8x16(a, m0 + block / BLOCKS_N * 8, n0 + block % BLOCKS_N * 16, v);
-}
-
 /* The wave's sums of a block to their owner, or, if there are no others, to Y. */
 RFG_DEVICE void give_block(const struct gemm_args *a, char *lds, int m0, int n0, int block, int part, const float *d)
 {
@@ -264,7 +258,7 @@ RFG_DEVICE void give_block(const struct gemm_args *a, char *lds, int m0, int n0,
     else if (PARTS > 1)
         *(rfg_f32x4 *)to = v;
     else
-        store_block(a, m0, n0, block, v);
+        store_8x16(a, m0, n0, block, BLOCKS_N, v);
 }
 
 /* Adds the blocks that this workgroup owns, and stores them. */
@@ -277,7 +271,7 @@ RFG_DEVICE void add_parts(const struct gemm_args *a, char *lds, int m0, int n0, 
 #pragma unroll 8
         for (int i = 1; i < PARTS; i++)
             sum = rfg_add_f32x4(sum, parts[i * (DIRECT_BLOCK_BYTES / 16) + rfg_lane()]);
-        store_block(a, m0, n0, rank * OWN + own, sum);
+        store_8x16(a, m0, n0, rank * OWN + own, BLOCKS_N, sum);
     }
 }
 

@@ -431,12 +431,6 @@ RFG_DEVICE void multiply(float (*d)[FRAGS_M][4], const char *stage, int n)
 }
 #endif
 
-/* Block: number `16 rows of W` + BLOCKS_N * `8 rows of X`. */
-RFG_DEVICE void store_block(const struct gemm_args *a, int m0, int n0, int block, rfg_f32x4 v)
-{
-    store_8x16(a, m0 + block / BLOCKS_N * 8, n0 + block % BLOCKS_N * 16, v);
-}
-
 /* Before sums are sent to other workgroups: these are there, and expect something. Or after they were written to LDS.
  */
 RFG_DEVICE void meet(void)
@@ -558,7 +552,7 @@ gemm_w4_mma(struct gemm_args a)
             else if (PARTS > 1)
                 *(rfg_f32x4 *)to = v;
             else
-                store_block(&a, m0, n0, block, v);
+                store_8x16(&a, m0, n0, block, BLOCKS_N, v);
         }
 #if PARTS > 1
     if (SPLIT == 1)
@@ -572,7 +566,7 @@ gemm_w4_mma(struct gemm_args a)
 #pragma unroll 8
         for (int i = 1; i < PARTS; i++)
             sum = rfg_add_f32x4(sum, parts[i * (W4_BLOCK_BYTES / 16)]);
-        store_block(&a, m0, n0, rank * OWN + own, sum);
+        store_8x16(&a, m0, n0, rank * OWN + own, BLOCKS_N, sum);
     }
 #endif
 }
