@@ -94,8 +94,9 @@ RFG_API RFG_NODISCARD rfg_status rfg_comm_check(rfg_comm *comm);
 RFG_API void rfg_comm_destroy(rfg_comm **comm);
 
 /* Of rfg_op_all_reduce(), rfg_op_reduce_scatter() and rfg_op_all_gather(): x and y have the same dtype, bf16, f16 or
- * f32, any shape of 1 to 5 dimensions, packed, and any alignment that the dtype has. y may be x, or in reduce_scatter and all_gather this rank's part of x or x's place in y;
- * other overlaps are refused. No elements: nothing happens, on any rank.
+ * f32, any shape of 1 to 5 dimensions, packed, and any alignment that the dtype has. y may be x, or in reduce_scatter
+ * and all_gather this rank's part of x or x's place in y; other overlaps are refused. No elements: nothing happens, on
+ * any rank.
  * Errors: INVALID_ARGUMENT (names the argument, its value and the rule; not connected), NOT_READY (the stream is
  * captured and the kernel isn't loaded: rfg_comm_prepare()), COMPILE, DEVICE (broken as rfg_comm_check() has it),
  * OUT_OF_MEMORY. */
