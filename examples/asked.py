@@ -4,7 +4,7 @@
 tables of angles, loaders of weights, LoRA. Each line of ASKED is asked for twice: by problem strings, which rfg-bench runs and
 compares with the oracle, and through the Python package, compared with NumPy here. Prints a line each and a total.
 
-    PYTHONPATH=build/bindings/python RFG_LIBRARY=build/librfg.so examples/asked.py [--bench build/bin/rfg-bench] [--device cpu]
+    PYTHONPATH=build/bindings/python RFG_LIBRARY=$PWD/build/librfg.so examples/asked.py [--bench build/bin/rfg-bench] [--device cpu]
 
 --device is rfg-bench's: Python's calls are on the host's memory, so on cpu. Needs NumPy. Exit code: 0 if all were right."""
 
