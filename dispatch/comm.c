@@ -41,8 +41,6 @@ _Static_assert(sizeof(struct handle) <= sizeof(rfg_comm_handle), "a handle has 2
 
 struct loaded {
     struct loaded *next;
-    const struct rfg_variant *var;
-    int p[RFG_MAX_PARAMS];
     struct rfg_plan *plan;
 };
 
@@ -358,12 +356,14 @@ rfg_status rfg_comm_connect(rfg_comm *comm, const rfg_comm_handle *handles)
 static rfg_status load(rfg_comm *c, const char *fn, const struct rfg_problem *prob, const struct rfg_variant *var,
                        const int *p, const rfg_stream *stream, struct rfg_plan **out)
 {
-    const size_t size = (size_t)var->n_params * sizeof(*p);
-    for (struct loaded *l = c->loaded; l; l = l->next)
-        if (l->var == var && !memcmp(l->p, p, size) && rfg_problem_equal(rfg_plan_problem(l->plan), prob)) {
+    for (struct loaded *l = c->loaded; l; l = l->next) {
+        const struct rfg_choice *its = rfg_plan_choice(l->plan);
+        if (its->variant == var && !memcmp(its->params, p, (size_t)var->n_params * sizeof(*p)) &&
+            rfg_problem_equal(rfg_plan_problem(l->plan), prob)) {
             *out = l->plan;
             return RFG_OK;
         }
+    }
     bool captured = false;
     rfg_status st = stream && c->ctx->hip ? rfg_stream_captured(c->ctx, fn, *stream, &captured) : RFG_OK;
     if (st == RFG_OK && captured)
@@ -379,8 +379,6 @@ static rfg_status load(rfg_comm *c, const char *fn, const struct rfg_problem *pr
         free(l);
         return st;
     }
-    l->var = var;
-    memcpy(l->p, p, size);
     l->next = c->loaded;
     c->loaded = l;
     *out = l->plan;

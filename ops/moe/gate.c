@@ -8,8 +8,7 @@
 #include "ops/operand.h"
 #include "ops/params.h"
 
-static const char *const score_names[] = { "softmax", "topk_softmax", "sigmoid", "sqrt_softplus" };
-static const char *const btype_names[] = { "x" }, *const norm_names[] = { "none", "w", "1+w" };
+static const char *const norm_names[] = { "none", "w", "1+w" };
 
 static const struct rfg_key gate_keys[GATE_NKEYS] = {
     [GATE_T] = { "T", RFG_KEY_SIZE, 0, 0, GATE_MAX_T, NULL, "tokens: rows of x" },
@@ -19,11 +18,11 @@ static const struct rfg_key gate_keys[GATE_NKEYS] = {
     [GATE_NORM] = { "norm", RFG_KEY_ATTR, GATE_NORM_NONE, GATE_NORM_NONE, GATE_NORM_1W, norm_names,
                     "what rows of x are normed by before" },
     [GATE_W_BIAS] = { "wbias", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: a bias is added to the logits" },
-    [GATE_SCORE] = { "score", RFG_KEY_ATTR, RFG_MOE_SOFTMAX, RFG_MOE_SOFTMAX, RFG_MOE_SQRT_SOFTPLUS, score_names,
+    [GATE_SCORE] = { "score", RFG_KEY_ATTR, RFG_MOE_SOFTMAX, RFG_MOE_SOFTMAX, RFG_MOE_SQRT_SOFTPLUS, route_score_names,
                      "what scores are of logits" },
     [GATE_BIAS] = { "bias", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: a bias is added where experts are chosen" },
-    [GATE_BTYPE] = { "btype", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, btype_names, "dtype of that bias: x's, or f32",
-                     1u << RFG_F32 },
+    [GATE_BTYPE] = { "btype", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, route_btype_names,
+                     "dtype of that bias: x's, or f32", 1u << RFG_F32 },
     [GATE_GROUPS] = { "groups", RFG_KEY_ATTR, 1, 1, ROUTE_MAX_GROUPS, NULL, "groups that experts are in" },
     [GATE_TOP_GROUPS] = { "top_groups", RFG_KEY_ATTR, 1, 1, ROUTE_MAX_GROUPS, NULL,
                           "groups whose experts may be chosen" },
@@ -92,6 +91,12 @@ static void gate_cost(const struct rfg_problem *prob, double *bytes, double *flo
     route.op->cost(&route, bytes, &more);
     *bytes += 2 * (e * k + t * k * (v[GATE_NORM] ? 2 : 1)) - 4 * t * e; /* its logits stay in the caches */
     *flops = 2 * t * e * k + more;
+}
+
+size_t gate_workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    (void)dev, (void)p;
+    return (size_t)(prob->v[GATE_T] * prob->v[GATE_E]) * sizeof(float);
 }
 
 struct gate_args gate_args_of(const struct rfg_problem *prob)

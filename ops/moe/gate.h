@@ -36,6 +36,9 @@ struct rfg_problem gate_route(const struct rfg_problem *prob);
 /* All of them but pointers, and what no problem says. */
 struct gate_args gate_args_of(const struct rfg_problem *prob);
 
+/* Of the logits, of every variant. */
+size_t gate_workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p);
+
 /* gate_gpu.c, gate_cpu.c */
 extern const struct rfg_variant moe_gate_arrive, moe_gate_cpu;
 

@@ -71,10 +71,8 @@ static rfg_status check_tensors(struct rfg_tensors *t, const rfg_moe_gate_params
     rfg_status st = rfg_check_tensors(t, rules, RFG_RULES(rules));
     if (st)
         return st;
-    int64_t top = rfg_size(t, SLOTS) - p->shared;
-    if (top < 1 || top > ROUTE_MAX_TOP)
-        return BAD("ids has %" PRId64 " columns: must have from 1 to %d besides shared=%" PRId64, rfg_size(t, SLOTS),
-                   ROUTE_MAX_TOP, p->shared);
+    if ((st = route_check_slots(FN, rfg_size(t, SLOTS), p->shared)))
+        return st;
     rfg_set_axis(t, PAIRS, rfg_size(t, T) * rfg_size(t, SLOTS));
     rfg_set_axis(t, ALL, rfg_size(t, E) + p->shared + 1);
     if ((st = rfg_check_tensors(t, of_pairs, RFG_RULES(of_pairs))))

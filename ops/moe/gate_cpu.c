@@ -79,17 +79,11 @@ static void cpu_run(const struct rfg_device *dev, const struct rfg_problem *prob
     moe_align_cpu.run(dev, &align, p, &s, pool);
 }
 
-static size_t cpu_workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
-{
-    (void)dev, (void)p;
-    return (size_t)(prob->v[GATE_T] * prob->v[GATE_E]) * sizeof(float);
-}
-
 const struct rfg_variant moe_gate_cpu = {
     .name = "moe_gate_cpu",
     .kind = RFG_VARIANT_HOST,
     .supports = rfg_cpu_plain_supports,
     .predict = rfg_cpu_plain_predict,
-    .workspace = cpu_workspace,
+    .workspace = gate_workspace,
     .run = cpu_run,
 };

@@ -74,12 +74,6 @@ static double gate_predict(const struct rfg_device *dev, const struct rfg_proble
            0.01 * turns * pairs + 0.01 * p[P_CHUNKS];
 }
 
-static size_t gate_workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
-{
-    (void)dev, (void)p;
-    return (size_t)(prob->v[GATE_T] * prob->v[GATE_E]) * sizeof(float);
-}
-
 static void gate_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
                         struct rfg_kernel *k)
 {

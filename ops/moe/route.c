@@ -9,8 +9,9 @@
 #include "ops/operand.h"
 #include "ops/params.h"
 
-static const char *const score_names[] = { "softmax", "topk_softmax", "sigmoid", "sqrt_softplus" };
-static const char *const btype_names[] = { "x" }, *const no_ids[] = { "none" };
+const char *const route_score_names[] = { "softmax", "topk_softmax", "sigmoid", "sqrt_softplus" };
+const char *const route_btype_names[] = { "x" };
+static const char *const no_ids[] = { "none" };
 
 #define STRIDE(name, of)                                                                                               \
     {                                                                                                                  \
@@ -20,10 +21,10 @@ static const struct rfg_key route_keys[ROUTE_NKEYS] = {
     [ROUTE_T] = { "T", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE, NULL, "tokens: rows of x" },
     [ROUTE_E] = { "E", RFG_KEY_SIZE, 0, 1, ROUTE_MAX_E, NULL, "experts: columns of x" },
     [ROUTE_TOP] = { "top", RFG_KEY_SIZE, 0, 1, ROUTE_MAX_TOP, NULL, "experts that a token gets" },
-    [ROUTE_SCORE] = { "score", RFG_KEY_ATTR, RFG_MOE_SOFTMAX, RFG_MOE_SOFTMAX, RFG_MOE_SQRT_SOFTPLUS, score_names,
+    [ROUTE_SCORE] = { "score", RFG_KEY_ATTR, RFG_MOE_SOFTMAX, RFG_MOE_SOFTMAX, RFG_MOE_SQRT_SOFTPLUS, route_score_names,
                       "what scores are of logits" },
     [ROUTE_BIAS] = { "bias", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: a bias is added where experts are chosen" },
-    [ROUTE_BTYPE] = { "btype", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, btype_names,
+    [ROUTE_BTYPE] = { "btype", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, route_btype_names,
                       "dtype of the bias: x's, or f32 with a 16-bit x", 1u << RFG_F32 },
     [ROUTE_GROUPS] = { "groups", RFG_KEY_ATTR, 1, 1, ROUTE_MAX_GROUPS, NULL, "groups that experts are in" },
     [ROUTE_TOP_GROUPS] = { "top_groups", RFG_KEY_ATTR, 1, 1, ROUTE_MAX_GROUPS, NULL,

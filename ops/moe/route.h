@@ -44,6 +44,9 @@ static inline int route_bias_dtype(const struct rfg_problem *prob)
 
 /* route_call.c: what a call says of the choice. fn: for errors. */
 rfg_status route_check_params(const char *fn, const rfg_moe_route_params *p);
+/* ids' columns: those that are chosen, and the shared experts'. */
+rfg_status route_check_slots(const char *fn, int64_t slots, int64_t shared);
+extern const char *const route_score_names[], *const route_btype_names[]; /* of keys */
 
 /* route_gpu.c, route_cpu.c */
 /* Experts of one of so many threads: groups share them out. */

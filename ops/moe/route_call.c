@@ -59,6 +59,16 @@ rfg_status route_check_params(const char *fn, const rfg_moe_route_params *p)
 #undef WRONG
 }
 
+rfg_status route_check_slots(const char *fn, int64_t slots, int64_t shared)
+{
+    int64_t top = slots - shared;
+    return top >= 1 && top <= ROUTE_MAX_TOP
+               ? RFG_OK
+               : rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
+                          "%s: ids has %" PRId64 " columns: must have from 1 to %d besides shared=%" PRId64, fn, slots,
+                          ROUTE_MAX_TOP, shared);
+}
+
 rfg_status rfg_op_moe_route(rfg_context *ctx, const rfg_tensor *ids, const rfg_tensor *weights, const rfg_tensor *x,
                             const rfg_moe_route_params *given, rfg_stream stream)
 {
@@ -72,12 +82,10 @@ rfg_status rfg_op_moe_route(rfg_context *ctx, const rfg_tensor *ids, const rfg_t
     struct rfg_tensors t;
     const struct rfg_operand *o = t.o;
     rfg_tensors_begin(&t, FN, axes, all, TENSORS);
-    if ((st = rfg_check_tensors(&t, rules, RFG_RULES(rules))))
+    if ((st = rfg_check_tensors(&t, rules, RFG_RULES(rules))) ||
+        (st = route_check_slots(FN, rfg_size(&t, SLOTS), p.shared)))
         return st;
     int64_t top = rfg_size(&t, SLOTS) - p.shared;
-    if (top < 1 || top > ROUTE_MAX_TOP)
-        return BAD("ids has %" PRId64 " columns: must have from 1 to %d besides shared=%" PRId64, rfg_size(&t, SLOTS),
-                   ROUTE_MAX_TOP, p.shared);
     rfg_set_axis(&t, TOP, top);
     if ((st = rfg_check_tensors(&t, of_table, RFG_RULES(of_table))))
         return st;

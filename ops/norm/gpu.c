@@ -287,21 +287,18 @@ static bool portable_order(const struct rfg_device *dev, const struct rfg_proble
 
 /* ---- several ranks ----------------------------------------------------------------------------------------------- */
 
-static const struct rfg_param joint_params[NORM_JOINT_NPARAMS] = {
-    [NORM_JOINT_RANKS] = { "ranks", 7, { 2, 3, 4, 5, 6, 7, 8 } },
-    [NORM_JOINT_THREADS] = { "threads", 5, { 64, 128, 256, 512, 1024 } }, /* of a workgroup */
-    [NORM_JOINT_SPLIT] = { "split", 4, { 1, 2, 4, 8 } },
-};
+static const struct rfg_param joint_params[] = { { "ranks", 7, { 2, 3, 4, 5, 6, 7, 8 } } };
 
-static void joint_rows_of(const struct rfg_problem *prob, const int *joint, int *p)
+/* A workgroup a row, of as many threads as the row has chunks, if there can be. */
+static void joint_rows_of(const struct rfg_problem *prob, int *p)
 {
     portable_params_of(prob, p);
-    p[P_THREADS] = joint[NORM_JOINT_THREADS];
-    p[P_SPLIT] = joint[NORM_JOINT_SPLIT];
     p[P_CHUNKS] = 1;
     p[P_KEEP] = KEEP_REGISTERS;
     p[P_AHEAD] = prob->v[NORM_WEIGHT] != NORM_WEIGHT_NONE;
     p[P_WIDTH] = width_of(prob);
+    for (p[P_THREADS] = 64; p[P_THREADS] < 1024 && steps_of(prob, p) > 1;)
+        p[P_THREADS] *= 2;
     while (p[P_CHUNKS] < 8 && steps_of(prob, p) > 1)
         p[P_CHUNKS] *= 2;
 }
@@ -310,9 +307,10 @@ static bool joint_valid(const struct rfg_device *dev, const struct rfg_problem *
                         struct rfg_reason *why)
 {
     int p[RFG_MAX_PARAMS];
-    joint_rows_of(prob, joint, p);
-    if (prob->v[NORM_M] * p[P_SPLIT] > 1 << COMM_TICKET_BITS)
-        return rfg_refuse(why, "M=%" PRId64 ", split=%d: must be at most %d workgroups", prob->v[NORM_M], p[P_SPLIT],
+    joint_rows_of(prob, p);
+    (void)joint;
+    if (prob->v[NORM_M] > 1 << COMM_TICKET_BITS)
+        return rfg_refuse(why, "M=%" PRId64 ": must be at most %d, a workgroup each", prob->v[NORM_M],
                           1 << COMM_TICKET_BITS);
     return rows_valid(dev, prob, p, why);
 }
@@ -321,29 +319,31 @@ static void joint_kernel(const struct rfg_device *dev, const struct rfg_problem 
                          struct rfg_kernel *k)
 {
     int p[RFG_MAX_PARAMS];
-    joint_rows_of(prob, joint, p);
+    joint_rows_of(prob, p);
     rows_kernel(dev, prob, p, k);
-    rfg_kernel_macro(k, "RANKS", joint[NORM_JOINT_RANKS]);
+    rfg_kernel_macro(k, "RANKS", joint[0]);
 }
 
 static void joint_launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *joint,
                          struct rfg_launch *l)
 {
     int p[RFG_MAX_PARAMS];
-    joint_rows_of(prob, joint, p);
+    (void)joint;
+    joint_rows_of(prob, p);
     rows_launch(dev, prob, p, l);
 }
 
 static double joint_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *joint)
 {
     int p[RFG_MAX_PARAMS];
-    joint_rows_of(prob, joint, p);
+    (void)joint;
+    joint_rows_of(prob, p);
     return rows_predict(dev, prob, p);
 }
 
 const struct rfg_variant add_rmsnorm_joint = { .name = "add_rmsnorm_joint",
                                                .kind = RFG_VARIANT_KERNEL,
-                                               .n_params = NORM_JOINT_NPARAMS,
+                                               .n_params = COUNT(joint_params),
                                                .params = joint_params,
                                                .joint_args = sizeof(struct comm_args),
                                                .supports = rows_supports,
@@ -351,18 +351,6 @@ const struct rfg_variant add_rmsnorm_joint = { .name = "add_rmsnorm_joint",
                                                .predict = joint_predict,
                                                .kernel = joint_kernel,
                                                .launch = joint_launch };
-
-bool norm_joint_choose(const struct rfg_device *dev, const struct rfg_problem *prob, int ranks, int *joint)
-{
-    struct rfg_reason why;
-    int threads = 64;
-    while (threads < 1024 && threads < row_chunks(prob))
-        threads *= 2;
-    joint[NORM_JOINT_RANKS] = ranks;
-    joint[NORM_JOINT_THREADS] = threads;
-    joint[NORM_JOINT_SPLIT] = 1;
-    return rfg_variant_check(&add_rmsnorm_joint, dev, prob, joint, &why);
-}
 
 /* ---- the variants ----------------------------------------------------------------------------------------------- */
 

@@ -75,10 +75,7 @@ NORM_VARIANTS(layernorm);
 NORM_VARIANTS(add_layernorm);
 
 /* add_rmsnorm of x that is summed over the ranks of a communicator in the same launch; in no table, as ops/comm.h says.
- * Kernel arguments: struct norm_args, struct comm_args. */
-enum { NORM_JOINT_RANKS, NORM_JOINT_THREADS, NORM_JOINT_SPLIT, NORM_JOINT_NPARAMS };
+ * Kernel arguments: struct norm_args, struct comm_args. Its one parameter is the number of ranks. */
 extern const struct rfg_variant add_rmsnorm_joint;
-/* Its parameters; false: it doesn't take the problem. */
-bool norm_joint_choose(const struct rfg_device *dev, const struct rfg_problem *prob, int ranks, int *joint);
 
 #endif

@@ -15,10 +15,10 @@
  * 55 clocks, in which it issues 220 instructions. What binds is memory, and latency at the start and the end.
  *
  * Macros: those of load.h and epilogue.h (X f16 or bf16, W of 8 bits), TILE_M (8, 16), FRAGS_N, N_WAVES, K_WAVES, SPLIT
- * (1 to 16), AHEAD, FETCH (steps behind these that are brought into L2 at the start), X_FIRST (X is asked for before W: 0 where the launch overlaps the previous one, which writes X),
- * EXACT (all waves have the same number of steps, a multiple of AHEAD), TAIL (K % 64 != 0),
- * PREPACKED. Grid: SPLIT neighbours for each tile, tiles along m first. LDS: DIRECT_LDS_BYTES. Needs rows of X and W
- * aligned to 16 bytes, K % 16 = 0. */
+ * (1 to 16), AHEAD, FETCH (steps behind these that are brought into L2 at the start), X_FIRST (X is asked for before W;
+ * 0 where the launch overlaps the previous one, which writes X), EXACT (all waves have the same number of steps, a
+ * multiple of AHEAD), TAIL (K % 64 != 0), PREPACKED. Grid: SPLIT neighbours for each tile, tiles along m first. LDS:
+ * DIRECT_LDS_BYTES. Needs rows of X and W aligned to 16 bytes, K % 16 = 0. */
 #include "rfg_device.h"
 #include "rfg_decode8.h"
 #include "gemm/gpu/any/load.h"
