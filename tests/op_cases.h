@@ -26,8 +26,8 @@ int op_main_gpus(const char *name, const TTest *const *each, const TTest *const 
  * emulator runs the second round under another schedule. $RFG_TEST_SEED sets the data's seed; $RFG_TEST_PROBLEM (with
  * $RFG_TEST_DATA, $RFG_TEST_UNALIGNED=1) is run in place of the table. Appends one JSON line with the counts to
  * $RFG_VERIFIED_FILE, in which `group` names the table. With $RFG_TEST_FEW only cases are run that are the first of the
- * process to say an option, a format or a kind of data or to give a kernel's macro a value (op_few.h), by one parameter
- * set each, as a database's row for the public function. */
+ * process to run enough that is new (op_few.h), by the first of one or two parameter sets as a database's row for the
+ * public function. */
 void op_cases_run(const char *device, const char *group, const struct op_case *cases, int n);
 
 /* Launches a kernel in fewer workgroups than the problem has tiles or rows: the limit of a launch (MAX_GROUPS) is far

@@ -28,9 +28,9 @@ struct configs {
     int every, at; /* of those offered, take one in `every`, beginning with the at-th */
 };
 
-/* Keeps the first case and those that are the first to run something (a word of a problem, a value of a kernel's macro,
- * a kind of data), in order, and one set of each: the one by which most is new, of those whose workgroups have several
- * waves, if there are: one wave needs no barrier. Returns how many. */
+/* Keeps, in order, the first case and those that are the first of the process to run enough (words of a problem, values
+ * of a kernel's macros, kinds of data and of sizes; op_few.c says how much), each with the set by which most is new, or
+ * with two of much. Sets whose workgroups have several waves come first: one wave needs no barrier. Returns how many. */
 int op_keep_few(const struct rfg_device *dev, struct op_case *cases, struct rfg_problem *probs, struct configs *configs,
                 int n);
 

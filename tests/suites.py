@@ -92,8 +92,8 @@ ON_SOME = {"rocm_calls": ["5.7", "6.4", "7.1"], "rocm_faults": ["5.7", "6.4", "7
 RELEASE_GPUS = {"5.7": ("MI210", "gfx90a"), "6.1": ("MI300X", "gfx942"), "6.4": ("MI300X", "gfx942"), "7.0": ("MI300X", "gfx942"),
                 "7.1": ("RX7900XTX", "gfx1100")}
 
-# Operators on emulated GPUs. ./dev test runs these tests of a program on gfx942 (of one that has no line: all), with one kernel a case (RFG_TEST_FEW)
-# and in one process: a case is run if no case before it has run the same (op_few.h). The sweeps run every case by every variant on gfx90a, gfx942 and
+# Operators on emulated GPUs. ./dev test runs these tests of a program on gfx942 (of one that has no line: all), with one or two kernels a case
+# (RFG_TEST_FEW) and in one process: a case is run if it has enough that none before it had (op_few.h). The sweeps run every case by every variant on gfx90a, gfx942 and
 # gfx1100. "tables": those that OP_CASES() makes.
 FEW = {
     "act": "tables rows_by_turns",

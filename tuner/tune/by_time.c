@@ -49,7 +49,8 @@ static const char *text_in(const json_t *reply, const char *key)
     return text ? text : "";
 }
 
-/* The fastest by the clock that is also right. reply: what the clock said of it. NULL: none; why says the last reason. */
+/* The fastest by the clock that is also right. Drops the replies of those that aren't. NULL: none is; why
+ * says the last reason. */
 static struct tune_candidate *best_right(struct tune *t, struct tune_shape *s, json_t **replies, double *error,
                                          struct rfg_reason *why)
 {
