@@ -467,6 +467,33 @@ void config_check(const struct config *c, const char *where)
         check_latent(c, where);
 }
 
+/* ---- a rank's part ---------------------------------------------------------------------------------------------- */
+
+static int64_t share(const struct config *c, const char *what, int64_t n, int64_t multiple)
+{
+    if (n % (c->shard.ranks * multiple))
+        die("--tp %d: %s are %lld: must be a multiple of %d", c->shard.ranks, what, (long long)n,
+            (int)(c->shard.ranks * multiple));
+    return n / c->shard.ranks;
+}
+
+void config_shard(struct config *c, int rank, int ranks)
+{
+    if (c->mla.kv_rank || c->gemma4.on || c->gated || c->phi3 || c->moe.format != EXPERTS_PLAIN)
+        die("--tp %d: must be a Llama-, Qwen3-, Gemma3- or Qwen3-MoE-like model of 16 bits", ranks);
+    c->shard = (struct shard){ rank, ranks, c->kv_heads };
+    c->heads = share(c, "heads", c->heads, 1);
+    if (c->kv_heads < ranks && ranks % c->kv_heads == 0)
+        c->kv_heads = 1;
+    else
+        c->kv_heads = share(c, "heads of k", c->kv_heads, 1);
+    (void)share(c, "the vocabulary's tokens", c->vocab, 1);
+    if (c->moe.experts)
+        c->moe.intermediate = share(c, "experts' intermediate columns", c->moe.intermediate, 8);
+    else
+        c->intermediate = share(c, "intermediate columns", c->intermediate, 8);
+}
+
 /* ---- a file ----------------------------------------------------------------------------------------------------- */
 
 /* Reads "architectures"; an unknown one ends the program. */

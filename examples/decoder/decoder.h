@@ -15,6 +15,7 @@
  *   gemma4.c    the same of what Gemma 4 has besides
  *   step.c      the layers: prefill of a chunk, decode of one token a sequence, and its graph
  *   generate.c  the continuous batch: sequences join, are prefilled, decode, leave
+ *   team.c      tensor parallelism: ranks, and what they do together
  *   ladder.c    what each step towards speed gains
  *   options.c   the command line
  *   main.c      the program
@@ -80,8 +81,15 @@ struct mixture {
     float limit; /* of swigluoai */
 };
 
+/* What a rank of a model that is spread over several has (team.c). */
+struct shard {
+    int rank, ranks;  /* ranks 0: it has all */
+    int64_t kv_heads; /* of the whole model */
+};
+
 struct config {
     char name[64];
+    struct shard shard; /* heads, kv_heads and intermediate sizes are then the rank's own */
     struct mixture moe;
     struct latent mla; /* head_dim is then what is rotated, kv_heads 1 */
     bool
@@ -116,6 +124,13 @@ float config_latent_scale(const struct latent *a, const rfg_rope_table_params *r
 void config_builtin(struct config *c, const char *name, int64_t layers);
 /* A model that the operators don't support ends the program. where: the file, or the option. */
 void config_check(const struct config *c, const char *where);
+
+/* Leaves a rank's part; what can't be spread ends the program. */
+void config_shard(struct config *c, int rank, int ranks);
+static inline int ranks_of(const struct config *c)
+{
+    return c->shard.ranks ? c->shard.ranks : 1;
+}
 
 /* Of a layer: elements of a head, those that are rotated; heads of k; columns of q. */
 static inline int64_t head_elements(const struct config *c, int64_t layer)
@@ -203,9 +218,9 @@ struct model {
     /* Columns of the joined projection, of the largest layer: (heads + 2 kv_heads) head_dim; MLA: q_rank + kv_rank +
      * rope */
     int64_t qkv;
-    int64_t context; /* positions that the rotary tables have */
-    void *memory;    /* one allocation holds all */
-    void *embedding, *norm, *head;
+    int64_t context;                                       /* positions that the rotary tables have */
+    void *memory;                                          /* one allocation holds all */
+    void *embedding, *norm, *head;                         /* head: of a rank's part of the vocabulary */
     void *extra_embedding, *extra_projection, *extra_norm; /* of the layers' inputs; the norm in fp32 */
     void *angles[2]; /* [context, head_dim] fp32: cosines, then sines; of full and of sliding layers */
     struct layer layer[MOST_LAYERS];
@@ -304,6 +319,7 @@ enum op_kind {
     OP_ROUTE,
     OP_EXPERTS,
     OP_SAMPLE,
+    OP_COMM,
     OP_KINDS
 };
 extern const char *const op_names[OP_KINDS];
@@ -331,6 +347,8 @@ struct engine_params {
      * are, which saves launches. */
     int64_t quantise;
     struct sampling sampling;
+    struct team *team; /* of the model's ranks; NULL: it has one */
+    bool apart;        /* ranks: all-reduce and norm by two launches */
 };
 
 /* MLA's prefill, absorbed, takes so many tokens for a sequence of their own. From EXPAND_TOKENS on it takes less time to
@@ -392,6 +410,11 @@ struct engine {
     float *temperature, *top_p; /* [batch], of draws, and the next two */
     int32_t *top_k;
     int64_t *seed;
+    rfg_comm *comm; /* of a team; and a buffer like x */
+    char *spare;
+    bool settling;    /* this step is the first of its size: op_reduce_add_norm() */
+    int64_t settled;  /* the size of the newest prefill */
+    bool decoded;     /* a decode step has run */
     unsigned only;    /* bits of op_kind; 0: all */
     int64_t launches; /* of kernels so far; replays don't count */
     rfg_graph *graph;
@@ -423,6 +446,16 @@ void engine_give_experts(struct engine *e, const int32_t *ids, const float *shar
 int64_t engine_touched(struct engine *e);
 /* Waits, and copies logits of a row. */
 void engine_logits(struct engine *e, int64_t row, float *to);
+
+/* ---- team.c ------------------------------------------------------------------------------------------------------ */
+
+struct team;
+/* Calls run(user, team, rank) on a thread for each rank, and waits for all. */
+void team_run(int ranks, void (*run)(void *user, struct team *t, int rank), void *user);
+/* A communicator of all ranks, each of which must call it. */
+rfg_comm *team_join(struct team *t, rfg_context *ctx, int rank);
+/* All ranks' calls have been queued and their streams synchronised. */
+void team_leave(struct team *t, rfg_comm **comm);
 
 /* ---- generate.c ------------------------------------------------------------------------------------------------- */
 
@@ -459,6 +492,8 @@ struct ladder_params {
     const char *json, *save_baseline, *baseline;       /* NULL: none */
     int64_t batch, prompt, steps, chunk, expand, gate; /* prompt: keys in the cache before the first timed step */
     int64_t from;                                      /* the first rung, from 1 */
+    struct team *team;                                 /* of the model's ranks: each calls it, the first one prints */
+    bool apart;
 };
 
 /* Prints the table; the program's exit code: 1 if a rung is wrong, or slower than the baseline's by over 10 %. */

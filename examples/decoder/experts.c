@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { PREPACK_COLS = 32 }; /* rfg_gemm_prepack() takes weights of 4 bits in multiples of this, and pads them to 128 */
 
@@ -62,7 +63,9 @@ static void expert_matrix(struct loader *l, char *to, char *scales, int64_t laye
     else
         snprintf(part, sizeof(part), "mlp.shared_experts.%s.weight", which);
     if (m->format == EXPERTS_PLAIN) {
-        load_at(l, to, load_name(l, layer, part), rows, cols, 0, sqrt(3.0 / (double)cols));
+        bool down = !strcmp(which, "down_proj");
+        load_part(l, to, load_name(l, layer, part), down ? cut_columns(&l->m->c, cols) : cut_rows(&l->m->c, rows), rows,
+                  cols);
         return;
     }
     load_codes(l, to, scales, layer, part, rows, cols);

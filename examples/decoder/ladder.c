@@ -85,7 +85,7 @@ static void measure_prefill(struct state *s, int64_t count)
 {
     double times[PREFILLS], begin = seconds();
     int n = -1;
-    for (; n < PREFILLS && (n < 1 || seconds() - begin < 4); n++) { /* the first one loads kernels */
+    for (; n < PREFILLS && (n < 1 || s->p->team || seconds() - begin < 4); n++) { /* the first one loads kernels */
         double t = seconds();
         prefill(s->base, 0, count, s->tables);
         engine_tokens(s->base);
@@ -94,6 +94,8 @@ static void measure_prefill(struct state *s, int64_t count)
     }
     double p50 = percentile(times, (size_t)n, 0.5), p95 = percentile(times, (size_t)n, 0.95),
            p99 = percentile(times, (size_t)n, 0.99);
+    if (s->m->c.shard.rank)
+        return;
     printf("TTFT of %lld tokens: p50 %.2f, p95 %.2f, p99 %.2f ms (%d runs), %.0f tokens a second\n", (long long)count,
            p50, p95, p99, n, 1e3 * (double)count / p50);
     json_array_append_new(s->prefill, json_pack("{s:I, s:f, s:f, s:f, s:i}", "tokens", (json_int_t)count, "p50", p50,
@@ -103,9 +105,12 @@ static void measure_prefill(struct state *s, int64_t count)
 static void prepare(struct state *s)
 {
     const int64_t lengths[] = { 512, 2048, 8192 };
-    struct engine_params p = {
-        .batch = s->p->batch, .context = s->m->context, .chunk = s->p->chunk, .expand = s->p->expand
-    };
+    struct engine_params p = { .batch = s->p->batch,
+                               .context = s->m->context,
+                               .chunk = s->p->chunk,
+                               .expand = s->p->expand,
+                               .team = s->p->team,
+                               .apart = s->p->apart };
     s->base = engine_create(s->ctx, s->m, &p);
     int64_t columns = s->base->cache.per_sequence;
     s->tables = allocate((size_t)(p.batch * columns), sizeof(*s->tables));
@@ -299,6 +304,7 @@ static bool run_rung(struct state *s, int rung)
     step(e, s, s->p->prompt);
     s->result[rung].launches = e->launches;
     e->given = s->m->c.moe.experts && rung != s->p->from - 1;
+    e->decoded = !e->given;
     if (e->given) /* whose launches are others: the first check writes this step's keys anew */
         step(e, s, s->p->prompt);
     if (r->graph)
@@ -507,8 +513,8 @@ int ladder(rfg_context *ctx, const struct model *m, const struct ladder_params *
     bool right = true;
     for (int i = (int)p->from - 1; i < LADDER_RUNGS && right; i++)
         right = run_rung(&s, i);
-    int code = 1;
-    if (right) {
+    int code = right ? 0 : 1;
+    if (right && !m->c.shard.rank) {
         json_t *now = report(&s);
         save("json", p->json, now);
         save("save-baseline", p->save_baseline, now);

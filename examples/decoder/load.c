@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 void *arena_take(struct arena *a, size_t bytes)
 {
@@ -27,6 +28,38 @@ void load_at(struct loader *l, char *to, const char *name, int64_t rows, int64_t
         load_copy(l, to + (size_t)at * sizeof(*l->piece), l->piece, (size_t)count * sizeof(*l->piece),
                   RFG_HOST_TO_DEVICE);
     }
+}
+
+struct cut cut_rows(const struct config *c, int64_t n)
+{
+    return (struct cut){ n * ranks_of(c), n * c->shard.rank, false };
+}
+
+struct cut cut_columns(const struct config *c, int64_t n)
+{
+    return (struct cut){ n * ranks_of(c), n * c->shard.rank, true };
+}
+
+void load_part(struct loader *l, char *to, const char *name, struct cut cut, int64_t rows, int64_t cols)
+{
+    int64_t all_rows = cut.columns ? rows : cut.whole, all_cols = cut.columns ? cut.whole : cols;
+    int64_t row = cut.columns ? 0 : cut.first, col = cut.columns ? cut.first : 0, many = PIECE / all_cols;
+    for (int64_t at = 0, count; to && at < rows; at += count) {
+        count = rows - at < many ? rows - at : many;
+        weights_get(l->w, name, all_rows, all_cols, 0, sqrt(3.0 / (double)all_cols), (row + at) * all_cols,
+                    count * all_cols, l->piece);
+        for (int64_t r = 0; cols < all_cols && r < count; r++)
+            memmove(l->piece + r * cols, l->piece + r * all_cols + col, (size_t)cols * sizeof(*l->piece));
+        load_copy(l, to + (size_t)(at * cols) * sizeof(*l->piece), l->piece, (size_t)(count * cols) * sizeof(*l->piece),
+                  RFG_HOST_TO_DEVICE);
+    }
+}
+
+void load_more_part(struct loader *l, const char *name, struct cut cut, int64_t rows, int64_t cols)
+{
+    char *to = l->arena.base ? l->arena.base + l->arena.used : NULL;
+    l->arena.used += (size_t)(rows * cols) * sizeof(*l->piece);
+    load_part(l, to, name, cut, rows, cols);
 }
 
 void load_more(struct loader *l, const char *name, int64_t rows, int64_t cols, double mean, double spread)

@@ -24,7 +24,18 @@ const char *load_name(struct loader *l, int64_t layer, const char *part);
 void load_copy(struct loader *l, void *to, const void *from, size_t bytes, rfg_copy_kind kind);
 /* A tensor of 16-bit numbers, cols 0: of one dimension, where `to` is; NULL: nowhere yet. mean, spread: if random. */
 void load_at(struct loader *l, char *to, const char *name, int64_t rows, int64_t cols, double mean, double spread);
-/* The same into the arena, right behind what is there. */
+/* A rank's part of a matrix of the files: rows or columns from `first` on, of `whole`. */
+struct cut {
+    int64_t whole, first;
+    bool columns;
+};
+/* n: of each rank. */
+struct cut cut_rows(const struct config *c, int64_t n);
+struct cut cut_columns(const struct config *c, int64_t n);
+/* [rows, cols] of a matrix; random ones as load_matrix() has them. */
+void load_part(struct loader *l, char *to, const char *name, struct cut cut, int64_t rows, int64_t cols);
+/* The same of such a part, or of a whole tensor, into the arena, right behind what is there. */
+void load_more_part(struct loader *l, const char *name, struct cut cut, int64_t rows, int64_t cols);
 void load_more(struct loader *l, const char *name, int64_t rows, int64_t cols, double mean, double spread);
 /* The same, aligned; where it is. A matrix is such that its products with activations of size 1 have size 1, if random.
  */

@@ -84,15 +84,53 @@ static void write_json(const char *path, json_t *root)
     json_decref(root);
 }
 
-static void run_prompts(rfg_context *ctx, const struct model *m, struct options *o)
+static void take_none(void *user, size_t request, int32_t token)
 {
+    (void)user, (void)request, (void)token;
+}
+
+static void open_logits(struct printer *out, struct engine *e, const char *path)
+{
+    out->e = e;
+    out->row = allocate((size_t)e->m->c.vocab, sizeof(*out->row));
+    out->logits = fopen(path, "wb");
+    if (!out->logits)
+        die("--logits %s: can't be written: %m", path);
+}
+
+static void say_times(const rfg_context *ctx, const struct model *m, const struct options *o, const struct times *t)
+{
+    char ranks[32] = "";
+    if (o->tp > 1)
+        snprintf(ranks, sizeof(ranks), " and %d more", (int)o->tp - 1);
+    fprintf(stderr,
+            "%s on %s%s: %lld tokens in %.2f s, %.1f a second; to the first one %.1f ms; between tokens p50 %.2f, p95 "
+            "%.2f, p99 %.2f ms\n",
+            m->c.name, rfg_context_device(ctx), ranks, (long long)t->tokens, t->seconds, (double)t->tokens / t->seconds,
+            1e3 * percentile(t->first, t->firsts, 0.5), 1e3 * percentile(t->between, t->betweens, 0.5),
+            1e3 * percentile(t->between, t->betweens, 0.95), 1e3 * percentile(t->between, t->betweens, 0.99));
+    if (o->json) {
+        json_t *root = times_json(t);
+        json_object_set_new(root, "model", json_string(m->c.name));
+        json_object_set_new(root, "device", json_string(rfg_context_device(ctx)));
+        json_object_set_new(root, "ranks", json_integer(o->tp));
+        write_json(o->json, root);
+    }
+}
+
+/* Each rank generates the tokens; the first one says them. */
+static void run_prompts(rfg_context *ctx, const struct model *m, const struct options *o, struct team *team)
+{
+    bool says = m->c.shard.rank == 0;
     struct printer out = { .bytes = m->c.bytes && o->texts[0], .stream = o->count == 1, .count = o->count };
     struct engine_params p = { .batch = o->batch ? o->batch : (int64_t)o->count,
                                .context = m->context,
                                .chunk = o->chunk < m->context ? o->chunk : m->context,
                                .expand = o->expand,
                                .gate = o->gate,
-                               .sampling = o->sampling };
+                               .sampling = o->sampling,
+                               .team = team,
+                               .apart = o->apart };
     for (size_t i = 0; i < o->count; i++) {
         int64_t prompt = o->requests[i].count, all = prompt + o->requests[i].tokens;
         p.longest = all > p.longest ? all : p.longest;
@@ -101,82 +139,133 @@ static void run_prompts(rfg_context *ctx, const struct model *m, struct options 
     struct engine *e = engine_create(ctx, m, &p);
     for (size_t i = 0; i < o->count; i++)
         out.of[i].tokens = allocate((size_t)o->tokens, sizeof(int32_t));
-    if (o->logits) {
-        out.e = e;
-        out.row = allocate((size_t)m->c.vocab, sizeof(*out.row));
-        out.logits = fopen(o->logits, "wb");
-        if (!out.logits)
-            die("--logits %s: can't be written: %m", o->logits);
-    }
+    if (o->logits && says)
+        open_logits(&out, e, o->logits);
     struct times t;
-    generate(e, o->requests, o->count, !o->no_graph, take_token, &out, &t);
-    print_all(&out);
-    fflush(stdout);
-    if (out.logits && (ferror(out.logits) | fclose(out.logits)))
-        die("--logits %s: can't be written: %m", o->logits);
-    free(out.row);
-    fprintf(stderr,
-            "%s on %s: %lld tokens in %.2f s, %.1f a second; to the first one %.1f ms; between tokens p50 %.2f, p95 "
-            "%.2f, p99 %.2f ms\n",
-            m->c.name, rfg_context_device(ctx), (long long)t.tokens, t.seconds, (double)t.tokens / t.seconds,
-            1e3 * percentile(t.first, t.firsts, 0.5), 1e3 * percentile(t.between, t.betweens, 0.5),
-            1e3 * percentile(t.between, t.betweens, 0.95), 1e3 * percentile(t.between, t.betweens, 0.99));
-    if (o->json) {
-        json_t *root = times_json(&t);
-        json_object_set_new(root, "model", json_string(m->c.name));
-        json_object_set_new(root, "device", json_string(rfg_context_device(ctx)));
-        write_json(o->json, root);
+    generate(e, o->requests, o->count, !o->no_graph, says ? take_token : take_none, &out, &t);
+    if (says) {
+        print_all(&out);
+        fflush(stdout);
+        if (out.logits && (ferror(out.logits) | fclose(out.logits)))
+            die("--logits %s: can't be written: %m", o->logits);
+        say_times(ctx, m, o, &t);
     }
+    free(out.row);
     times_free(&t);
     for (size_t i = 0; i < o->count; i++)
         free(out.of[i].tokens);
     engine_destroy(&e);
 }
 
-int main(int argc, char **argv)
+/* ---- ranks ------------------------------------------------------------------------------------------------------- */
+
+struct program {
+    struct options o;
+    struct config c;
+    int64_t context;
+    char devices[RFG_COMM_MAX_RANKS][64];
+    int code;
+};
+
+static void create_context(rfg_context **ctx, const char *device)
 {
-    static struct options o;
-    static struct config c;
-    options_read(&o, argc, argv);
-    if (o.random)
-        config_builtin(&c, o.random, o.layers);
-    else
-        config_read(&c, o.model);
-    int64_t context = o.context ? o.context : 2048 < c.positions ? 2048 : c.positions;
-    if (context > c.positions)
-        die("--context %lld: the model has %lld positions", (long long)context, (long long)c.positions);
-    for (size_t i = 0; i < o.count; i++) {
-        struct request *q = &o.requests[i];
-        read_prompt(q, &c, o.texts[i], o.ids[i]);
-        q->tokens = o.tokens;
-        q->seed = o.sampling.seed + i;
-        request_check(q, i, &c, context);
+    CHECK(rfg_context_create(ctx, &(rfg_context_params){ .size = sizeof(rfg_context_params), .device = device }));
+}
+
+/* One name for each rank; of one GPU's name its rank's are counted from there. */
+static void name_devices(struct program *p)
+{
+    int n = 0, ranks = (int)p->o.tp;
+    const char *given = p->o.device, *at = given;
+    rfg_context *first = NULL;
+    if (!given) {
+        create_context(&first, NULL);
+        at = rfg_context_device(first);
     }
-    if (o.count == 0 && !o.ladder)
-        die("there is no --prompt and no --ids");
-    struct weights *w = o.random ? weights_random(o.sampling.seed) : weights_open(o.model);
+    for (; at && n < ranks; n++) {
+        snprintf(p->devices[n], sizeof(p->devices[n]), "%.*s", (int)strcspn(at, ","), at);
+        at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL;
+    }
+    if (at || (n > 1 && n < ranks))
+        die("--device %s: must be one, or one for each of --tp %d", given, ranks);
+    rfg_context_destroy(&first);
+    bool counts = !strncmp(p->devices[0], "amd:", 4) || !strncmp(p->devices[0], "nvidia:", 7);
+    for (; n < ranks; n++) {
+        int kind = (int)strcspn(p->devices[0], ":");
+        if (counts)
+            snprintf(p->devices[n], sizeof(p->devices[n]), "%.*s:%d", kind, p->devices[0],
+                     atoi(p->devices[0] + kind + 1) + n);
+        else
+            memcpy(p->devices[n], p->devices[0], sizeof(p->devices[n]));
+    }
+}
+
+static void run(void *user, struct team *team, int rank)
+{
+    struct program *p = user;
+    const struct options *o = &p->o;
+    struct config c = p->c;
+    if (team)
+        config_shard(&c, rank, (int)o->tp);
+    struct weights *w = o->random ? weights_random(o->sampling.seed) : weights_open(o->model);
     rfg_context *ctx;
-    CHECK(rfg_context_create(&ctx, &(rfg_context_params){ .size = sizeof(rfg_context_params), .device = o.device }));
-    struct model *m = model_create(ctx, &c, w, context);
+    create_context(&ctx, o->tp == 1 ? o->device : p->devices[rank]);
+    struct model *m = model_create(ctx, &c, w, p->context);
     weights_close(w);
-    int code = 0;
-    if (o.ladder)
-        code = ladder(ctx, m,
-                      &(struct ladder_params){ .json = o.json,
-                                               .save_baseline = o.save_baseline,
-                                               .baseline = o.baseline,
-                                               .batch = o.batch ? o.batch : 1,
-                                               .prompt = o.prompt_tokens,
-                                               .steps = o.steps,
-                                               .from = o.from,
-                                               .chunk = o.chunk,
-                                               .expand = o.expand,
-                                               .gate = o.gate });
-    else
-        run_prompts(ctx, m, &o);
-    for (size_t i = 0; i < o.count; i++)
-        free((void *)o.requests[i].prompt);
+    if (o->ladder) {
+        int code = ladder(ctx, m,
+                          &(struct ladder_params){ .json = o->json,
+                                                   .save_baseline = o->save_baseline,
+                                                   .baseline = o->baseline,
+                                                   .batch = o->batch ? o->batch : 1,
+                                                   .prompt = o->prompt_tokens,
+                                                   .steps = o->steps,
+                                                   .from = o->from,
+                                                   .chunk = o->chunk,
+                                                   .expand = o->expand,
+                                                   .gate = o->gate,
+                                                   .team = team,
+                                                   .apart = o->apart });
+        p->code = rank == 0 ? code : p->code;
+    } else {
+        run_prompts(ctx, m, o, team);
+    }
     model_destroy(ctx, &m);
     rfg_context_destroy(&ctx);
-    return code;
+}
+
+int main(int argc, char **argv)
+{
+    static struct program p;
+    struct options *o = &p.o;
+    options_read(o, argc, argv);
+    if (o->random)
+        config_builtin(&p.c, o->random, o->layers);
+    else
+        config_read(&p.c, o->model);
+    if (o->tp > 1) { /* what can't be spread is said once */
+        struct config c = p.c;
+        config_shard(&c, 0, (int)o->tp);
+    }
+    p.context = o->context ? o->context : 2048 < p.c.positions ? 2048 : p.c.positions;
+    if (p.context > p.c.positions)
+        die("--context %lld: the model has %lld positions", (long long)p.context, (long long)p.c.positions);
+    for (size_t i = 0; i < o->count; i++) {
+        struct request *q = &o->requests[i];
+        read_prompt(q, &p.c, o->texts[i], o->ids[i]);
+        q->tokens = o->tokens;
+        q->seed = o->sampling.seed + i;
+        request_check(q, i, &p.c, p.context);
+    }
+    if (o->count == 0 && !o->ladder)
+        die("there is no --prompt and no --ids");
+    if (o->tp > 1) {
+        name_devices(&p);
+        team_run((int)o->tp, run, &p);
+    } else {
+        run(&p, NULL, 0);
+    }
+    for (size_t i = 0; i < o->count; i++)
+        free((void *)o->requests[i].prompt);
+    return p.code;
 }

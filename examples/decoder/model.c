@@ -16,14 +16,15 @@
 static void *interleaved(struct loader *l, const char *first, const char *second, int64_t rows, int64_t cols)
 {
     const char *names[] = { first, second ? second : first };
-    int64_t in_file = second ? rows : 2 * rows, behind = second ? 0 : rows;
+    struct cut cut = cut_rows(&l->m->c, rows);
+    int64_t in_file = second ? cut.whole : 2 * rows, begin[] = { cut.first, second ? cut.first : rows };
     char *to = arena_take(&l->arena, (size_t)(2 * rows * cols) * sizeof(*l->piece));
     int64_t many = PIECE / 3 / cols; /* rows of one: they take a third, and of both two */
     for (int64_t at = 0, count; l->arena.base && at < rows; at += count) {
         count = rows - at < many ? rows - at : many;
         uint16_t *read = l->piece + 2 * count * cols;
         for (int i = 0; i < 2; i++) {
-            weights_get(l->w, names[i], in_file, cols, 0, sqrt(3.0 / (double)cols), (i * behind + at) * cols,
+            weights_get(l->w, names[i], in_file, cols, 0, sqrt(3.0 / (double)cols), (begin[i] + at) * cols,
                         count * cols, read);
             for (int64_t r = 0; r < count; r++)
                 memcpy(l->piece + (2 * r + i) * cols, read + r * cols, (size_t)cols * sizeof(*read));
@@ -53,13 +54,22 @@ static void load_every_other(struct loader *l, const char *name, const struct co
     }
 }
 
+/* Rows of k or v: of ranks that outnumber the heads, each has the one that its heads of q go with. */
+static struct cut cut_keys(const struct config *c, int64_t rows)
+{
+    struct cut cut = cut_rows(c, rows);
+    if (c->shard.ranks > c->shard.kv_heads)
+        cut =
+            (struct cut){ c->shard.kv_heads * rows, c->shard.rank * c->shard.kv_heads / c->shard.ranks * rows, false };
+    return cut;
+}
+
 static void load_attention(struct loader *l, int64_t i)
 {
     const struct config *c = &l->m->c;
     struct layer *to = &l->m->layer[i];
     int64_t d = head_elements(c, i), q = c->heads * d, kv = key_heads(c, i) * d;
     bool own = keys_of(c, i) == i, v_is_k = c->gemma4.k_is_v && !c->sliding[i];
-    double spread = sqrt(3.0 / (double)c->hidden);
 #define NAMED(part) load_name(l, i, part)
     to->attention_norm = norm(l, NAMED("input_layernorm.weight"), c->hidden);
     if (c->phi3) {
@@ -69,10 +79,10 @@ static void load_attention(struct loader *l, int64_t i)
         if (c->gated)
             load_every_other(l, NAMED("self_attn.q_proj.weight"), c, 0);
         else
-            load_more(l, NAMED("self_attn.q_proj.weight"), q, c->hidden, 0, spread);
+            load_more_part(l, NAMED("self_attn.q_proj.weight"), cut_rows(c, q), q, c->hidden);
         for (int n = 0; own && n < 2; n++)
-            load_more(l, n && !v_is_k ? NAMED("self_attn.v_proj.weight") : NAMED("self_attn.k_proj.weight"), kv,
-                      c->hidden, 0, spread);
+            load_more_part(l, n && !v_is_k ? NAMED("self_attn.v_proj.weight") : NAMED("self_attn.k_proj.weight"),
+                           cut_keys(c, kv), kv, c->hidden);
     }
     if (c->gated) {
         to->gate = arena_take(&l->arena, 0);
@@ -82,7 +92,8 @@ static void load_attention(struct loader *l, int64_t i)
         to->q_norm = norm(l, NAMED("self_attn.q_norm.weight"), d);
         to->k_norm = own ? norm(l, NAMED("self_attn.k_norm.weight"), d) : NULL;
     }
-    to->o = load_matrix(l, NAMED("self_attn.o_proj.weight"), c->hidden, q);
+    to->o = arena_take(&l->arena, 0);
+    load_more_part(l, NAMED("self_attn.o_proj.weight"), cut_columns(c, q), c->hidden, q);
     if (c->gpt_oss) {
         to->qkv_bias = load_vector(l, NAMED("self_attn.q_proj.bias"), q, 0, 0.1);
         load_more(l, NAMED("self_attn.k_proj.bias"), kv, 0, 0, 0.1);
@@ -241,7 +252,8 @@ static void load_layer(struct loader *l, int64_t i)
     char gate[sizeof(l->name)];
     snprintf(gate, sizeof(gate), "%s", c->phi3 ? NAMED("mlp.gate_up_proj.weight") : NAMED("mlp.gate_proj.weight"));
     to->gate_up = interleaved(l, gate, c->phi3 ? NULL : NAMED("mlp.up_proj.weight"), inner, c->hidden);
-    to->down = load_matrix(l, NAMED("mlp.down_proj.weight"), c->hidden, inner);
+    to->down = arena_take(&l->arena, 0);
+    load_more_part(l, NAMED("mlp.down_proj.weight"), cut_columns(c, inner), c->hidden, inner);
 #undef NAMED
 }
 
@@ -250,6 +262,14 @@ static int64_t table_columns(const struct config *c, int which)
 {
     int64_t d = c->gemma4.on && which == 0 ? c->gemma4.head_dim : c->head_dim;
     return c->rotated ? c->rotated : d;
+}
+
+static void *load_head(struct loader *l)
+{
+    int64_t rows = l->m->c.vocab / ranks_of(&l->m->c);
+    void *at = arena_take(&l->arena, 0);
+    load_more_part(l, "lm_head.weight", cut_rows(&l->m->c, rows), rows, l->m->c.hidden);
+    return at;
 }
 
 /* Called twice: to know how many bytes it takes, and to fill them. */
@@ -262,12 +282,13 @@ static void load_all(struct loader *l)
     if (m->c.gemma4.extra)
         load_inputs(l);
     if (!m->c.tied)
-        m->head = load_matrix(l, "lm_head.weight", m->c.vocab, m->c.hidden);
+        m->head = load_head(l);
     m->step_bytes = l->arena.used - l->apart;
     m->embedding = load_matrix(l, "model.embed_tokens.weight", m->c.vocab, m->c.hidden);
     if (m->c.tied) {
-        m->head = m->embedding;
-        m->step_bytes = l->arena.used - l->apart;
+        size_t all = (size_t)(m->c.vocab * m->c.hidden) * sizeof(uint16_t), part = all / (size_t)ranks_of(&m->c);
+        m->head = l->arena.base ? (char *)m->embedding + part * (size_t)m->c.shard.rank : NULL;
+        m->step_bytes += part;
     }
     if (m->c.gemma4.extra)
         m->extra_embedding = load_matrix(l, "model.embed_tokens_per_layer.weight", m->c.gemma4.extra_vocab,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "ops.h"
 
-const char *const op_names[OP_KINDS] = { "embedding", "norm", "gemm",  "rope",    "append",
-                                         "attention", "act",  "route", "experts", "sample" };
+const char *const op_names[OP_KINDS] = { "embedding", "norm",  "gemm",    "rope",   "append", "attention",
+                                         "act",       "route", "experts", "sample", "comm" };
 
 bool wanted(struct engine *e, enum op_kind kind)
 {

@@ -55,6 +55,11 @@ bool op_layer_end(struct engine *e, int64_t layer, const struct rows *r);
  * r->live on have none: theirs are left as they are. gate: e->normed = norm(e->residual) is made here, too, in the
  * launch that chooses. */
 void op_experts(struct engine *e, int64_t layer, const struct rows *r, bool add, bool gate);
+/* Of ranks: x = the sum of all ranks' x; y = norm(residual += that sum), x is undefined then; logits of rows of which
+ * each rank has made its part. */
+void op_all_reduce(struct engine *e, void *x, int64_t rows);
+void op_reduce_add_norm(struct engine *e, void *y, void *residual, void *x, const void *weight, int64_t rows);
+void op_gather_logits(struct engine *e, int64_t row, int64_t rows);
 /* next[row..] = tokens chosen by logits[row..]; draws: the number of each one's draw in its sequence. */
 void op_sample(struct engine *e, int64_t row, int64_t rows, const int64_t *draws);
 

@@ -23,13 +23,19 @@ static const struct {
       "config.json and safetensors files of a Llama-, Qwen3-, Qwen3-MoE-, Gemma3-, gpt-oss- or DeepSeek-V3-like model",
       TEXT, AT(model) },
     { "random", "NAME",
-      "random weights: llama3-8b, qwen3-8b, gemma3-4b, llama3-70b-tp8, small; of experts: small-moe,\nqwen3-30b-a3b, "
-      "gpt-oss-20b, small-mla, deepseek-v3-layer, kimi-k2-layer, glm5-layer; of the last three with -tp8 one of\neight "
+      "random weights: llama3-8b, qwen3-8b, gemma3-4b, llama3-70b, llama3-70b-tp8, small; of experts: small-moe,\n"
+      "qwen3-30b-a3b, gpt-oss-20b, small-mla, deepseek-v3-layer, kimi-k2-layer, glm5-layer; of the last three with "
+      "-tp8 one of\neight "
       "ranks",
       TEXT, AT(random) },
     { "layers", "N", "of --random: so many layers (as many as the model has)", INTEGER, AT(layers), 1, MOST_LAYERS },
     { "device", "D", "cpu, amd:0, nvidia:0, emu:gfx942:304 (default: $RFG_DEVICE, else the first GPU, else cpu)", TEXT,
       AT(device) },
+    { "tp", "N",
+      "tensor parallelism: N ranks, each a thread on a device of its own: cpu, amd:0, amd:1, ... --device D,D,... has\n"
+      "one for each rank (1)",
+      INTEGER, AT(tp), 1, RFG_COMM_MAX_RANKS },
+    { "apart", NULL, "of ranks: all-reduce, and add and norm, by two launches in place of one", FLAG, AT(apart) },
     { "prompt", "TEXT", "what to go on from, for models of bytes; more than one: as many sequences", PROMPT },
     { "ids", "N,N,...", "the same as token ids, for any model; the answer is token ids", IDS },
     { "tokens", "N", "to generate for each prompt (128)", INTEGER, AT(tokens), 1, 1 << 24 },
@@ -140,6 +146,7 @@ void options_read(struct options *o, int argc, char **argv)
                            .prompt_tokens = 1024,
                            .steps = 32,
                            .from = 1,
+                           .tp = 1,
                            .sampling = { .top_p = 1, .seed = 1 } };
     for (int c; (c = getopt_long(argc, argv, "", names, NULL)) != -1;) {
         if (c == '?')
@@ -154,6 +161,8 @@ void options_read(struct options *o, int argc, char **argv)
         die("'%s': no such argument (--help)", argv[optind]);
     if (!o->model == !o->random)
         die("one of --model DIR and --random NAME must be given (--help)");
+    if (o->apart && o->tp == 1)
+        die("--apart is of --tp");
     if (o->layers && !o->random)
         die("--layers is --random's");
     if ((o->baseline || o->save_baseline) && !o->ladder)

@@ -11,9 +11,9 @@ struct options {
     struct request requests[MOST_PROMPTS];
     const char *texts[MOST_PROMPTS], *ids[MOST_PROMPTS]; /* of a request one is set */
     size_t count;
-    int64_t tokens, batch, context, chunk, prompt_tokens, steps, from, layers, expand, gate;
+    int64_t tokens, batch, context, chunk, prompt_tokens, steps, from, layers, expand, gate, tp;
     struct sampling sampling;
-    bool no_graph, ladder;
+    bool no_graph, ladder, apart;
 };
 
 /* Errors, and --help, end the program. */

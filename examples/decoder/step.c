@@ -19,10 +19,10 @@ static bool epilogues(const struct engine *e, const struct rows *r)
 {
     return !e->p.plain_gemms && r->count <= EPILOGUE_ROWS;
 }
-/* Gemma norms what it adds first. */
+/* Gemma norms what it adds first; ranks sum it first. */
 static bool adds_in_gemm(const struct engine *e, const struct rows *r)
 {
-    return epilogues(e, r) && !e->m->c.gemma;
+    return epilogues(e, r) && !e->m->c.gemma && !e->comm;
 }
 
 /* The router norms its rows itself: they must be complete before. Rows of more than 8192 columns rfg_op_moe_gate()
@@ -65,6 +65,8 @@ static void attention_block(struct engine *e, int64_t l, const struct rows *r, b
     else
         op_gemm_scaled(e, e->x, m->dtype, c->hidden, e->attention, o, scale, part[0], o_bias, r->count, c->hidden,
                        part[0], NULL);
+    if (c->gemma && e->comm)
+        op_all_reduce(e, e->x, r->count);
     if (c->gemma)
         op_norm(e, e->x, e->x, m->layer[l].after_attention_norm, r->count);
 }
@@ -96,6 +98,8 @@ static void mlp_block(struct engine *e, int64_t l, const struct rows *r)
         op_gemm_add(e, e->residual, e->act, m->layer[l].down, NULL, NULL, r->count, n);
     else
         op_gemm(e, e->x, m->dtype, c->hidden, e->act, m->layer[l].down, n, NULL, r->count, c->hidden, n, NULL);
+    if (c->gemma && e->comm)
+        op_all_reduce(e, e->x, r->count);
     if (c->gemma)
         op_norm(e, e->x, e->x, m->layer[l].after_mlp_norm, r->count);
 }
@@ -105,6 +109,8 @@ static void next_norm(struct engine *e, const struct rows *r, bool added, const 
 {
     if (added)
         op_norm(e, e->normed, e->residual, weight, r->count);
+    else if (e->comm && !e->m->c.gemma)
+        op_reduce_add_norm(e, e->normed, e->residual, e->x, weight, r->count);
     else
         op_add_norm(e, e->normed, e->residual, e->x, weight, r->count);
 }
@@ -135,8 +141,12 @@ static void all_layers(struct engine *e, const struct rows *r, bool prefill, int
 static void head(struct engine *e, int64_t from, int64_t row, int64_t rows, const int64_t *draws)
 {
     const struct config *c = &e->m->c;
-    op_gemm(e, e->logits + row * c->vocab, RFG_F32, c->vocab, e->normed + (size_t)(from * c->hidden) * sizeof(uint16_t),
-            e->m->head, c->hidden, NULL, rows, c->vocab, c->hidden, NULL);
+    int64_t part = c->vocab / ranks_of(c);
+    op_gemm(e, e->logits + row * c->vocab + c->shard.rank * part, RFG_F32, c->vocab,
+            e->normed + (size_t)(from * c->hidden) * sizeof(uint16_t), e->m->head, c->hidden, NULL, rows, part,
+            c->hidden, NULL);
+    if (e->comm)
+        op_gather_logits(e, row, rows);
     op_sample(e, row, rows, draws);
 }
 
@@ -208,6 +218,7 @@ static void lay_out(struct engine *e, struct arena *a)
     e->x = arena_take(a, hidden);
     e->residual = arena_take(a, hidden);
     e->normed = arena_take(a, hidden);
+    e->spare = arena_take(a, e->p.team ? hidden : 0);
     e->qkv = arena_take(a, rows * (size_t)e->m->qkv);
     e->state_elements = rows / sizeof(uint16_t) * (size_t)attention_columns(c);
     e->attention = arena_take(a, e->state_elements * sizeof(uint16_t) * (c->gated ? 2 : 1));
@@ -287,6 +298,11 @@ struct engine *engine_create(rfg_context *ctx, const struct model *m, const stru
     e->p = *p;
     CHECK(rfg_stream_create(ctx, &e->stream));
     CHECK(rfg_prepare_stream(ctx, e->stream));
+    if (p->team) {
+        e->comm = team_join(p->team, ctx, m->c.shard.rank);
+        CHECK(rfg_comm_prepare(e->comm, m->dtype));
+        CHECK(rfg_comm_prepare(e->comm, RFG_F32)); /* logits */
+    }
     cache_create(&e->cache, ctx, m, p->batch, p->context);
     struct arena a = { 0 };
     lay_out(e, &a);
@@ -323,6 +339,8 @@ void engine_destroy(struct engine **e)
     rfg_context *ctx = (*e)->ctx;
     CHECK(rfg_stream_sync(ctx, (*e)->stream));
     CHECK(rfg_graph_destroy(ctx, &(*e)->graph));
+    if ((*e)->comm)
+        team_leave((*e)->p.team, &(*e)->comm);
     CHECK(rfg_stream_destroy(ctx, &(*e)->stream));
     CHECK(rfg_device_free(ctx, (*e)->memory));
     cache_destroy(&(*e)->cache, ctx);
@@ -354,9 +372,12 @@ void engine_prefill(struct engine *e, int64_t row, const int32_t *tokens, int64_
     engine_pieces(e, host, first, count);
     CHECK(rfg_device_copy(e->ctx, device->slots, host->slots, host->bytes, RFG_HOST_TO_DEVICE, e->stream));
     device->count = count;
+    e->settling = e->comm && count != e->settled;
+    e->settled = count;
     all_layers(e, device, true, first + count);
     if (last)
         head(e, count - 1, row, 1, device->draws + count - 1);
+    e->settling = false;
 }
 
 struct rows *engine_next_rows(struct engine *e)
@@ -390,8 +411,12 @@ void engine_decode(struct engine *e)
     e->table_changed = false;
     if (e->graph)
         CHECK(rfg_graph_replay(e->ctx, e->graph, e->stream));
-    else
+    else {
+        e->settling = e->comm && !e->decoded;
         decode_kernels(e);
+        e->settling = false;
+        e->decoded = true;
+    }
 }
 
 void engine_capture(struct engine *e)

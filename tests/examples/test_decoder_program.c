@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * rfg-decoder: its output, and its messages for bad input. */
+#include <math.h>
 #include <unistd.h>
 
 #include "decoder_model.h"
@@ -199,6 +200,16 @@ START_TEST(bad_options)
     refused("--logits: there must be one prompt", "--random small --ids 1 --ids 2 --logits l");
     refused("--logits no/where: can't be written", "--random small --device cpu --ids 1 --logits no/where");
     refused("need --context ", "--random small --device cpu --ladder --context 100");
+    refused("--tp '9': must be an integer from 1 to 8", "--random small --ids 1 --tp 9");
+    refused("--tp 3: heads are 4: must be a multiple of 3", "--random small --ids 1 --tp 3");
+    refused("--tp 8: heads are 4: must be a multiple of 8", "--random small --ids 1 --tp 8");
+    refused("--tp 2: must be a Llama-, Qwen3-, Gemma3- or Qwen3-MoE-like", "--random small-mla --ids 1 --tp 2");
+    refused("--tp 2: must be a Llama-, Qwen3-, Gemma3- or Qwen3-MoE-like", "--random gpt-oss-20b --ids 1 --tp 2");
+    refused("--device cpu,cpu: must be one, or one for each of --tp 4",
+            "--random small --ids 1 --tp 4 --device cpu,cpu");
+    refused("--device cpu,cpu,cpu: must be one, or one for each of --tp 2",
+            "--random small --ids 1 --tp 2 --device cpu,cpu,cpu");
+    refused("--apart is of --tp", "--random small --ids 1 --apart");
 }
 END_TEST
 
@@ -297,6 +308,109 @@ START_TEST(small_model)
 }
 END_TEST
 
+/* ---- ranks ------------------------------------------------------------------------------------------------------- */
+
+/* The rms of what two files of logits differ by, by the rms of the first. */
+static double differ(const char *a, const char *b)
+{
+    size_t bytes[2];
+    float *of[2] = { (float *)rfg_read_file(a, &bytes[0]), (float *)rfg_read_file(b, &bytes[1]) };
+    double d = 0, all = 0;
+    ck_assert_uint_eq(bytes[0], bytes[1]);
+    ck_assert_uint_gt(bytes[0], 0);
+    for (size_t i = 0; i < bytes[0] / sizeof(float); i++) {
+        d += ((double)of[0][i] - of[1][i]) * ((double)of[0][i] - of[1][i]);
+        all += (double)of[0][i] * of[0][i];
+    }
+    free(of[0]);
+    free(of[1]);
+    return sqrt(d / all);
+}
+
+/* Each rank's part of a product is rounded to 16 bits before they are summed: two roundings a layer more, or four, of
+ * half an ulp each. What is wrong differs by 0.1 and more. */
+enum { PERCENT = 2 };
+
+static void decode_by(const char *model, const char *more, int ranks, const char *logits)
+{
+    int code = run_program("rfg-decoder", "%s %s --tp %d --logits %s", model, more, ranks, logits);
+    ck_assert_msg(code == 0, "%s, %d ranks: %s", model, ranks, err);
+}
+
+/* One token after a prompt, whose logits are compared; then a few of which each rank must choose the same, or they would
+ * wait for each other. */
+static void close_by(const char *model, int most)
+{
+    char name[] = "l0";
+    decode_by(model, "--device cpu --ids 3,77,12,200,5,5,131 --tokens 1", 1, "one");
+    for (int ranks = 2; ranks <= most; ranks *= 2) {
+        name[1] = (char)('0' + ranks);
+        decode_by(model, "--device cpu --ids 3,77,12,200,5,5,131 --tokens 1", ranks, name);
+        ck_assert_msg(differ("one", name) < PERCENT / 100.0, "%s, %d ranks: logits differ by %g", model, ranks,
+                      differ("one", name));
+        decode_by(model, "--device cpu --ids 3,77,12 --tokens 6 --chunk 2", ranks, name);
+    }
+}
+
+START_TEST(ranks_are_as_one)
+{
+    static const int of_files[] = { TINY_LLAMA, TINY_QWEN3, TINY_GEMMA3, TINY_QWEN3_MOE };
+    char small[200], one[600];
+    snprintf(small, sizeof(small), "--model %s/examples/decoder/small", rfg_env("RFG_SOURCE_ROOT"));
+    const char *prompt = "--device cpu --prompt 'The package name is' --tokens 40";
+    decode_by(small, prompt, 1, "one");
+    snprintf(one, sizeof(one), "%s", out);
+    for (int ranks = 2; ranks <= 4; ranks *= 2) { /* of 4, two share a head of k */
+        decode_by(small, prompt, ranks, "more");
+        ck_assert_str_eq(out, one);
+        PRINTS(err, ranks == 2 ? "on cpu and 1 more: 40 tokens" : "on cpu and 3 more: 40 tokens");
+        ck_assert_double_lt(differ("one", "more"), PERCENT / 100.0);
+    }
+    decode_by(small, "--device cpu,cpu --apart --no-graph --prompt 'The package name is' --tokens 40", 2, "more");
+    ck_assert_str_eq(out, one);
+    for (size_t i = 0; i < sizeof(of_files) / sizeof(of_files[0]); i++) {
+        tiny_write(&tiny_models[of_files[i]], "model");
+        close_by("--model model", tiny_models[of_files[i]].heads % 2 ? 1 : 2);
+    }
+    close_by("--random small-moe", 4);
+    close_by("--random small", 4);
+    /* More than one sequence: logits are gathered row by row. */
+    ck_assert_msg(run_program("rfg-decoder",
+                              "%s --tp 2 --device cpu --tokens 3 --prompt 'To install the pack' "
+                              "--prompt 'For more informat'",
+                              small) == 0,
+                  "%s", err);
+    PRINTS(out, "[0] age");
+    PRINTS(out, "[1] ion");
+}
+END_TEST
+
+START_TEST(ranks_on_an_emulated_gpu)
+{
+    char small[200];
+    snprintf(small, sizeof(small), "--model %s/examples/decoder/small", rfg_env("RFG_SOURCE_ROOT"));
+    decode_by(small, "--device emu:gfx942:4,emu:gfx942:5 --prompt 'The package' --tokens 3", 2, "more");
+    ck_assert_str_eq(out, " is\n");
+    PRINTS(err, "on emu:gfx942:4 and 1 more: 3 tokens");
+}
+END_TEST
+
+START_TEST(ladder_of_ranks)
+{
+    ck_assert_msg(run_program("rfg-decoder", "--random small-moe --layers 2 --device cpu --ladder --tp 2 --batch 2 "
+                                             "--prompt-tokens 20 --steps 3 --context 64 --json l.json") == 0,
+                  "%s", err);
+    json_t *root = json_load_file("l.json", 0, NULL);
+    ck_assert_uint_eq(json_array_size(json_object_get(root, "rungs")), LADDER_RUNGS);
+    /* two a layer, and of each of two rows its logits */
+    const json_t *comm = json_object_get(json_object_get(root, "operators"), "comm");
+    ck_assert_int_eq(json_integer_value(json_object_get(comm, "launches")), 2 * 2 + 2);
+    char *line = strstr(out, "launch overlap");
+    ck_assert_msg(line && !strstr(line + 1, "launch overlap"), "one rank prints: %s", out);
+    json_decref(root);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("decoder_program");
@@ -309,7 +423,10 @@ int main(void)
                   { "program", prints_tokens },
                   { "small", small_model },
                   { "ladder", ladder_and_baseline },
-                  { "ladder_of_experts", ladder_of_experts } };
+                  { "ladder_of_experts", ladder_of_experts },
+                  { "ranks", ranks_are_as_one },
+                  { "ranks_emulated", ranks_on_an_emulated_gpu },
+                  { "ladder_of_ranks", ladder_of_ranks } };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         TCase *c = test_case(s, cases[i].name, program_setup, program_teardown);
         tcase_set_timeout(c, 120);
