@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""A model on rfg beside the same model in PyTorch: the same weights, prompts and steps, in one run on one GPU.
+"""A model on rfg beside the same model in PyTorch: the same weights, prompts and steps, in one run on one GPU, or on
+N with --tp N: rfg's ranks are threads of its process, PyTorch's are processes (NCCL; on cpu Gloo), with the same parts.
 
     bench/decoder_peers.py --random llama3-8b --batch 1,8,32        # Llama-3-8B's sizes, 1024 keys in buffers of 2048
     bench/decoder_peers.py --model examples/decoder/small --greedy 64 --batch 1
-    bench/decoder_peers.py --random small --device cpu --peers eager  # anywhere, to try it
+    bench/decoder_peers.py --random llama3-70b --layers 8 --tp 2 --peers captured,compiled --ttft 0
+    bench/decoder_peers.py --random small --device cpu --peers eager  # anywhere, to try it; with --tp 2 too
 
   rfg           rfg-decoder --ladder, in a process of its own: all rungs; the last is compared
   eager         PyTorch's kernels one by one
@@ -22,6 +24,8 @@ be 4 2^-9 sqrt(8 layers) of the logits' rms (about eight roundings a layer). --g
 model must be rfg's. Exit: 0; 1 a comparison failed; 2 bad usage."""
 
 import argparse
+import datetime
+import itertools
 import json
 import math
 import os
@@ -49,6 +53,9 @@ def parse(argv):
     which = p.add_mutually_exclusive_group(required=True)
     which.add_argument("--random", metavar="NAME", help="rfg-decoder's --random")
     which.add_argument("--model", metavar="DIR", help="a Hugging Face folder: Llama or Qwen3")
+    p.add_argument("--layers", type=int, default=0, help="of --random: so many (default: as many as the model has)")
+    p.add_argument("--tp", type=int, default=1, help="ranks (default %(default)s)")
+    p.add_argument("--from", type=int, default=0, dest="first", help="rfg's first rung (default 1; with --tp the last)")
     p.add_argument("--decoder", default=os.path.join(HERE, "..", "build", "bin", "rfg-decoder"), help="(default %(default)s)")
     p.add_argument("--device", default="nvidia:0", help="rfg's name of PyTorch's device 0, or cpu (default %(default)s)")
     p.add_argument("--batch", default="1", help="numbers between commas (default %(default)s)")
@@ -63,6 +70,12 @@ def parse(argv):
     p.add_argument("--json", metavar="FILE", help="everything measured")
     args = p.parse_args(argv)
     args.peers = args.peers.split(",")
+    if args.tp > 1 and args.model:
+        p.error("--tp %d: must be of --random" % args.tp)
+    args.first = args.first or (8 if args.tp > 1 else 1)
+    if args.tp > 1 and (args.greedy or "transformers" in args.peers or args.ttft):
+        args.greedy, args.ttft = 0, 0
+        args.peers = [n for n in args.peers if n != "transformers"]
     if set(args.peers) - set(PEERS):
         p.error("--peers %s: must be of %s" % (",".join(args.peers), ", ".join(PEERS)))
     try:
@@ -79,6 +92,8 @@ def parse(argv):
 
 def decoder(args, *more):
     which = ["--random", args.random] if args.random else ["--model", args.model]
+    which += ["--layers", str(args.layers)] if args.layers else []
+    which += ["--tp", str(args.tp)] if args.tp > 1 else []
     command = [args.decoder, *which, "--device", args.device, "--context", str(args.context), "--seed", str(args.seed)]
     done = subprocess.run(command + list(map(str, more)), stdout=subprocess.PIPE, text=True)
     if done.returncode != 0:
@@ -88,7 +103,7 @@ def decoder(args, *more):
 
 def ladder(args, batch, folder):
     path = os.path.join(folder, "ladder.json")
-    say(decoder(args, "--ladder", "--batch", batch, "--prompt-tokens", args.prompt_tokens, "--steps", args.steps,
+    say(decoder(args, "--ladder", "--from", args.first, "--batch", batch, "--prompt-tokens", args.prompt_tokens, "--steps", args.steps,
                 "--chunk", max(args.prompt_tokens, args.ttft), "--json", path))
     with open(path, encoding="utf-8") as f:
         return json.load(f)
@@ -142,7 +157,8 @@ def captured(model, step):
 
 def ways(model, args, name):
     """The steps that stand for a peer: callables that make one step and return its logits."""
-    for grouped in {"sdpa": (False,), "products": (True,), "both": (False, True)}[args.attention]:
+    ways_of = {"sdpa": (False,), "products": (True,), "both": (False, True)}[args.attention]
+    for grouped, model.gathered in itertools.product(ways_of, (True, False) if model.experts else (True,)):
         model.grouped = grouped
         if name == "eager":
             yield model.forward, grouped
@@ -166,14 +182,16 @@ def begin(model, args, prompt=None):
 
 
 def compare(model, step, rfg, what):
-    """Feeds rfg's tokens; the largest rms difference of a step's logits, by their rms."""
+    """Feeds rfg's tokens; the largest rms difference of a step's logits, by their rms. Of a mixture the median: rounding may
+    swap two experts that are nearly as good."""
     tokens, logits = rfg
-    worst, at = 0.0, model.positions.clone()
+    differences, at = [], model.positions.clone()
     for i in range(min(CHECKED, len(tokens))):
         got = step()[0].float().cpu()
-        worst = max(worst, float((got - logits[i]).pow(2).mean().sqrt() / logits[i].pow(2).mean().sqrt()))
+        differences.append(float((got - logits[i]).pow(2).mean().sqrt() / logits[i].pow(2).mean().sqrt()))
         model.tokens.fill_(tokens[i])
     place(model, at)
+    worst = statistics.median(differences) if model.experts else max(differences)
     allowed = 4 * 2**-9 * math.sqrt(8 * len(model.layers))
     if not worst <= allowed:
         say("# WRONG: %s: logits differ from rfg's by %.3g of their size (%.3g is allowed)" % (what, worst, allowed))
@@ -265,6 +283,7 @@ def run_peer(model, args, name, rfg, batch):
     steps = [(transformers_step(model, args), None)] if name == "transformers" else ways(model, args, name)
     for step, grouped in steps:
         what = "%s, B=%d%s" % (name, batch, "" if grouped is None else ", attention by " + ("products" if grouped else "SDPA"))
+        what += ", experts " + ("gathered" if model.gathered else "grouped") if model.experts else ""
         differs, right = compare(model, step, rfg, what) if batch == 1 else (0.0, True)
         begin(model, args)
         ms, tpot = timed(model, step, args)
@@ -298,6 +317,51 @@ def ttft(model, args):
     return min((t for t in best.values() if t), default=None)
 
 
+# ---- ranks -------------------------------------------------------------------------------------------------------
+
+
+def run_peers(args, batch, rfg, model):
+    """{peer: what run_peer() says}"""
+    rows = {}
+    for name in args.peers:
+        begin(model, args)
+        got = attempt("%s, B=%d" % (name, batch), lambda: run_peer(model, args, name, rfg, batch))
+        if got:
+            rows[name] = got
+    return rows
+
+
+def prepare_torch():
+    torch.set_grad_enabled(False)
+    torch._dynamo.config.cache_size_limit = 64
+
+
+def run_rank(rank, args, batch, rfg, path):
+    """A process of PyTorch's; the first one says what it measured. All make the same steps: a peer that fails on one
+    rank alone ends by NCCL's timeout."""
+    cuda = not (args.device == "cpu" or args.device.startswith("emu"))
+    device = torch.device("cuda", rank) if cuda else torch.device("cpu")
+    if cuda:
+        torch.cuda.set_device(device)
+    torch.distributed.init_process_group("nccl" if cuda else "gloo", init_method="file://" + path + ".rendezvous", rank=rank,
+                                         world_size=args.tp, timeout=datetime.timedelta(seconds=120))
+    prepare_torch()
+    if rank:
+        globals()["say"] = lambda *text: None
+    rows = run_peers(args, batch, rfg, torch_decoder.load(args, batch, device))
+    if rank == 0:
+        with open(path, "w", encoding="utf-8") as f:
+            json.dump(rows, f)
+    torch.distributed.destroy_process_group()
+
+
+def run_ranks(args, batch, rfg, folder):
+    path = os.path.join(folder, "peers%d.json" % batch)
+    torch.multiprocessing.spawn(run_rank, (args, batch, rfg, path), nprocs=args.tp)
+    with open(path, encoding="utf-8") as f:
+        return json.load(f)
+
+
 # ---- the run -----------------------------------------------------------------------------------------------------
 
 
@@ -317,27 +381,21 @@ def greedy(model, args, folder):
 def main(argv=None):
     args = parse(argv)
     device = torch.device("cpu" if args.device == "cpu" or args.device.startswith("emu") else "cuda")
-    torch.set_grad_enabled(False)
-    torch._dynamo.config.cache_size_limit = 64
+    prepare_torch()
     results, right = [], True
     with tempfile.TemporaryDirectory() as folder:
         for batch in args.batch:
             say("== B=%d" % batch)
             own = ladder(args, batch, folder)
-            model = torch_decoder.load(args, batch, device)
+            model = torch_decoder.load(args, batch, device) if args.tp == 1 else None
             rfg = None
             if batch == 1:
-                vocab = model.embedding.shape[0]
+                vocab = model.embedding.shape[0] if model else torch_decoder.BUILT_IN[args.random]["vocab_size"]
                 rfg = rfg_tokens(args, [torch_decoder.prompt_token(0, i, vocab) for i in range(args.prompt_tokens)], CHECKED, folder)
                 if args.greedy:
                     right &= greedy(model, args, folder)
-            rows = {}
-            for name in args.peers:
-                begin(model, args)
-                got = attempt("%s, B=%d" % (name, batch), lambda: run_peer(model, args, name, rfg, batch))
-                if got:
-                    rows[name] = got
-                    right &= got[3]
+            rows = run_peers(args, batch, rfg, model) if model else run_ranks(args, batch, rfg, folder)
+            right &= all(got[3] for got in rows.values())
             first = ttft(model, args) if args.ttft and batch == 1 else None
             results.append((batch, own, rows, first))
             del model

@@ -15,6 +15,7 @@
 #include <xxhash.h>
 
 #include "base/util.h"
+#include "comm_cpu.h"
 #include "context_impl.h"
 #include "ops/params.h"
 
@@ -35,7 +36,10 @@ struct handle {
     uint64_t context, window; /* addresses in that process */
     int32_t rank, ranks, ordinal, platform;
     char arch[32], device[40];
-    hipIpcMemHandle_t ipc; /* GPUs; zeroes: its runtime has none */
+    union {
+        hipIpcMemHandle_t ipc; /* GPUs; zeroes: its runtime has none */
+        struct comm_cpu_window cpu;
+    };
 };
 _Static_assert(sizeof(struct handle) <= sizeof(rfg_comm_handle), "a handle has 256 bytes");
 
@@ -50,7 +54,7 @@ struct rfg_comm {
     bool connected, shared; /* shared: two ranks are on one GPU */
     struct handle own;
     void *window[COMM_MAX_RANKS];
-    bool opened[COMM_MAX_RANKS]; /* by hipIpcOpenMemHandle() */
+    bool opened[COMM_MAX_RANKS]; /* of another process */
     unsigned *status;            /* comm_args.h */
     struct loaded *loaded;
     bool forced;
@@ -127,7 +131,7 @@ static rfg_status alloc_memory(rfg_comm *c)
 {
     int previous;
     if (!c->ctx->hip) {
-        c->window[c->rank] = calloc(1, (size_t)COMM_WINDOW(c->ranks));
+        c->window[c->rank] = rfg_comm_cpu_alloc((size_t)COMM_WINDOW(c->ranks), &c->own.cpu);
         c->status = calloc(1, sizeof(*c->status));
         return c->window[c->rank] && c->status
                    ? RFG_OK
@@ -144,18 +148,28 @@ static rfg_status alloc_memory(rfg_comm *c)
     return st;
 }
 
+/* Peers' windows of other processes. */
+static void close_opened(rfg_comm *c)
+{
+    for (int r = 0; r < c->ranks; r++) {
+        if (c->opened[r] && c->ctx->hip)
+            (void)c->ctx->hip->hipIpcCloseMemHandle(c->window[r]);
+        else if (c->opened[r])
+            rfg_comm_cpu_close(c->window[r], (size_t)COMM_WINDOW(c->ranks));
+        c->opened[r] = false;
+    }
+}
+
 static void free_memory(rfg_comm *c)
 {
     const struct rfg_hip *hip = c->ctx->hip;
-    for (int r = 0; hip && r < c->ranks; r++)
-        if (c->opened[r])
-            (void)hip->hipIpcCloseMemHandle(c->window[r]);
+    close_opened(c);
     if (hip) {
         (void)hip->hipFree(c->window[c->rank]);
         if (c->status)
             (void)hip->hipHostFree(c->status);
     } else {
-        free(c->window[c->rank]);
+        rfg_comm_cpu_free(c->window[c->rank], (size_t)COMM_WINDOW(c->ranks), &c->own.cpu);
         free(c->status);
     }
 }
@@ -276,8 +290,6 @@ static rfg_status check_handle(const rfg_comm *c, const struct handle *h, int r)
         return BAD("%s: rank %d has the context of rank %d: each rank must have its own", fn, r, c->rank);
     if (h->host != own->host)
         return rfg_fail(RFG_ERROR_UNSUPPORTED, "%s: rank %d is on another host: must be on one", fn, r);
-    if (h->process != own->process && !c->ctx->hip)
-        return rfg_fail(RFG_ERROR_UNSUPPORTED, "%s: rank %d is in another process: must be in one on cpu", fn, r);
     return RFG_OK;
 }
 
@@ -301,6 +313,16 @@ static rfg_status reach(rfg_comm *c, const struct handle *h)
         return e == hipSuccess || e == hipErrorPeerAccessAlreadyEnabled
                    ? RFG_OK
                    : rfg_hip_fail(c->ctx, "hipDeviceEnablePeerAccess", e);
+    }
+    if (!hip) {
+        c->window[h->rank] = rfg_comm_cpu_open((size_t)COMM_WINDOW(c->ranks), &h->cpu);
+        c->opened[h->rank] = c->window[h->rank] != NULL;
+        return c->opened[h->rank] ? RFG_OK
+                                  : rfg_fail(RFG_ERROR_UNSUPPORTED,
+                                             "%s: rank %" PRId32
+                                             " is in another process, whose memory can't be opened: must be of the "
+                                             "same user and container, and run",
+                                             fn, h->rank);
     }
     static const hipIpcMemHandle_t none;
     if (!hip->hipIpcOpenMemHandle || !memcmp(&h->ipc, &none, sizeof(none)))
@@ -340,11 +362,8 @@ rfg_status rfg_comm_connect(rfg_comm *comm, const rfg_comm_handle *handles)
         if (r != comm->rank)
             st = reach(comm, &h);
     }
-    for (int r = 0; r < comm->ranks && st != RFG_OK; r++)
-        if (comm->opened[r]) {
-            (void)comm->ctx->hip->hipIpcCloseMemHandle(comm->window[r]);
-            comm->opened[r] = false;
-        }
+    if (st != RFG_OK)
+        close_opened(comm);
     comm->connected = st == RFG_OK;
     rfg_device_leave(comm->ctx, previous);
     return st;

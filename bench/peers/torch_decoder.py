@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The decoder of examples/decoder in PyTorch, for decoder_peers.py: the same weights, the same steps."""
+"""The decoder of examples/decoder in PyTorch, for decoder_peers.py: the same weights, the same steps. With ranks each has
+the part that examples/decoder/team.c gives it, and torch.distributed sums."""
 
 import glob
 import json
@@ -7,6 +8,8 @@ import math
 import os
 
 import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as collectives
 import torch.nn.functional as F
 
 # What `rfg-decoder --random NAME` is made of (examples/decoder/shapes.c).
@@ -16,12 +19,21 @@ BUILT_IN = {
     "llama3-8b": dict(hidden_size=4096, intermediate_size=14336, num_hidden_layers=32, num_attention_heads=32,
                       num_key_value_heads=8, head_dim=128, vocab_size=128256, rms_norm_eps=1e-5, rope_theta=5e5,
                       rope_scaling=LLAMA3),
+    "llama3-70b": dict(hidden_size=8192, intermediate_size=28672, num_hidden_layers=80, num_attention_heads=64,
+                       num_key_value_heads=8, head_dim=128, vocab_size=128256, rms_norm_eps=1e-5, rope_theta=5e5,
+                       rope_scaling=LLAMA3),
     "llama3-70b-tp8": dict(hidden_size=8192, intermediate_size=3584, num_hidden_layers=80, num_attention_heads=8,
                            num_key_value_heads=1, head_dim=128, vocab_size=16032, rms_norm_eps=1e-5, rope_theta=5e5,
                            rope_scaling=LLAMA3),
     "qwen3-8b": dict(hidden_size=4096, intermediate_size=12288, num_hidden_layers=36, num_attention_heads=32,
                      num_key_value_heads=8, head_dim=128, vocab_size=151936, rms_norm_eps=1e-6, rope_theta=1e6,
                      qk_norm=True),
+    "qwen3-30b-a3b": dict(hidden_size=2048, num_hidden_layers=48, num_attention_heads=32, num_key_value_heads=4,
+                          head_dim=128, vocab_size=151936, rms_norm_eps=1e-6, rope_theta=1e6, qk_norm=True,
+                          experts=128, top=8, intermediate_size=768),
+    "small-moe": dict(hidden_size=256, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=2, head_dim=64,
+                      vocab_size=256, rms_norm_eps=1e-5, rope_theta=1e4, tie_word_embeddings=True, experts=16, top=4,
+                      intermediate_size=128),
     "small": dict(hidden_size=256, intermediate_size=576, num_hidden_layers=6, num_attention_heads=4, num_key_value_heads=2,
                   head_dim=64, vocab_size=256, rms_norm_eps=1e-5, rope_theta=1e4, tie_word_embeddings=True),
 }
@@ -112,13 +124,23 @@ def rotate(x, cos, sin):
 class Decoder(torch.nn.Module):
     def __init__(self, c, weights, context, batch, device):
         super().__init__()
-        h, i = c["hidden_size"], c["intermediate_size"]
-        self.hq, self.hkv, self.d = c["num_attention_heads"], c["num_key_value_heads"], c["head_dim"]
+        self.ranks, self.rank = (dist.get_world_size(), dist.get_rank()) if dist.is_initialized() else (1, 0)
+        h, i = c["hidden_size"], c["intermediate_size"] // self.ranks
+        self.hq, self.hkv = c["num_attention_heads"] // self.ranks, c["num_key_value_heads"] // self.ranks
+        self.d = c["head_dim"]
         self.eps, self.context, self.grouped = c["rms_norm_eps"], context, False
+        self.experts, self.top, self.gathered = c.get("experts", 0), c.get("top", 0), True
         q, kv = self.hq * self.d, self.hkv * self.d
 
-        def matrix(name, rows, cols):
-            return weights.get(name + ".weight", (rows, cols), 0.0, math.sqrt(3 / cols))
+        def matrix(name, rows, cols, cut=None):
+            """rows, cols: this rank's; cut: the dimension of which it has a part."""
+            shape = [rows, cols]
+            if cut is None or self.ranks == 1:
+                return weights.get(name + ".weight", tuple(shape), 0.0, math.sqrt(3 / cols))
+            n = shape[cut]
+            shape[cut] *= self.ranks
+            whole = weights.get(name + ".weight", tuple(shape), 0.0, math.sqrt(3 / shape[1]))
+            return whole.narrow(cut, self.rank * n, n).clone()
 
         def norm(name, n):
             return weights.get(name + ".weight", (n,), 1.0, 0.1)
@@ -128,16 +150,22 @@ class Decoder(torch.nn.Module):
             p, a, m = "model.layers.%d." % n, "self_attn.", "mlp."
             self.layers.append(dict(
                 norm=norm(p + "input_layernorm", h), mlp_norm=norm(p + "post_attention_layernorm", h),
-                qkv=torch.cat([matrix(p + a + "q_proj", q, h), matrix(p + a + "k_proj", kv, h),
-                               matrix(p + a + "v_proj", kv, h)]),
-                o=matrix(p + a + "o_proj", h, q),
-                gate_up=torch.cat([matrix(p + m + "gate_proj", i, h), matrix(p + m + "up_proj", i, h)]),
-                down=matrix(p + m + "down_proj", h, i)))
+                qkv=torch.cat([matrix(p + a + "q_proj", q, h, 0), matrix(p + a + "k_proj", kv, h, 0),
+                               matrix(p + a + "v_proj", kv, h, 0)]),
+                o=matrix(p + a + "o_proj", h, q, 1)))
+            if self.experts:
+                self.layers[-1].update(self.load_experts(matrix, p + m, h, i, n))
+            else:
+                self.layers[-1].update(
+                    gate_up=torch.cat([matrix(p + m + "gate_proj", i, h, 0), matrix(p + m + "up_proj", i, h, 0)]),
+                    down=matrix(p + m + "down_proj", h, i, 1))
             if c.get("qk_norm"):
                 self.layers[-1].update(q_norm=norm(p + a + "q_norm", self.d), k_norm=norm(p + a + "k_norm", self.d))
         self.norm = norm("model.norm", h)
         self.embedding = matrix("model.embed_tokens", c["vocab_size"], h)
-        self.head = self.embedding if c.get("tie_word_embeddings") else matrix("lm_head", c["vocab_size"], h)
+        part = c["vocab_size"] // self.ranks
+        self.head = (self.embedding.narrow(0, self.rank * part, part) if c.get("tie_word_embeddings")
+                     else matrix("lm_head", part, h, 0))
         self.dtype = self.embedding.dtype
         self.cos, self.sin = angles(c, context, device)
         # A tensor a layer: of views of one tensor torch.compile copies all of it at each write.
@@ -149,6 +177,54 @@ class Decoder(torch.nn.Module):
         self.tokens = torch.zeros(batch, dtype=torch.int64, device=device)
         self.positions = torch.zeros(batch, dtype=torch.int64, device=device)
 
+    def load_experts(self, matrix, prefix, h, i, n):
+        """As rfg-decoder's random weights: all layers have the first layer's experts."""
+        router = matrix(prefix + "gate", self.experts, h)
+        if n > 0:
+            return dict(router=router, w1=self.layers[0]["w1"].clone(), w2=self.layers[0]["w2"].clone())
+        w1, w2 = [], []
+        for e in range(self.experts):
+            p = prefix + "experts.%d." % e
+            w1.append(torch.cat([matrix(p + "gate_proj", i, h, 0), matrix(p + "up_proj", i, h, 0)]))
+            w2.append(matrix(p + "down_proj", h, i, 1))
+        return dict(router=router, w1=torch.stack(w1), w2=torch.stack(w2))
+
+    def summed(self, x):
+        """The sum of all ranks' x."""
+        if self.ranks > 1 and torch.compiler.is_compiling():
+            return collectives.all_reduce(x, "sum", dist.group.WORLD)
+        if self.ranks > 1:
+            dist.all_reduce(x)
+        return x
+
+    def chosen(self, layer, x):
+        shares, ids = F.linear(x, layer["router"]).float().softmax(-1).topk(self.top)
+        return (shares / shares.sum(-1, keepdim=True)), ids
+
+    def mixture(self, layer, x):
+        """x [T, hidden] of a decode step: by gathered weights, which torch.compile reads in place, or by grouped products."""
+        shares, ids = self.chosen(layer, x)
+        if self.gathered:
+            gate, up = torch.einsum("th,tkoh->tko", x, layer["w1"][ids]).chunk(2, -1)
+            y = torch.einsum("tki,tkhi->tkh", F.silu(gate) * up, layer["w2"][ids])
+        else:
+            flat, order = ids.flatten().sort()
+            ends = torch.zeros(self.experts, dtype=torch.int32, device=x.device)
+            ends = ends.scatter_add(0, flat, torch.ones_like(flat, dtype=torch.int32)).cumsum(0, dtype=torch.int32)
+            gate, up = torch._grouped_mm(x[order // self.top], layer["w1"].transpose(1, 2), offs=ends).chunk(2, -1)
+            z = torch._grouped_mm(F.silu(gate) * up, layer["w2"].transpose(1, 2), offs=ends)
+            y = torch.empty_like(z).index_copy(0, order, z).unflatten(0, (-1, self.top))
+        return (y.float() * shares[..., None]).sum(1).to(x.dtype)
+
+    def mixture_of_prompt(self, layer, x):
+        shares, ids = self.chosen(layer, x)
+        y = torch.zeros(x.shape, dtype=torch.float32, device=x.device)
+        for e in range(self.experts):
+            rows, slot = (ids == e).nonzero(as_tuple=True)
+            gate, up = F.linear(x[rows], layer["w1"][e]).chunk(2, -1)
+            y.index_add_(0, rows, F.linear(F.silu(gate) * up, layer["w2"][e]).float() * shares[rows, slot][:, None])
+        return y.to(x.dtype)
+
     def projected(self, layer, x, cos, sin):
         """x [..., hidden]: q, k, v [..., heads, d]"""
         qkv = F.linear(rms(x, layer["norm"], self.eps), layer["qkv"]).unflatten(-1, (-1, self.d))
@@ -158,12 +234,22 @@ class Decoder(torch.nn.Module):
         return rotate(q, cos, sin), rotate(k, cos, sin), v
 
     def rest(self, layer, x, attention):
-        x = x + F.linear(attention.flatten(-2), layer["o"])
-        gate, up = F.linear(rms(x, layer["mlp_norm"], self.eps), layer["gate_up"]).chunk(2, -1)
-        return x + F.linear(F.silu(gate) * up, layer["down"])
+        x = x + self.summed(F.linear(attention.flatten(-2), layer["o"]))
+        normed = rms(x, layer["mlp_norm"], self.eps)
+        if self.experts:
+            return x + self.summed(self.mixture_of_prompt(layer, normed) if x.shape[0] > 64 else self.mixture(layer, normed))
+        gate, up = F.linear(normed, layer["gate_up"]).chunk(2, -1)
+        return x + self.summed(F.linear(F.silu(gate) * up, layer["down"]))
 
     def logits(self, x):
-        return F.linear(rms(x, self.norm, self.eps), self.head).float()
+        y = F.linear(rms(x, self.norm, self.eps), self.head).float()
+        if self.ranks == 1:
+            return y
+        if torch.compiler.is_compiling():
+            return collectives.all_gather_tensor(y, gather_dim=1, group=dist.group.WORLD)
+        parts = torch.empty((self.ranks * y.shape[0], y.shape[1]), dtype=y.dtype, device=y.device)
+        dist.all_gather_into_tensor(parts, y)
+        return parts.unflatten(0, (self.ranks, -1)).transpose(0, 1).flatten(1)
 
     def attend(self, q, n, seen):
         """One query a sequence, q [B, Hq, D], over the keys that are seen [B, context]."""
@@ -221,7 +307,9 @@ def load(args, batch, device):
     if args.random:
         if args.random not in BUILT_IN:
             raise SystemExit("--random %s: must be one of %s" % (args.random, ", ".join(BUILT_IN)))
-        return Decoder(BUILT_IN[args.random], Random(args.seed, device), args.context, batch, device)
+        c = dict(BUILT_IN[args.random])
+        c["num_hidden_layers"] = args.layers or c["num_hidden_layers"]
+        return Decoder(c, Random(args.seed, device), args.context, batch, device)
     with open(os.path.join(args.model, "config.json"), encoding="utf-8") as f:
         c = json.load(f)
     c.setdefault("head_dim", c["hidden_size"] // c["num_attention_heads"])

@@ -31,7 +31,8 @@
  * it, and make another.
  *
  * Where. NVIDIA GPUs that reach each other's memory (NVLink, PCIe); multicast is not used. AMD GPUs likewise (run on the
- * emulator only so far). "cpu" and emulated GPUs in one process. All ranks have the same architecture.
+ * emulator only so far). "cpu", in one process or in several of one user. Emulated GPUs in one process. All ranks have
+ * the same architecture.
  *
  * Threads: one thread at a time uses a communicator. fork(): the child may not use it. */
 #ifndef RFG_COMM_H

@@ -71,6 +71,7 @@ static const struct {
     unsigned char by;
     rfg_status status;
     const char *named;
+    int also; /* a second byte, if not 0 */
 } spoiled[] = {
     { 0, 1, RFG_ERROR_INVALID_ARGUMENT, "handles[1] is no handle" },
     { 8, 1, RFG_ERROR_INVALID_ARGUMENT, "rank 1 has rfg 1.2.0: must be 0.2.0" },
@@ -79,7 +80,10 @@ static const struct {
     { 68, 1, RFG_ERROR_UNSUPPORTED, "rank 1 is cpu (cpu), this rank cpu (cpu): must be of one kind" },
     { 72, 1, RFG_ERROR_UNSUPPORTED, "rank 1 is cpu (bpu), this rank" },
     { 32, 1, RFG_ERROR_UNSUPPORTED, "rank 1 is on another host" },
-    { 24, 1, RFG_ERROR_UNSUPPORTED, "rank 1 is in another process: must be in one on cpu" },
+    /* Another process: the window's number, the process that has it, its file. */
+    { 24, 1, RFG_ERROR_UNSUPPORTED, "rank 1 is in another process, whose memory can't be opened", 144 },
+    { 24, 0x40, RFG_ERROR_UNSUPPORTED, "rank 1 is in another process, whose memory can't be opened", 154 },
+    { 24, 0x40, RFG_ERROR_UNSUPPORTED, "rank 1 is in another process, whose memory can't be opened", 157 },
 };
 
 void comm_connect(void)
@@ -93,6 +97,8 @@ void comm_connect(void)
     for (int i = 0; i < COUNT(spoiled); i++) {
         rfg_comm_handle all[2] = { handle[0], handle[1] };
         all[1].bytes[spoiled[i].at] ^= spoiled[i].by;
+        if (spoiled[i].also)
+            all[1].bytes[spoiled[i].also] ^= spoiled[i].by;
         refused(rfg_comm_connect(comm[0], all), spoiled[i].status, fn, spoiled[i].named);
     }
     const rfg_comm_handle turned[] = { handle[1], handle[0] };

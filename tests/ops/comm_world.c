@@ -32,7 +32,7 @@ static bool gpu_is_there(const char *name)
     return is;
 }
 
-static void device_of_rank(const char *device, int rank, char name[60])
+void world_device_of_rank(const char *device, int rank, char name[60])
 {
     char base[40];
     int n;
@@ -56,7 +56,7 @@ void world_open(struct world *w, const char *device, int ranks, int timeout_ms)
     w->ranks = ranks;
     for (int r = 0; r < ranks; r++) {
         char name[60];
-        device_of_rank(device, r, name);
+        world_device_of_rank(device, r, name);
         rfg_context_params p = { .size = sizeof(p), .device = name, .user_db = "", .system_db = "", .threads = 1 };
         ck_assert_msg(rfg_context_create(&w->ctx[r], &p) == RFG_OK, "%s", rfg_last_error());
         ck_assert_msg(rfg_comm_create(&w->comm[r], w->ctx[r], r, ranks, &cp) == RFG_OK, "%s", rfg_last_error());

@@ -26,6 +26,7 @@ extern int world_devices;
 
 void world_read_devices(void);
 bool world_is_emulated(const char *device);
+void world_device_of_rank(const char *device, int rank, char name[60]);
 void world_open(struct world *w, const char *device, int ranks, int timeout_ms);
 void world_close(struct world *w);
 
