@@ -22,7 +22,7 @@
 RFG_PARAMS_END(rfg_comm_params, reserved);
 
 #define BAD(...)         rfg_fail(RFG_ERROR_INVALID_ARGUMENT, __VA_ARGS__)
-#define TIMEOUT_MS       2000
+#define TIMEOUT_MS       1900 /* an error comes within 2 s */
 #define TIMEOUT_MOST     3600000
 #define MAGIC            "rfgcomm"
 #define UNCACHED         3 /* hipDeviceMallocUncached, of ROCm 6 and later */

@@ -55,7 +55,7 @@ typedef struct rfg_comm_handle {
 
 typedef struct rfg_comm_params {
     size_t size;        /* sizeof(rfg_comm_params) */
-    int32_t timeout_ms; /* how long a call waits for a peer: 1 to 3600000; 0: 2000 */
+    int32_t timeout_ms; /* how long a call waits for a peer: 1 to 3600000; 0: 1900, for an error in 2 s */
     int32_t reserved;   /* 0 */
 } rfg_comm_params;
 #define RFG_COMM_PARAMS_INIT                                                                                           \

@@ -46,7 +46,7 @@ from .ops import (
     rope_table,
     sample,
 )
-from . import weights
+from . import comm, weights
 from .tuning import tune
 from .view import View, bf16, empty, f32, view
 
@@ -64,6 +64,7 @@ __all__ = [
     "advance",
     "argmax",
     "bf16",
+    "comm",
     "context",
     "describe",
     "dequantize",

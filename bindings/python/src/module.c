@@ -446,7 +446,7 @@ PyMODINIT_FUNC PyInit__rfg(void)
         PyModule_AddObjectRef(module, "Error", rfgpy_error) ||
         PyModule_AddObjectRef(module, "Context", (PyObject *)&rfgpy_context_type) ||
         PyModule_AddStringConstant(module, "built_for", RFG_VERSION) || !rfgpy_tensor_init() ||
-        !rfgpy_ops_init(module)) {
+        !rfgpy_comm_init(module) || !rfgpy_ops_init(module)) {
         Py_DECREF(module);
         return NULL;
     }

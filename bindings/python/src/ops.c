@@ -49,25 +49,20 @@ struct op {
     const char *name, *symbol; /* gemm, rfg_op_gemm */
     const char *tensors;       /* "y x w"; those before the dash are outputs: "y - x w" */
     const struct params *params;
-    rfg_status (*call)(function fn, rfg_context *ctx, const rfg_tensor *const *t, const void *params,
-                       rfg_stream stream);
+    rfg_status (*call)(function fn, void *ctx, const rfg_tensor *const *t, const void *params, rfg_stream stream);
+    bool joint; /* ctx is a communicator */
 };
 
 /* The C functions differ in how many tensors they take: one caller each. t[0], t[1], ... are written out by the row. */
-#define CALLER(c_name, params_type, ...)                                                                               \
-    static rfg_status call_##c_name(function fn, rfg_context *ctx, const rfg_tensor *const *t, const void *params,     \
-                                    rfg_stream stream)                                                                 \
-    {                                                                                                                  \
-        const params_type *p = params;                                                                                 \
-        return ((__typeof__(&c_name))fn)(ctx, __VA_ARGS__, p, stream);                                                 \
-    }
-#define CALLER_WITHOUT_PARAMS(c_name, ...)                                                                             \
-    static rfg_status call_##c_name(function fn, rfg_context *ctx, const rfg_tensor *const *t, const void *params,     \
+#define CALL(c_name, ...)                                                                                              \
+    static rfg_status call_##c_name(function fn, void *ctx, const rfg_tensor *const *t, const void *params,            \
                                     rfg_stream stream)                                                                 \
     {                                                                                                                  \
         (void)params;                                                                                                  \
         return ((__typeof__(&c_name))fn)(ctx, __VA_ARGS__, stream);                                                    \
     }
+#define CALLER(c_name, params_type, ...)   CALL(c_name, __VA_ARGS__, (const params_type *)params)
+#define CALLER_WITHOUT_PARAMS(c_name, ...) CALL(c_name, __VA_ARGS__)
 #define PARAMS(short_name, ...)                                                                                        \
     static const struct member short_name##_members[] = { __VA_ARGS__, { 0 } };                                        \
     static const struct params short_name##_params = { sizeof(short_name##_init), &short_name##_init,                  \
@@ -107,6 +102,10 @@ CALLER(rfg_op_rmsnorm, rfg_norm_params, t[0], t[1], t[2])
 CALLER(rfg_op_layernorm, rfg_norm_params, t[0], t[1], t[2])
 CALLER(rfg_op_add_rmsnorm, rfg_norm_params, t[0], t[1], t[2], t[3], t[4])
 CALLER(rfg_op_add_layernorm, rfg_norm_params, t[0], t[1], t[2], t[3], t[4])
+CALLER(rfg_op_all_reduce_add_rmsnorm, rfg_norm_params, t[0], t[1], t[2], t[3], t[4])
+CALLER_WITHOUT_PARAMS(rfg_op_all_reduce, t[0], t[1])
+CALLER_WITHOUT_PARAMS(rfg_op_reduce_scatter, t[0], t[1])
+CALLER_WITHOUT_PARAMS(rfg_op_all_gather, t[0], t[1])
 
 static const rfg_embedding_params embedding_init = RFG_EMBEDDING_PARAMS_INIT;
 PARAMS(embedding, MEMBER(rfg_embedding_params, scale, FLOAT), MEMBER(rfg_embedding_params, first, INT64));
@@ -169,7 +168,7 @@ PARAMS(rope_table, MEMBER(rfg_rope_table_params, scaling, SCALING), MEMBER(rfg_r
        MEMBER(rfg_rope_table_params, long_mscale, DOUBLE));
 
 /* In host memory: without a context and a stream. */
-static rfg_status call_rfg_rope_table(function fn, rfg_context *ctx, const rfg_tensor *const *t, const void *params,
+static rfg_status call_rfg_rope_table(function fn, void *ctx, const rfg_tensor *const *t, const void *params,
                                       rfg_stream stream)
 {
     (void)ctx;
@@ -253,8 +252,8 @@ PARAMS(moe, MEMBER(rfg_moe_params, experts, INT64), MEMBER(rfg_moe_params, act, 
 CALLER(rfg_op_moe, rfg_moe_params, t[0], t[1], t[2], t[3], t[4], t[5])
 
 static _Thread_local size_t bytes_said; /* by the thread's last call of rfg_moe_workspace_bytes() */
-static rfg_status call_rfg_moe_workspace_bytes(function fn, rfg_context *ctx, const rfg_tensor *const *t,
-                                               const void *params, rfg_stream stream)
+static rfg_status call_rfg_moe_workspace_bytes(function fn, void *ctx, const rfg_tensor *const *t, const void *params,
+                                               rfg_stream stream)
 {
     (void)ctx;
     (void)stream;
@@ -318,6 +317,11 @@ static const struct op ops[] = {
     { "moe_route", "rfg_op_moe_route", "ids weights - x", &moe_route_params, call_rfg_op_moe_route },
     { "argmax", "rfg_op_argmax", "y - x", NULL, call_rfg_op_argmax },
     { "sample", "rfg_op_sample", "y - logits seed offset", &sample_params, call_rfg_op_sample },
+    { "all_reduce", "rfg_op_all_reduce", "y - x", NULL, call_rfg_op_all_reduce, true },
+    { "reduce_scatter", "rfg_op_reduce_scatter", "y - x", NULL, call_rfg_op_reduce_scatter, true },
+    { "all_gather", "rfg_op_all_gather", "y - x", NULL, call_rfg_op_all_gather, true },
+    { "all_reduce_add_rmsnorm", "rfg_op_all_reduce_add_rmsnorm", "y residual_out - x residual weight", &norm_params,
+      call_rfg_op_all_reduce_add_rmsnorm, true },
 };
 
 /* ---- one call ---------------------------------------------------------------------------------------------------- */
@@ -560,6 +564,7 @@ static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyOb
     const rfg_tensor *t[MOST_TENSORS];
     PyObject *given_stream = NULL, *given_ctx = NULL, *result = NULL;
     struct context *ctx = NULL;
+    void *handle = NULL; /* the context's, or the communicator's */
     rfg_stream stream;
     if (op->params)
         memcpy(s.params, op->params->init, op->params->size);
@@ -577,17 +582,22 @@ static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyOb
         rfgpy_raise("%s: there is no tensor among the arguments", op->name);
         goto end;
     }
-    if (!set_stream(&s, given_stream, &stream) || !(ctx = rfgpy_context_for(given_ctx, &s.views.device)) ||
-        !rfgpy_context_enter(ctx))
+    if (!set_stream(&s, given_stream, &stream) ||
+        !(ctx = op->joint ? rfgpy_comm_enter(given_ctx, op->name, &s.views.device, &handle)
+                          : rfgpy_context_for(given_ctx, &s.views.device)) ||
+        (!op->joint && !rfgpy_context_enter(ctx)))
         goto end;
     PyThreadState *gil = PyEval_SaveThread();
-    rfg_status st = op->call(o->fn, ctx->ctx, t, s.params, stream);
+    rfg_status st = op->call(o->fn, op->joint ? handle : ctx->ctx, t, s.params, stream);
     PyEval_RestoreThread(gil);
     if (st != RFG_OK)
         result = rfgpy_raise_status(st);
     else
         result = op->call == call_rfg_moe_workspace_bytes ? PyLong_FromSize_t(bytes_said) : Py_NewRef(Py_None);
-    rfgpy_context_leave(ctx);
+    if (op->joint)
+        rfgpy_comm_leave(given_ctx);
+    else
+        rfgpy_context_leave(ctx);
 end:
     Py_XDECREF(ctx);
     rfgpy_views_release(&s.views);

@@ -102,4 +102,13 @@ bool rfgpy_tensor_init(void);
 /* Adds an object for each operator to the module. */
 bool rfgpy_ops_init(PyObject *module);
 
+/* ---- communicators (comm.c) -------------------------------------------------------------------------------------- */
+
+extern PyTypeObject rfgpy_comm_type;
+/* Around a call of a communicator's operator, which is given as its ctx. A new reference to its context; NULL with an
+ * exception. */
+struct context *rfgpy_comm_enter(PyObject *given, const char *op, const struct device *device, void **comm);
+void rfgpy_comm_leave(PyObject *given);
+bool rfgpy_comm_init(PyObject *module);
+
 #endif
