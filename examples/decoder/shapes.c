@@ -13,6 +13,7 @@
 #define LLAMA3_ROPE                                                                                                    \
     ROPE(.scaling = RFG_ROPE_LLAMA3, .theta = 500000, .factor = 8, .low_freq_factor = 1, .high_freq_factor = 4,        \
          .original = 8192)
+#define LLAMA3 .head_dim = 128, .positions = 131072, .eps = 1e-5f, .rope = LLAMA3_ROPE
 
 /* gpt-oss': config.json says "truncate": false. */
 #define GPT_OSS_ROPE                                                                                                   \
@@ -40,11 +41,8 @@ static const struct config shapes[] = {
       .layers = 32,
       .heads = 32,
       .kv_heads = 8,
-      .head_dim = 128,
       .vocab = 128256,
-      .positions = 131072,
-      .eps = 1e-5f,
-      .rope = LLAMA3_ROPE },
+      LLAMA3 },
     { .name = "qwen3-8b",
       .hidden = 4096,
       .intermediate = 12288,
@@ -83,22 +81,16 @@ static const struct config shapes[] = {
       .layers = 80,
       .heads = 64,
       .kv_heads = 8,
-      .head_dim = 128,
       .vocab = 128256,
-      .positions = 131072,
-      .eps = 1e-5f,
-      .rope = LLAMA3_ROPE },
+      LLAMA3 },
     { .name = "llama3-70b-tp8",
       .hidden = 8192,
       .intermediate = 28672 / 8,
       .layers = 80,
       .heads = 64 / 8,
       .kv_heads = 8 / 8,
-      .head_dim = 128,
       .vocab = 128256 / 8,
-      .positions = 131072,
-      .eps = 1e-5f,
-      .rope = LLAMA3_ROPE },
+      LLAMA3 },
     { .name = "qwen3-30b-a3b",
       .hidden = 2048,
       .layers = 48,
