@@ -16,17 +16,19 @@
 
 #include "base/util.h"
 #include "comm_cpu.h"
+#include "comm_vendor.h"
 #include "context_impl.h"
 #include "ops/params.h"
 
-RFG_PARAMS_END(rfg_comm_params, reserved);
+RFG_PARAMS_END(rfg_comm_params, vendor_from);
 
 #define BAD(...)         rfg_fail(RFG_ERROR_INVALID_ARGUMENT, __VA_ARGS__)
 #define TIMEOUT_MS       1900 /* an error comes within 2 s */
 #define TIMEOUT_MOST     3600000
 #define MAGIC            "rfgcomm"
-#define UNCACHED         3 /* hipDeviceMallocUncached, of ROCm 6 and later */
-#define LAZY_PEER_ACCESS 1 /* hipIpcMemLazyEnablePeerAccess */
+#define VENDOR_AT        1024 /* in rank 0's window, between the ticket and the flags: the library's id */
+#define UNCACHED         3    /* hipDeviceMallocUncached, of ROCm 6 and later */
+#define LAZY_PEER_ACCESS 1    /* hipIpcMemLazyEnablePeerAccess */
 #define HOST_MAPPED      (hipHostMallocPortable | hipHostMallocMapped)
 
 /* What is in a handle. */
@@ -41,6 +43,7 @@ struct handle {
         struct comm_cpu_window cpu;
     };
 };
+_Static_assert(VENDOR_AT + COMM_VENDOR_ID <= COMM_FLAGS, "no flag is overwritten");
 _Static_assert(sizeof(struct handle) <= sizeof(rfg_comm_handle), "a handle has 256 bytes");
 
 struct loaded {
@@ -60,6 +63,8 @@ struct rfg_comm {
     bool forced;
     struct comm_way way;
     const struct rfg_variant *var;
+    struct comm_vendor *vendor; /* NCCL's or RCCL's; NULL: it isn't wanted */
+    int64_t vendor_from;        /* bytes */
 };
 
 /* ---- who is who -------------------------------------------------------------------------------------------------- */
@@ -163,6 +168,7 @@ static void close_opened(rfg_comm *c)
 static void free_memory(rfg_comm *c)
 {
     const struct rfg_hip *hip = c->ctx->hip;
+    rfg_comm_vendor_destroy(c->vendor, c->status && __atomic_load_n(c->status, __ATOMIC_ACQUIRE));
     close_opened(c);
     if (hip) {
         (void)hip->hipFree(c->window[c->rank]);
@@ -172,6 +178,43 @@ static void free_memory(rfg_comm *c)
         rfg_comm_cpu_free(c->window[c->rank], (size_t)COMM_WINDOW(c->ranks), &c->own.cpu);
         free(c->status);
     }
+}
+
+/* ---- NCCL and RCCL ----------------------------------------------------------------------------------------------- */
+
+/* Rank 0 puts the id where the others find it once they are connected. */
+static rfg_status open_vendor(rfg_comm *c, int from)
+{
+    unsigned char id[COMM_VENDOR_ID];
+    int previous;
+    rfg_status st = rfg_device_enter(c->ctx, &previous);
+    if (st != RFG_OK)
+        return st;
+    st = rfg_comm_vendor_create(&c->vendor, &c->ctx->dev, c->rank, id);
+    c->vendor_from = (int64_t)from << 10;
+    char *window = c->window[c->rank];
+    hipError_t e = st == RFG_OK && c->rank == 0
+                       ? c->ctx->hip->hipMemcpyHtoD((hipDeviceptr_t)(window + VENDOR_AT), id, sizeof(id))
+                       : hipSuccess;
+    if (e != hipSuccess)
+        st = rfg_hip_fail(c->ctx, "hipMemcpyHtoD", e);
+    rfg_device_leave(c->ctx, previous);
+    return st;
+}
+
+/* The device is current. */
+static rfg_status connect_vendor(rfg_comm *c)
+{
+    unsigned char id[COMM_VENDOR_ID];
+    char *window = c->window[0];
+    hipError_t e = c->ctx->hip->hipMemcpyDtoH(id, (hipDeviceptr_t)(window + VENDOR_AT), sizeof(id));
+    return e == hipSuccess ? rfg_comm_vendor_connect(c->vendor, id, c->rank, c->ranks)
+                           : rfg_hip_fail(c->ctx, "hipMemcpyDtoH", e);
+}
+
+static bool is_vendors(const rfg_comm *c, enum comm_op op, int dtype, int64_t n)
+{
+    return c->vendor && rfg_format_bytes(dtype, n) * (op == COMM_OP_REDUCE ? 1 : c->ranks) >= c->vendor_from;
 }
 
 /* ---- making one -------------------------------------------------------------------------------------------------- */
@@ -192,8 +235,8 @@ static rfg_status check_params(rfg_context *ctx, int32_t rank, int32_t ranks, co
     if (p->timeout_ms < 0 || p->timeout_ms > TIMEOUT_MOST)
         return BAD("%s: timeout_ms is %" PRId32 ": must be from 1 to %d, or 0 for %d", fn, p->timeout_ms, TIMEOUT_MOST,
                    TIMEOUT_MS);
-    if (p->reserved)
-        return BAD("%s: reserved is %" PRId32 ": must be 0", fn, p->reserved);
+    if (p->vendor_from < 0)
+        return BAD("%s: vendor_from is %" PRId32 ": must be 0 or more", fn, p->vendor_from);
     return RFG_OK;
 }
 
@@ -213,7 +256,7 @@ rfg_status rfg_comm_create(rfg_comm **comm, rfg_context *ctx, int32_t rank, int3
     c->rank = rank;
     c->ranks = ranks;
     c->timeout_ms = p.timeout_ms ? p.timeout_ms : TIMEOUT_MS;
-    if ((st = alloc_memory(c)) != RFG_OK) {
+    if ((st = alloc_memory(c)) != RFG_OK || (p.vendor_from && (st = open_vendor(c, p.vendor_from)) != RFG_OK)) {
         free_memory(c);
         free(c);
         return st;
@@ -362,6 +405,8 @@ rfg_status rfg_comm_connect(rfg_comm *comm, const rfg_comm_handle *handles)
         if (r != comm->rank)
             st = reach(comm, &h);
     }
+    if (st == RFG_OK && comm->vendor)
+        st = connect_vendor(comm);
     if (st != RFG_OK)
         close_opened(comm);
     comm->connected = st == RFG_OK;
@@ -470,7 +515,11 @@ static rfg_status refuse_broken(const rfg_comm *c, const char *fn)
 
 rfg_status rfg_comm_check(rfg_comm *comm)
 {
-    return comm ? refuse_broken(comm, "rfg_comm_check") : BAD("rfg_comm_check: comm is NULL: must be a communicator");
+    static const char *const fn = "rfg_comm_check";
+    if (!comm)
+        return BAD("%s: comm is NULL: must be a communicator", fn);
+    rfg_status st = refuse_broken(comm, fn);
+    return st == RFG_OK && comm->vendor ? rfg_comm_vendor_check(comm->vendor, fn) : st;
 }
 
 rfg_status rfg_comm_ready(const rfg_comm *comm, const char *fn)
@@ -598,6 +647,10 @@ rfg_status rfg_comm_run(rfg_comm *c, const char *fn, enum comm_op op, int dtype,
     if (rfg_stream_is_special(c->ctx, stream))
         return rfg_stream_refuse_special(fn, stream);
     rfg_status st = rfg_device_enter(c->ctx, &previous);
+    if (st == RFG_OK && is_vendors(c, op, dtype, call->n)) {
+        st = rfg_comm_vendor_run(c->vendor, fn, op, dtype, call, stream);
+        return leave(c, fn, st, previous);
+    }
     for (int64_t at = 0, n; st == RFG_OK && at < call->n; at += n) {
         n = next_way(c, op, dtype, call->n - at, &way);
         st = run_piece(c, fn, op, dtype, call, at, n, &way, stream);

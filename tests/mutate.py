@@ -83,7 +83,7 @@ class Tree:
     def make_for(self, mutant):
         """Builds what the mutant's test takes."""
         programs = ["tuner/rfg-" + name for name in ("tune", "db", "info", "compile", "emu", "bench")]
-        programs += ["tests/" + name for name in ("fake-rocm.so", "mock-blas.so", "mock-blas-old.so", "mock-hip.so", "mock-tx.so", "rfg-tune-fake", "rfg-bench-fake")]
+        programs += ["tests/" + name for name in ("fake-rocm.so", "mock-blas.so", "mock-blas-old.so", "mock-hip.so", "mock-nccl.so", "mock-nccl-old.so", "mock-tx.so", "rfg-tune-fake", "rfg-bench-fake")]
         programs += ["examples/decoder/rfg-decoder"] if mutant.run[0].startswith("tests/test-decoder") else []
         if mutant.run[0] == "tests/test-rfg_db":
             programs += ["tuned_configs/%s-v4.db" % os.path.basename(d[:-1]) for d in glob.glob(self.source + "/tuned_configs/*_*/")]

@@ -26,6 +26,8 @@ __attribute__((constructor)) static void say_where(void)
     static const char *const mocks[][2] = { { "RFG_FAKE_ROCM", "fake-rocm.so" },
                                             { "RFG_MOCK_HIP", "mock-hip.so" },
                                             { "RFG_MOCK_TX", "mock-tx.so" },
+                                            { "RFG_MOCK_NCCL", "mock-nccl.so" },
+                                            { "RFG_MOCK_NCCL_OLD", "mock-nccl-old.so" },
                                             { "RFG_MOCK_BLAS", "mock-blas.so" },
                                             { "RFG_MOCK_BLAS_OLD", "mock-blas-old.so" } };
     for (size_t i = 0; i < sizeof(mocks) / sizeof(mocks[0]); i++) {

@@ -125,6 +125,7 @@ class Decoder(torch.nn.Module):
     def __init__(self, c, weights, context, batch, device):
         super().__init__()
         self.ranks, self.rank = (dist.get_world_size(), dist.get_rank()) if dist.is_initialized() else (1, 0)
+        self.group = dist.group.WORLD.group_name if self.ranks > 1 else None  # torch.compile takes the name
         h, i = c["hidden_size"], c["intermediate_size"] // self.ranks
         self.hq, self.hkv = c["num_attention_heads"] // self.ranks, c["num_key_value_heads"] // self.ranks
         self.d = c["head_dim"]
@@ -192,7 +193,7 @@ class Decoder(torch.nn.Module):
     def summed(self, x):
         """The sum of all ranks' x."""
         if self.ranks > 1 and torch.compiler.is_compiling():
-            return collectives.all_reduce(x, "sum", dist.group.WORLD)
+            return collectives.all_reduce(x, "sum", self.group)
         if self.ranks > 1:
             dist.all_reduce(x)
         return x
@@ -246,7 +247,7 @@ class Decoder(torch.nn.Module):
         if self.ranks == 1:
             return y
         if torch.compiler.is_compiling():
-            return collectives.all_gather_tensor(y, gather_dim=1, group=dist.group.WORLD)
+            return collectives.all_gather_tensor(y, gather_dim=1, group=self.group)
         parts = torch.empty((self.ranks * y.shape[0], y.shape[1]), dtype=y.dtype, device=y.device)
         dist.all_gather_into_tensor(parts, y)
         return parts.unflatten(0, (self.ranks, -1)).transpose(0, 1).flatten(1)

@@ -30,6 +30,12 @@
  * return RFG_ERROR_DEVICE with the rank that didn't come. The other ranks find out by their own timeouts. Destroy
  * it, and make another.
  *
+ * NCCL and RCCL. With vendor_from the platform's library serves all_reduce, reduce_scatter and all_gather of so many KiB
+ * and more, counted of the larger tensor: for comparison, and for links that it knows better. $RFG_LIBNCCL and
+ * $RFG_LIBRCCL name its file. Such results are the library's: summed in its order, rounded as it rounds. It has no timeout:
+ * a rank that doesn't come keeps the others' streams waiting, and rfg_comm_connect() waits for all ranks, each in a
+ * thread or process of its own.
+ *
  * Where. NVIDIA GPUs that reach each other's memory (NVLink, PCIe); multicast is not used. AMD GPUs likewise (run on the
  * emulator only so far). "cpu", in one process or in several of one user. Emulated GPUs in one process. All ranks have
  * the same architecture.
@@ -54,9 +60,9 @@ typedef struct rfg_comm_handle {
 } rfg_comm_handle;
 
 typedef struct rfg_comm_params {
-    size_t size;        /* sizeof(rfg_comm_params) */
-    int32_t timeout_ms; /* how long a call waits for a peer: 1 to 3600000; 0: 1900, for an error in 2 s */
-    int32_t reserved;   /* 0 */
+    size_t size;         /* sizeof(rfg_comm_params) */
+    int32_t timeout_ms;  /* how long a call waits for a peer: 1 to 3600000; 0: 1900, for an error in 2 s */
+    int32_t vendor_from; /* messages of so many KiB and more are NCCL's or RCCL's; 0: none */
 } rfg_comm_params;
 #define RFG_COMM_PARAMS_INIT                                                                                           \
     {                                                                                                                  \
@@ -66,7 +72,8 @@ typedef struct rfg_comm_params {
 /* Makes rank `rank` of `ranks`, and allocates its window, which peers write to: 64 MiB and 8 MiB a rank of device
  * memory. It belongs to ctx, which must outlive it. *comm is NULL on an error. params may be NULL.
  * Errors: INVALID_ARGUMENT (comm or ctx is NULL; ranks is not from 1 to RFG_COMM_MAX_RANKS; rank is not below ranks;
- * params), UNSUPPORTED (the runtime lacks what it needs), OUT_OF_MEMORY, DEVICE. */
+ * params), UNSUPPORTED (the runtime lacks what it needs; vendor_from, and there is no such library), OUT_OF_MEMORY,
+ * DEVICE. */
 RFG_API RFG_NODISCARD rfg_status rfg_comm_create(rfg_comm **comm, rfg_context *ctx, int32_t rank, int32_t ranks,
                                                  const rfg_comm_params *params);
 
@@ -74,7 +81,7 @@ RFG_API RFG_NODISCARD rfg_status rfg_comm_create(rfg_comm **comm, rfg_context *c
 RFG_API RFG_NODISCARD rfg_status rfg_comm_get_handle(const rfg_comm *comm, rfg_comm_handle *handle);
 
 /* Opens the peers' windows. handles: `ranks` of them, in the order of the ranks, this rank's own among them. Waits for
- * no peer. An error leaves it as it was.
+ * no peer, without vendor_from. An error leaves it as it was.
  * Errors: INVALID_ARGUMENT (comm or handles is NULL; it is connected; a handle isn't one, or not that rank's, or of a
  * communicator of another size or version of rfg, or shares this rank's context), UNSUPPORTED (a peer is on another
  * kind of device or host, or its memory can't be reached), DEVICE, OUT_OF_MEMORY. Errors name the rank. */

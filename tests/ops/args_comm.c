@@ -46,7 +46,8 @@ void comm_create(void)
     rfg_comm *m = (rfg_comm *)8;
     const rfg_comm_params late = { .size = sizeof(late), .timeout_ms = 3600001 },
                           never = { .size = sizeof(never), .timeout_ms = -1 },
-                          more = { .size = sizeof(more), .reserved = 1 }, unsized = { .size = 0 };
+                          less = { .size = sizeof(less), .vendor_from = -1 },
+                          vendors = { .size = sizeof(vendors), .vendor_from = 1 }, unsized = { .size = 0 };
     INVALID(rfg_comm_create(NULL, c, 0, 1, NULL), fn, "comm is NULL");
     INVALID(rfg_comm_create(&m, NULL, 0, 1, NULL), fn, "ctx is NULL");
     ck_assert_ptr_null(m);
@@ -57,7 +58,8 @@ void comm_create(void)
     INVALID(rfg_comm_create(&m, c, -1, 2, NULL), fn, "rank is -1");
     INVALID(rfg_comm_create(&m, c, 0, 1, &late), fn, "timeout_ms is 3600001");
     INVALID(rfg_comm_create(&m, c, 0, 1, &never), fn, "timeout_ms is -1");
-    INVALID(rfg_comm_create(&m, c, 0, 1, &more), fn, "reserved is 1");
+    INVALID(rfg_comm_create(&m, c, 0, 1, &less), fn, "vendor_from is -1: must be 0 or more");
+    refused(rfg_comm_create(&m, c, 0, 1, &vendors), RFG_ERROR_UNSUPPORTED, fn, "cpu has neither NCCL nor RCCL");
     INVALID(rfg_comm_create(&m, c, 0, 1, &unsized), fn, "size 0");
     rfg_comm_destroy(&m);
     rfg_comm_destroy(NULL);

@@ -303,7 +303,7 @@ static const struct member {
     M(rfg_advance_params, spare, TENSOR, 0, advance),
     M(rfg_advance_params, spare_count, TENSOR, 0, advance),
     M(rfg_comm_params, timeout_ms, HINT, 5, comm),
-    M(rfg_comm_params, reserved, INT, 1, comm),
+    M(rfg_comm_params, vendor_from, INT, -1, comm),
     M(rfg_embedding_params, scale, REAL, 2, embedding),
     M(rfg_embedding_params, first, LONG, 1, embedding),
     M(rfg_gemm_params, bias, TENSOR, 0, gemm, gated),

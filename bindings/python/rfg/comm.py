@@ -29,10 +29,13 @@ class Comm(_rfg.Comm):
 
     exchange  takes this rank's handle and returns all ranks', in their order
     ctx       a rfg.Context, or a device's name. The communicator keeps it open
-    timeout_ms  how long a call waits for a peer; 0: the library's own"""
+    timeout_ms  how long a call waits for a peer; 0: the library's own
+    vendor_from  messages of so many KiB and more are NCCL's or RCCL's, whose rules rfg/comm.h says; 0: none"""
 
-    def __init__(self, exchange: Exchange, rank: int, ranks: int, ctx: Union[str, Context] = "cpu", timeout_ms: int = 0) -> None:
-        super().__init__(context(ctx), rank, ranks, timeout_ms)
+    def __init__(
+        self, exchange: Exchange, rank: int, ranks: int, ctx: Union[str, Context] = "cpu", timeout_ms: int = 0, vendor_from: int = 0
+    ) -> None:
+        super().__init__(context(ctx), rank, ranks, timeout_ms, vendor_from)
         self.rank, self.ranks = rank, ranks
         self.connect(list(exchange(self.handle())))
 
@@ -85,8 +88,8 @@ class Comm(_rfg.Comm):
         self.close()
 
 
-def from_torch(group: Any = None, ctx: Union[str, Context, None] = None, timeout_ms: int = 0) -> Comm:
-    """Of a group of torch.distributed (None: all ranks), of any backend. ctx None: PyTorch's current GPU, or cpu if it has none."""
+def from_torch(group: Any = None, ctx: Union[str, Context, None] = None, **settings: int) -> Comm:
+    """Of a group of torch.distributed (None: all ranks), of any backend. ctx None: PyTorch's current GPU, or cpu if it has none. settings: Comm's."""
     import torch
     import torch.distributed as dist
 
@@ -99,18 +102,18 @@ def from_torch(group: Any = None, ctx: Union[str, Context, None] = None, timeout
         dist.all_gather_object(everyones, own, group)
         return everyones
 
-    return Comm(exchange, dist.get_rank(group), ranks, ctx, timeout_ms)
+    return Comm(exchange, dist.get_rank(group), ranks, ctx, **settings)
 
 
-def from_mpi(communicator: Any, ctx: Union[str, Context] = "cpu", timeout_ms: int = 0) -> Comm:
+def from_mpi(communicator: Any, ctx: Union[str, Context] = "cpu", **settings: int) -> Comm:
     """Of a communicator of mpi4py (mpi4py.MPI.COMM_WORLD), or of whatever has its allgather(), Get_rank() and Get_size()."""
-    return Comm(communicator.allgather, communicator.Get_rank(), communicator.Get_size(), ctx, timeout_ms)
+    return Comm(communicator.allgather, communicator.Get_rank(), communicator.Get_size(), ctx, **settings)
 
 
-def from_socket(address: Address, rank: int, ranks: int, ctx: Union[str, Context] = "cpu", timeout_ms: int = 0, wait: float = 60) -> Comm:
+def from_socket(address: Address, rank: int, ranks: int, ctx: Union[str, Context] = "cpu", wait: float = 60, **settings: int) -> Comm:
     """Ranks of this host without a framework: rank 0 listens at a path (a socket in a folder that is the user's own) or at a (host, port) for at
     most `wait` seconds, collects the others' handles and sends all to each."""
-    return Comm(lambda own: _exchange(address, rank, ranks, own, time.monotonic() + wait), rank, ranks, ctx, timeout_ms)
+    return Comm(lambda own: _exchange(address, rank, ranks, own, time.monotonic() + wait), rank, ranks, ctx, **settings)
 
 
 def _receive(s: socket.socket, size: int) -> bytes:

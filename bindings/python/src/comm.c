@@ -79,12 +79,12 @@ static PyObject *result_of(struct comm *c, rfg_status st)
 static int comm_init(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     struct comm *c = (struct comm *)self;
-    static char *names[] = { "ctx", "rank", "ranks", "timeout_ms", NULL };
+    static char *names[] = { "ctx", "rank", "ranks", "timeout_ms", "vendor_from", NULL };
     rfg_comm_params p = RFG_COMM_PARAMS_INIT;
     PyObject *ctx;
     int rank;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!ii|i:Comm", names, &rfgpy_context_type, &ctx, &rank, &c->ranks,
-                                     &p.timeout_ms) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!ii|ii:Comm", names, &rfgpy_context_type, &ctx, &rank, &c->ranks,
+                                     &p.timeout_ms, &p.vendor_from) ||
         !rfgpy_need_library() || !look_up())
         return -1;
     if (c->context) {

@@ -149,6 +149,8 @@ def test_refused():
         one.all_reduce(x, out=x.astype(np.float16))
     with pytest.raises(rfg.Error, match="ctx: must be a rfg.comm.Comm"):
         rfg._rfg.all_reduce(x, x)
+    with pytest.raises(rfg.Error, match="vendor_from: cpu has neither NCCL nor RCCL"):
+        comm.Comm(lambda own: [own], 0, 1, vendor_from=1)
     with pytest.raises(rfg.Error, match="rank is 2: must be from 0 to 1"):
         comm.Comm(lambda own: [own], 2, 2)
     one.close()
