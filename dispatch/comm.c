@@ -26,9 +26,8 @@ RFG_PARAMS_END(rfg_comm_params, vendor_from);
 #define TIMEOUT_MS       1900 /* an error comes within 2 s */
 #define TIMEOUT_MOST     3600000
 #define MAGIC            "rfgcomm"
-#define VENDOR_AT        1024 /* in rank 0's window, between the ticket and the flags: the library's id */
-#define UNCACHED         3    /* hipDeviceMallocUncached, of ROCm 6 and later */
-#define LAZY_PEER_ACCESS 1    /* hipIpcMemLazyEnablePeerAccess */
+#define UNCACHED         3 /* hipDeviceMallocUncached, of ROCm 6 and later */
+#define LAZY_PEER_ACCESS 1 /* hipIpcMemLazyEnablePeerAccess */
 #define HOST_MAPPED      (hipHostMallocPortable | hipHostMallocMapped)
 
 /* What is in a handle. */
@@ -43,7 +42,6 @@ struct handle {
         struct comm_cpu_window cpu;
     };
 };
-_Static_assert(VENDOR_AT + COMM_VENDOR_ID <= COMM_FLAGS, "no flag is overwritten");
 _Static_assert(sizeof(struct handle) <= sizeof(rfg_comm_handle), "a handle has 256 bytes");
 
 struct loaded {
@@ -64,7 +62,6 @@ struct rfg_comm {
     struct comm_way way;
     const struct rfg_variant *var;
     struct comm_vendor *vendor; /* NCCL's or RCCL's; NULL: it isn't wanted */
-    int64_t vendor_from;        /* bytes */
 };
 
 /* ---- who is who -------------------------------------------------------------------------------------------------- */
@@ -180,43 +177,6 @@ static void free_memory(rfg_comm *c)
     }
 }
 
-/* ---- NCCL and RCCL ----------------------------------------------------------------------------------------------- */
-
-/* Rank 0 puts the id where the others find it once they are connected. */
-static rfg_status open_vendor(rfg_comm *c, int from)
-{
-    unsigned char id[COMM_VENDOR_ID];
-    int previous;
-    rfg_status st = rfg_device_enter(c->ctx, &previous);
-    if (st != RFG_OK)
-        return st;
-    st = rfg_comm_vendor_create(&c->vendor, &c->ctx->dev, c->rank, id);
-    c->vendor_from = (int64_t)from << 10;
-    char *window = c->window[c->rank];
-    hipError_t e = st == RFG_OK && c->rank == 0
-                       ? c->ctx->hip->hipMemcpyHtoD((hipDeviceptr_t)(window + VENDOR_AT), id, sizeof(id))
-                       : hipSuccess;
-    if (e != hipSuccess)
-        st = rfg_hip_fail(c->ctx, "hipMemcpyHtoD", e);
-    rfg_device_leave(c->ctx, previous);
-    return st;
-}
-
-/* The device is current. */
-static rfg_status connect_vendor(rfg_comm *c)
-{
-    unsigned char id[COMM_VENDOR_ID];
-    char *window = c->window[0];
-    hipError_t e = c->ctx->hip->hipMemcpyDtoH(id, (hipDeviceptr_t)(window + VENDOR_AT), sizeof(id));
-    return e == hipSuccess ? rfg_comm_vendor_connect(c->vendor, id, c->rank, c->ranks)
-                           : rfg_hip_fail(c->ctx, "hipMemcpyDtoH", e);
-}
-
-static bool is_vendors(const rfg_comm *c, enum comm_op op, int dtype, int64_t n)
-{
-    return c->vendor && rfg_format_bytes(dtype, n) * (op == COMM_OP_REDUCE ? 1 : c->ranks) >= c->vendor_from;
-}
-
 /* ---- making one -------------------------------------------------------------------------------------------------- */
 
 static rfg_status check_params(rfg_context *ctx, int32_t rank, int32_t ranks, const rfg_comm_params *given,
@@ -256,7 +216,9 @@ rfg_status rfg_comm_create(rfg_comm **comm, rfg_context *ctx, int32_t rank, int3
     c->rank = rank;
     c->ranks = ranks;
     c->timeout_ms = p.timeout_ms ? p.timeout_ms : TIMEOUT_MS;
-    if ((st = alloc_memory(c)) != RFG_OK || (p.vendor_from && (st = open_vendor(c, p.vendor_from)) != RFG_OK)) {
+    if ((st = alloc_memory(c)) != RFG_OK ||
+        (p.vendor_from &&
+         (st = rfg_comm_vendor_create(&c->vendor, ctx, rank, p.vendor_from, c->window[rank])) != RFG_OK)) {
         free_memory(c);
         free(c);
         return st;
@@ -406,7 +368,7 @@ rfg_status rfg_comm_connect(rfg_comm *comm, const rfg_comm_handle *handles)
             st = reach(comm, &h);
     }
     if (st == RFG_OK && comm->vendor)
-        st = connect_vendor(comm);
+        st = rfg_comm_vendor_connect(comm->vendor, comm->window[0], comm->rank, comm->ranks);
     if (st != RFG_OK)
         close_opened(comm);
     comm->connected = st == RFG_OK;
@@ -647,7 +609,7 @@ rfg_status rfg_comm_run(rfg_comm *c, const char *fn, enum comm_op op, int dtype,
     if (rfg_stream_is_special(c->ctx, stream))
         return rfg_stream_refuse_special(fn, stream);
     rfg_status st = rfg_device_enter(c->ctx, &previous);
-    if (st == RFG_OK && is_vendors(c, op, dtype, call->n)) {
+    if (st == RFG_OK && c->vendor && rfg_comm_vendor_takes(c->vendor, op, c->ranks, dtype, call->n)) {
         st = rfg_comm_vendor_run(c->vendor, fn, op, dtype, call, stream);
         return leave(c, fn, st, previous);
     }

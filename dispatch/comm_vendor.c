@@ -13,8 +13,10 @@
 
 /* ncclUniqueId, ncclDataType_t, ncclRedOp_t; ncclResult_t 0 is success. */
 struct unique_id {
-    char internal[COMM_VENDOR_ID];
+    char internal[128];
 };
+enum { ID_AT = 1024 }; /* in rank 0's window, between the ticket and the flags */
+_Static_assert(ID_AT + sizeof(struct unique_id) <= COMM_FLAGS, "no flag is overwritten");
 enum { NCCL_FLOAT16 = 6, NCCL_FLOAT32 = 7, NCCL_BFLOAT16 = 9, NCCL_SUM = 0 };
 
 #define ENTRIES(X)                                                                                                     \
@@ -39,8 +41,10 @@ struct library {
 };
 
 struct comm_vendor {
+    rfg_context *ctx;
     const struct library *lib;
     void *comm;
+    int64_t from; /* bytes */
 };
 
 static struct library nccl = { .title = "NCCL", .env = "RFG_LIBNCCL", .names = { "libnccl.so.2", "libnccl.so" } };
@@ -64,12 +68,11 @@ static void look_for(struct library *l)
 #undef LOOK_UP
 }
 
-rfg_status rfg_comm_vendor_create(struct comm_vendor **out, const struct rfg_device *dev, int rank,
-                                  unsigned char id[COMM_VENDOR_ID])
+/* The library of a device, or why there is none. */
+static rfg_status find(struct library **out, const struct rfg_device *dev)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     struct library *l = dev->platform == RFG_PLATFORM_NVIDIA ? &nccl : dev->platform == RFG_PLATFORM_AMD ? &rccl : NULL;
-    struct unique_id made;
     if (!l)
         return rfg_fail(RFG_ERROR_UNSUPPORTED, "rfg_comm_create: vendor_from: %s has neither NCCL nor RCCL: must be 0",
                         dev->name);
@@ -77,28 +80,55 @@ rfg_status rfg_comm_vendor_create(struct comm_vendor **out, const struct rfg_dev
     if (!l->looked_for)
         look_for(l);
     pthread_mutex_unlock(&lock);
-    if (*l->why.text)
-        return rfg_fail(RFG_ERROR_UNSUPPORTED, "rfg_comm_create: vendor_from: %s: %s", l->title, l->why.text);
-    int e = rank == 0 ? l->GetUniqueId(&made) : 0;
-    if (e)
-        return rfg_fail(RFG_ERROR_DEVICE, "rfg_comm_create: ncclGetUniqueId: %s", l->GetErrorString(e));
-    if (!(*out = calloc(1, sizeof(**out))))
-        return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "rfg_comm_create: no memory for a communicator of %s", l->title);
-    (*out)->lib = l;
-    if (rank == 0)
-        memcpy(id, made.internal, sizeof(made.internal));
-    return RFG_OK;
+    *out = l;
+    return *l->why.text ? rfg_fail(RFG_ERROR_UNSUPPORTED, "rfg_comm_create: vendor_from: %s: %s", l->title, l->why.text)
+                        : RFG_OK;
 }
 
-rfg_status rfg_comm_vendor_connect(struct comm_vendor *v, const unsigned char id[COMM_VENDOR_ID], int rank, int ranks)
+/* The device is current. */
+static rfg_status make_id(const struct library *l, rfg_context *ctx, char *window)
 {
-    struct unique_id all;
-    memcpy(all.internal, id, sizeof(all.internal));
-    int e = v->lib->CommInitRank(&v->comm, ranks, all, rank);
+    struct unique_id id;
+    int e = l->GetUniqueId(&id);
+    if (e)
+        return rfg_fail(RFG_ERROR_DEVICE, "rfg_comm_create: ncclGetUniqueId: %s", l->GetErrorString(e));
+    hipError_t copied = ctx->hip->hipMemcpyHtoD((hipDeviceptr_t)(window + ID_AT), id.internal, sizeof(id.internal));
+    return copied == hipSuccess ? RFG_OK : rfg_hip_fail(ctx, "hipMemcpyHtoD", copied);
+}
+
+rfg_status rfg_comm_vendor_create(struct comm_vendor **out, rfg_context *ctx, int rank, int from_kib, char *window)
+{
+    struct library *l = NULL;
+    int previous;
+    rfg_status st = find(&l, &ctx->dev);
+    if (st != RFG_OK || (st = rfg_device_enter(ctx, &previous)) != RFG_OK)
+        return st;
+    if (rank == 0)
+        st = make_id(l, ctx, window);
+    rfg_device_leave(ctx, previous);
+    if (st == RFG_OK && !(*out = calloc(1, sizeof(**out))))
+        st = rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "rfg_comm_create: no memory for a communicator of %s", l->title);
+    if (st == RFG_OK)
+        **out = (struct comm_vendor){ .ctx = ctx, .lib = l, .from = (int64_t)from_kib << 10 };
+    return st;
+}
+
+rfg_status rfg_comm_vendor_connect(struct comm_vendor *v, const char *window, int rank, int ranks)
+{
+    struct unique_id id;
+    hipError_t copied = v->ctx->hip->hipMemcpyDtoH(id.internal, (hipDeviceptr_t)(window + ID_AT), sizeof(id.internal));
+    if (copied != hipSuccess)
+        return rfg_hip_fail(v->ctx, "hipMemcpyDtoH", copied);
+    int e = v->lib->CommInitRank(&v->comm, ranks, id, rank);
     if (!e)
         return RFG_OK;
     v->comm = NULL;
     return rfg_fail(RFG_ERROR_DEVICE, "rfg_comm_connect: ncclCommInitRank: %s", v->lib->GetErrorString(e));
+}
+
+bool rfg_comm_vendor_takes(const struct comm_vendor *v, enum comm_op op, int ranks, int dtype, int64_t n)
+{
+    return rfg_format_bytes(dtype, n) * (op == COMM_OP_REDUCE ? 1 : ranks) >= v->from;
 }
 
 rfg_status rfg_comm_vendor_run(struct comm_vendor *v, const char *fn, enum comm_op op, int dtype,
