@@ -107,8 +107,7 @@ static rfg_status alloc_window(rfg_comm *c)
         *window = NULL;
         return rfg_hip_fail(c->ctx, "hipExtMallocWithFlags", e);
     }
-    /* What epochs are compared with: bulk data needn't be anything. */
-    if ((e = hip->hipMemsetD8Async((hipDeviceptr_t)*window, 0, (size_t)COMM_BULK_AT(c->ranks), NULL)) != hipSuccess)
+    if ((e = hip->hipMemsetD8Async((hipDeviceptr_t)*window, 0, size, NULL)) != hipSuccess)
         return rfg_hip_fail(c->ctx, "hipMemsetD8Async", e);
     if ((e = hip->hipStreamSynchronize(NULL)) != hipSuccess)
         return rfg_hip_fail(c->ctx, "hipStreamSynchronize", e);
@@ -390,7 +389,11 @@ static rfg_status load_way(rfg_comm *c, const char *fn, enum comm_op op, int dty
 {
     struct rfg_problem prob = { .op = comm_ops[op], .dtype = { (uint8_t)dtype, (uint8_t)dtype } };
     prob.v[COMM_RANKS] = c->ranks;
-    return load(c, fn, &prob, !c->ctx->hip ? &comm_cpu : c->var ? c->var : &comm_push, p, stream, out);
+    return load(c, fn, &prob,
+                !c->ctx->hip                    ? &comm_cpu
+                : c->var && !c->var->joint_args ? c->var
+                                                : &comm_push,
+                p, stream, out);
 }
 
 rfg_status rfg_comm_prepare(rfg_comm *comm, rfg_dtype dtype)
@@ -438,6 +441,11 @@ void rfg_comm_force(rfg_comm *comm, const struct comm_way *way, const struct rfg
     if (way)
         comm->way = *way;
     comm->var = var;
+}
+
+const int *rfg_comm_forced(const rfg_comm *comm, const struct rfg_variant *var)
+{
+    return comm->forced && comm->var == var ? comm->way.p : NULL;
 }
 
 static rfg_status refuse_broken(const rfg_comm *c, const char *fn)
@@ -540,7 +548,7 @@ static int64_t next_way(const rfg_comm *c, enum comm_op op, int dtype, int64_t n
 {
     if (!c->ctx->hip)
         *way = (struct comm_way){ { [COMM_P_BULK] = 1, [COMM_P_THREADS] = 512, [COMM_P_UNROLL] = 4 }, 1 };
-    else if (c->forced)
+    else if (c->forced && !(c->var && c->var->joint_args))
         *way = c->way;
     else
         comm_choose(op, c->ranks, dtype, n, way);

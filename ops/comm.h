@@ -16,6 +16,8 @@ enum { COMM_RANKS, COMM_OVERLAP, COMM_NKEYS };
 /* Parameters of the kernel. threads and unroll: comm.hip. */
 enum { COMM_P_TWO, COMM_P_BULK, COMM_P_THREADS, COMM_P_UNROLL, COMM_NPARAMS };
 
+enum { COMM_BY_PACKETS, COMM_BY_TILES, COMM_BY_LINES }; /* COMM_P_BULK: comm.hip */
+
 enum comm_op { COMM_OP_REDUCE, COMM_OP_SCATTER, COMM_OP_GATHER, COMM_OPS };
 extern const struct rfg_op *const comm_ops[COMM_OPS];
 

@@ -50,7 +50,14 @@ static int64_t chunks_of(enum comm_op op, int ranks, int dtype, int64_t n, const
 
 static int64_t tile_of(const int *p)
 {
-    return p[COMM_P_THREADS] * (p[COMM_P_BULK] ? p[COMM_P_UNROLL] : 1);
+    switch (p[COMM_P_BULK]) {
+    case COMM_BY_TILES:
+        return p[COMM_P_THREADS] * p[COMM_P_UNROLL];
+    case COMM_BY_LINES: /* 7 threads of 8 */
+        return p[COMM_P_THREADS] / 8 * 7;
+    default:
+        return p[COMM_P_THREADS];
+    }
 }
 
 int comm_groups(const struct rfg_device *dev, enum comm_op op, int ranks, int dtype, int64_t n, const int *p,
@@ -66,8 +73,10 @@ int64_t comm_most(enum comm_op op, int ranks, int dtype, const int *p)
 {
     const bool two = op == COMM_OP_REDUCE && p[COMM_P_TWO];
     int64_t bytes = COMM_PACKETS; /* of a rank's part, if there are parts */
-    if (p[COMM_P_BULK])
+    if (p[COMM_P_BULK] == COMM_BY_TILES)
         bytes = MIN(op == COMM_OP_REDUCE && !two ? COMM_BULK : COMM_PART(ranks), COMM_TILES * 16 * tile_of(p));
+    else if (p[COMM_P_BULK] == COMM_BY_LINES)
+        bytes = COMM_LINE_SLOT(two ? 2 : 1, ranks) / 8 * 7;
     return rfg_format_elements(dtype, two ? bytes * ranks : bytes);
 }
 

@@ -14,6 +14,7 @@
  * BULK 0, packets: 4 bytes of data and the epoch in one word of 8 bytes. Who sees the epoch has the data; there is no
  * fence and no flag, and the link carries twice the data.
  * BULK 1: plain data, and a flag for each tile, behind a fence.
+ * BULK 2, lines: lines.h, on NVIDIA's GPUs.
  *
  * Sums are in fp32, in the order of the ranks, and rounded once: the same bits on all ranks, by all kernels here.
  *
@@ -171,6 +172,9 @@ RFG_DEVICE void run(struct comm_work *w)
                 store_y(w, r, c, v[r]);
     }
 }
+
+#elif BULK == 2
+#include "comm/lines.h"
 
 #else
 /* ---- bulk -------------------------------------------------------------------------------------------------------- */

@@ -277,9 +277,12 @@ START_TEST(right_ways)
         world_open(&w, device, ranks, 20000);
         for (int op = 0; op < COMM_OPS; op++) {
             char *kept[2] = { malloc((size_t)n * 16), malloc((size_t)n * 16) };
-            for (int i = 0, some = 0; i < 4; i++) {
+            for (int i = 0, some = 0; i < 6; i++) {
                 struct comm_way way = { { i & 1, i >> 1, 256, 2 }, 0 };
-                if (((i & 1) && op != COMM_OP_REDUCE) || (i == 2 && ranks > 2 && op == COMM_OP_REDUCE))
+                struct rfg_problem prob = { .op = comm_ops[op], .v = { [COMM_RANKS] = ranks } };
+                struct rfg_reason why;
+                if (strcmp(device, "cpu") &&
+                    !rfg_variant_check(&comm_push, rfg_context_info(w.ctx[0]), &prob, way.p, &why))
                     continue;
                 struct job j = { (enum comm_op)op, RFG_BF16, n, 0, i == 3, false, 2, 0, &way, NULL };
                 run_job(&w, &j, kept[some != 0]);
@@ -440,10 +443,8 @@ static const char *const archs[] = { "gfx90a", "gfx942", "gfx1100", "gfx1201", "
 START_TEST(compiles)
 {
     struct rfg_device dev;
-    struct rfg_jit_request req;
-    struct rfg_kernel kernel;
     struct comm_way way;
-    char name[RFG_CONFIG_STRLEN];
+    struct rfg_reason why;
     int n = 0;
     ck_assert(rfg_device_imagine(&dev, archs[_i]));
     const struct rfg_jit_provider *prov = rfg_jit_provider_for(dev.target);
@@ -452,22 +453,19 @@ START_TEST(compiles)
         return;
     }
     for (int ranks = 2; ranks <= 8; ranks *= 2)
-        for (int op = 0; op < COMM_OPS; op++)
+        for (int op = 0; op < COMM_OPS; op++) {
+            struct rfg_problem prob = { .op = comm_ops[op], .v = { [COMM_RANKS] = ranks } };
             for (int i = 0; comm_way((enum comm_op)op, ranks, i, &way); i++, n++) {
-                struct rfg_problem prob = { .op = comm_ops[op] };
-                struct rfg_blob code = { 0 };
-                char *log = NULL;
                 prob.dtype[0] = prob.dtype[1] = (uint8_t)dtypes[n % 3];
-                prob.v[COMM_RANKS] = ranks;
-                ck_assert_int_eq(rfg_variant_request(&dev, &prob, &comm_push, way.p, &req, name, &kernel), RFG_OK);
-                rfg_status st = rfg_jit_compile(prov, &req, NULL, NULL, &code, &log);
-                ck_assert_msg(st == RFG_OK, "%s: %s", name, rfg_last_error());
-                if (log && strstr(log, "spill") && !strstr(log, " 0 bytes spill stores"))
-                    ck_abort_msg("%s of %d ranks: %s", name, ranks, log);
-                free(log);
-                free(code.data);
-                free((char *)req.source);
+                world_compile(&dev, prov, &prob, &comm_push, way.p);
             }
+            for (int two = 0; two < 2; two++)
+                for (int unroll = 1; unroll <= 8 / ranks; unroll *= 2) {
+                    const int p[] = { two, COMM_BY_LINES, 512, unroll };
+                    if (rfg_variant_check(&comm_push, &dev, &prob, p, &why))
+                        world_compile(&dev, prov, &prob, &comm_push, p);
+                }
+        }
 }
 END_TEST
 
