@@ -27,7 +27,7 @@
 #include "check_pages.h"
 
 #define MAX_WAVE ((1u << 22) - 2)
-#define FEW      4 /* lanes of an atomic or a store that may be for synchronisation, where nothing else says it */
+#define FEW      7 /* lanes of an atomic or a store that may be for synchronisation, where nothing else says it */
 
 /* ---- a launch's -------------------------------------------------------------------------------------------------- */
 

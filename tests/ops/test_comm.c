@@ -297,6 +297,31 @@ START_TEST(right_ways)
 }
 END_TEST
 
+/* Four ranks and eight, by each kernel: parts that not all ranks have, and more than a tile of them. */
+START_TEST(right_many)
+{
+    const char *device = world_device[_i];
+    if (!strncmp(device, "nvidia", 6))
+        return;
+    for (int ranks = 4; ranks <= 8; ranks *= 2) {
+        struct world w;
+        world_open(&w, device, ranks, 20000);
+        for (int op = 0; op < COMM_OPS; op++)
+            for (int i = 0; i < 4; i++) {
+                struct comm_way way = { { i & 1, i >> 1, 128, 1 }, 0 };
+                struct rfg_problem prob = { .op = comm_ops[op], .v = { [COMM_RANKS] = ranks } };
+                struct rfg_reason why;
+                if (!strcmp(device, "cpu") ? i : !rfg_variant_check(&comm_push, rfg_context_info(w.ctx[0]), &prob, way.p, &why))
+                    continue;
+                const int64_t n = op == COMM_OP_REDUCE ? i == 3 ? ranks * 1024 + 9 : 8 * (ranks - 1) : 300;
+                struct job j = { (enum comm_op)op, dtypes[(op + i) % 3], n, i, 0, false, 2, 0, &way, NULL };
+                run_job(&w, &j, NULL);
+            }
+        world_close(&w);
+    }
+}
+END_TEST
+
 /* The kernels that are chosen for some size, as they are chosen: a message of a tile and more. */
 START_TEST(right_choices)
 {
@@ -388,7 +413,7 @@ END_TEST
 
 /* ---- broken twins ------------------------------------------------------------------------------------------------ */
 
-/* comm.hip's BREAK: no release, no acquire, the flag before the data. (4, one window instead of two, isn't seen: the
+/* comm.hip's BREAK: no release, no acquire, the flag before the data, data before its flag. (4, one window instead of two, isn't seen: the
  * emulator's joint launches end together.) */
 static int broken_how;
 static void broken_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
@@ -405,7 +430,8 @@ static const struct {
 } twins[] = {
     { "emu:gfx942:4", 2, "no invalidate since the acquire" }, { "emu:gfx942:4", 3, "it had not been waited for" },
     { "emu:gfx90a:4", 3, "it had not been waited for" },      { "emu:gfx1100:4", 1, "it had not been waited for" },
-    { "emu:gfx1100:4", 3, "it had not been waited for" },
+    { "emu:gfx1100:4", 3, "it had not been waited for" }, { "emu:gfx942:4", 5, "nothing orders the two" },
+    { "emu:gfx1100:4", 5, "nothing orders the two" },
 };
 
 START_TEST(broken_twins)
@@ -479,6 +505,9 @@ int main(void)
     tc = test_case(s, "right_ways", NULL, NULL);
     tcase_set_timeout(tc, 300);
     ADD_LOOPS(tc, world_devices, right_ways);
+    tc = test_case(s, "right_many", NULL, NULL);
+    tcase_set_timeout(tc, 300);
+    ADD_LOOPS(tc, world_devices, right_many);
     tc = test_case(s, "right_choices", NULL, NULL);
     tcase_set_timeout(tc, 300);
     ADD_LOOPS(tc, world_devices, right_choices);
