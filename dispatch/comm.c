@@ -25,8 +25,8 @@ RFG_PARAMS_END(rfg_comm_params, reserved);
 #define TIMEOUT_MOST     3600000
 #define MAGIC            "rfgcomm"
 #define JOINT_MOST       (512 << 10) /* bytes that a rank sends in one launch with a norm: packets carry the double */
-#define UNCACHED         3 /* hipDeviceMallocUncached, of ROCm 6 and later */
-#define LAZY_PEER_ACCESS 1 /* hipIpcMemLazyEnablePeerAccess */
+#define UNCACHED         3           /* hipDeviceMallocUncached, of ROCm 6 and later */
+#define LAZY_PEER_ACCESS 1           /* hipIpcMemLazyEnablePeerAccess */
 #define HOST_MAPPED      (hipHostMallocPortable | hipHostMallocMapped)
 
 /* What is in a handle. */

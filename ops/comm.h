@@ -38,7 +38,7 @@ int comm_size_of(int64_t bytes);
 struct rfg_problem comm_problem(enum comm_op op, int ranks, int size);
 /* What the model takes, where there is no row. */
 void comm_choose(const struct rfg_device *dev, const struct rfg_problem *prob, struct comm_way *way);
-/* Workgroups for n elements, a power of two: one for each tile, of bulk data at most one a CU. They need not all be
+/* Workgroups for n elements: one for each tile, of tiles and lines at most one a CU. They need not all be
  * resident: those that are wait for their like on other ranks, and all GPUs start them in order. shared: unless ranks
  * are on one GPU, which then holds all. */
 int comm_groups(const struct rfg_device *dev, enum comm_op op, int ranks, int dtype, int64_t n, const int *p,

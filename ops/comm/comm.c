@@ -9,7 +9,8 @@
 #include "ops/operand.h"
 
 static const struct rfg_key keys[COMM_NKEYS] = {
-    [COMM_BYTES] = { "bytes", RFG_KEY_SIZE, 0, 1, RFG_MAX_SIZE, NULL, "of an all-reduce's message, of a rank's part else" },
+    [COMM_BYTES] = { "bytes", RFG_KEY_SIZE, 0, 1, RFG_MAX_SIZE, NULL,
+                     "of an all-reduce's message, of a rank's part else" },
     [COMM_RANKS] = { "ranks", RFG_KEY_SIZE, 0, 1, COMM_MAX_RANKS, NULL, "ranks" },
     [COMM_OVERLAP] = RFG_KEY_OVERLAP,
 };
@@ -58,14 +59,6 @@ const struct rfg_op *const rfg_joint_ops[] = { &all_reduce, &reduce_scatter, &al
 
 /* ---- which kernel ------------------------------------------------------------------------------------------------ */
 
-static int below(int64_t n)
-{
-    int p = 1;
-    while (2 * (int64_t)p <= n)
-        p *= 2;
-    return p;
-}
-
 /* Chunks of 16 bytes of the longest part that a thread goes through. */
 static int64_t chunks_of(enum comm_op op, int ranks, int dtype, int64_t n, const int *p)
 {
@@ -78,8 +71,8 @@ static int64_t tile_of(const int *p)
     switch (p[COMM_P_BULK]) {
     case COMM_BY_TILES:
         return p[COMM_P_THREADS] * p[COMM_P_UNROLL];
-    case COMM_BY_LINES: /* 7 threads of 8 */
-        return p[COMM_P_THREADS] / 8 * 7;
+    case COMM_BY_LINES: /* 15 of 16 bytes */
+        return p[COMM_P_THREADS] / 16 * 15;
     default:
         return p[COMM_P_THREADS];
     }
@@ -90,8 +83,8 @@ int comm_groups(const struct rfg_device *dev, enum comm_op op, int ranks, int dt
 {
     int64_t tiles = (chunks_of(op, ranks, dtype, n, p) + tile_of(p) - 1) / tile_of(p);
     int at_once = p[COMM_P_BULK] ? dev->cu_count : 1 << COMM_TICKET_BITS;
-    int most = below(MIN(shared ? MAX(dev->cu_count / ranks, 1) : at_once, 1 << COMM_TICKET_BITS));
-    return tiles < 2 ? 1 : MIN(2 * below(tiles - 1), most);
+    int most = MIN(shared ? MAX(dev->cu_count / ranks, 1) : at_once, 1 << COMM_TICKET_BITS);
+    return MAX(MIN(tiles, most), 1);
 }
 
 int64_t comm_most(enum comm_op op, int ranks, int dtype, const int *p)
@@ -101,7 +94,7 @@ int64_t comm_most(enum comm_op op, int ranks, int dtype, const int *p)
     if (p[COMM_P_BULK] == COMM_BY_TILES)
         bytes = MIN(op == COMM_OP_REDUCE && !two ? COMM_BULK : COMM_PART(ranks), COMM_TILES * 16 * tile_of(p));
     else if (p[COMM_P_BULK] == COMM_BY_LINES)
-        bytes = COMM_LINE_SLOT(two ? 2 : 1, ranks) / 8 * 7;
+        bytes = COMM_LINE_SLOT(two ? 2 : 1, ranks) / 16 * 15;
     return rfg_format_elements(dtype, two ? bytes * ranks : bytes);
 }
 

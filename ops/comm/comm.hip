@@ -83,6 +83,15 @@ RFG_DEVICE void store_chunk(const struct comm_work *w, long long at, long long l
         rfg_store16(p, v);
         return;
     }
+#if BULK == 2 /* half a chunk */
+    if (w->a->wide && left == VEC / 2) {
+        rfg_u32x2 two;
+        two.x = v.x;
+        two.y = v.y;
+        rfg_store8(p, two);
+        return;
+    }
+#endif
 #pragma unroll
     for (int i = 0; i < VEC; i++)
         if (i < left && SIZE == 4)
@@ -158,6 +167,7 @@ RFG_DEVICE void run(struct comm_work *w)
             comm_send(w, to, 0, c, PARTS ? load_x(w, to, c) : v);
         }
     }
+    rfg_barrier();
     comm_end_reading(w, rfg_groups_x(THREADS));
     for (long long c = first; c < mine; c += step)
         if (!finish_packets(w, c, c == first && !PARTS ? own : load_x(w, rank, c)))
@@ -288,6 +298,7 @@ RFG_DEVICE void run(struct comm_work *w)
         send_tile(w, t);
     if (rfg_thread() == 0)
         *(rfg_u32 *)rfg_lds = 0;
+    rfg_barrier();
     comm_end_reading(w, rfg_groups_x(THREADS));
     for (long long t = rfg_group_x(); t < mine; t += groups) {
         if (!await(w, 0, t, turn++))

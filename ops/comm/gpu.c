@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The collectives' kernels: comm.hip. */
+#include <math.h>
+
 #include "ops/comm.h"
 #include "ops/gpu.h"
 
@@ -16,6 +18,12 @@ static const struct rfg_param params[COMM_NPARAMS] = {
     [COMM_P_UNROLL] = { "unroll", 3, { 1, 2, 4 } },
 };
 
+/* NVIDIA's from Hopper on. There tiles aren't used: their data lie where lines do, and might look like an epoch. */
+static bool has_lines(const struct rfg_device *dev)
+{
+    return dev->features & RFG_FEATURE_CLUSTER;
+}
+
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
     (void)prob;
@@ -24,8 +32,8 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
 
 static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
 {
-    if (p[COMM_P_BULK] == COMM_BY_LINES && !(dev->features & RFG_FEATURE_CLUSTER))
-        return rfg_refuse(why, "bulk=2: needs NVIDIA's Hopper or later, not %s", dev->arch);
+    if (p[COMM_P_BULK] == (has_lines(dev) ? COMM_BY_TILES : COMM_BY_LINES))
+        return rfg_refuse(why, "bulk=%d: must be %d on %s", p[COMM_P_BULK], 3 - p[COMM_P_BULK], dev->arch);
     if (p[COMM_P_TWO] && prob->op != comm_ops[COMM_OP_REDUCE])
         return rfg_refuse(why, "two=1: must be 0 but for all_reduce");
     if (p[COMM_P_BULK] == COMM_BY_TILES && !p[COMM_P_TWO] && prob->op == comm_ops[COMM_OP_REDUCE] &&
@@ -39,13 +47,13 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
 static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
 {
     const int64_t bytes = prob->v[COMM_BYTES], ranks = prob->v[COMM_RANKS];
-    const bool lines = dev->features & RFG_FEATURE_CLUSTER;
+    (void)dev;
     if (p[COMM_P_TWO] && ranks <= 2)
         return rfg_refuse(why, "two=1: two ranks send as much in one shot");
     if (p[COMM_P_BULK] == COMM_BY_PACKETS && (p[COMM_P_UNROLL] > 1 || p[COMM_P_THREADS] > 512 || bytes > 1 << 20))
         return rfg_refuse(why, "bulk=0: for short messages, with unroll=1 and threads <= 512");
-    if (p[COMM_P_BULK] == COMM_BY_TILES && (lines || bytes < 1 << 18 || p[COMM_P_THREADS] < 256))
-        return rfg_refuse(why, "bulk=1: for long messages, with threads >= 256, where there are no lines");
+    if (p[COMM_P_BULK] == COMM_BY_TILES && (bytes < 1 << 18 || p[COMM_P_THREADS] < 256))
+        return rfg_refuse(why, "bulk=1: for long messages, with threads >= 256");
     if (p[COMM_P_BULK] == COMM_BY_LINES && bytes < 1 << 14)
         return rfg_refuse(why, "bulk=2: %d bytes are few", (int)bytes);
     if (p[COMM_P_BULK] && ranks * p[COMM_P_UNROLL] > 8)
@@ -57,20 +65,22 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
  * Measured on two H200 (docs/perf/comm.md); of more, and of AMD's, estimated. */
 static double predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
-    static const double carries[] = { [COMM_BY_PACKETS] = 2, [COMM_BY_TILES] = 1, [COMM_BY_LINES] = 8.0 / 7 };
+    static const double carries[] = { [COMM_BY_PACKETS] = 2, [COMM_BY_TILES] = 1, [COMM_BY_LINES] = 16.0 / 15 };
     const double ranks = (double)prob->v[COMM_RANKS], bytes = (double)prob->v[COMM_BYTES], peers = ranks - 1;
     const int by = p[COMM_P_BULK], two = p[COMM_P_TWO];
     const double link = dev->platform == RFG_PLATFORM_NVIDIA ? LINK_NVIDIA : LINK_AMD * peers;
     const double sent = two ? 2 * bytes * peers / ranks : bytes * peers;
     const double part = (two ? bytes / ranks : bytes) / 16;
-    const double tile = p[COMM_P_THREADS] * (by == COMM_BY_TILES ? p[COMM_P_UNROLL] : by == COMM_BY_LINES ? 0.875 : 1);
+    const double tile = p[COMM_P_THREADS] * (by == COMM_BY_TILES   ? p[COMM_P_UNROLL]
+                                             : by == COMM_BY_LINES ? 15.0 / 16
+                                                                   : 1);
     const double groups = MAX(part / tile, 1), at_once = by == COMM_BY_PACKETS ? 4 * dev->cu_count : dev->cu_count;
-    const double turns = MAX(groups / at_once, 1);
+    const double turns = ceil(groups / at_once);
     double us = dev->latency_us + WAY_US * (1 + two) + sent * carries[by] / link * 1e-3;
     if (by == COMM_BY_TILES)
         us += FENCE_US * (1 + two) * turns;
     else
-        us += 0.05 * turns / p[COMM_P_UNROLL] + 0.02 * p[COMM_P_UNROLL];
+        us += 0.1 * (by == COMM_BY_LINES) + 0.15 * (turns - 1) / p[COMM_P_UNROLL] + 0.05 * p[COMM_P_UNROLL];
     return us + 0.0002 * p[COMM_P_THREADS];
 }
 

@@ -151,7 +151,7 @@ static rfg_status run_joint(rfg_context *ctx, struct call *c, struct norm_args *
         return BAD("%s: x has gaps between its rows: must be packed", c->fn);
     if (rfg_comm_describes(c->comm))
         return RFG_OK;
-    norm_joint_choose(prob, rfg_comm_ranks(c->comm), joint);
+    norm_joint_choose(rfg_context_info(ctx), prob, rfg_comm_ranks(c->comm), joint);
     if (forced)
         memcpy(joint, forced, sizeof(joint));
     if (rfg_comm_takes_packets(c->comm, prob->dtype[0], n) &&

@@ -312,17 +312,20 @@ static int joint_most_threads(int ranks)
     return ranks <= 2 ? 1024 : ranks <= 4 ? 512 : 256;
 }
 
-/* As many threads as the row has chunks, if there can be. */
-void norm_joint_choose(const struct rfg_problem *prob, int ranks, int *joint)
+/* A thread a chunk, if there can be. Where there are clusters, a row's threads are on as many CUs as can be: each has a
+ * few packets to look for. */
+void norm_joint_choose(const struct rfg_device *dev, const struct rfg_problem *prob, int ranks, int *joint)
 {
     const int64_t chunks = row_chunks(prob);
+    const int most = dev->features & RFG_FEATURE_CLUSTER ? 8 : 1;
+    int *threads = &joint[JOINT_THREADS], *each = &joint[JOINT_CHUNKS], *split = &joint[JOINT_SPLIT];
     joint[JOINT_RANKS] = ranks;
-    joint[JOINT_THREADS] = 64;
-    joint[JOINT_CHUNKS] = joint[JOINT_SPLIT] = 1;
-    while (joint[JOINT_THREADS] < joint_most_threads(ranks) && joint[JOINT_THREADS] < chunks)
-        joint[JOINT_THREADS] *= 2;
-    while (joint[JOINT_CHUNKS] < 8 && joint[JOINT_THREADS] * joint[JOINT_CHUNKS] < chunks)
-        joint[JOINT_CHUNKS] *= 2;
+    for (*threads = 64, *each = *split = 1; *split < most && *threads * *split < chunks;)
+        *split *= 2;
+    while (*threads < joint_most_threads(ranks) && *threads * *split < chunks)
+        *threads *= 2;
+    while (*each < 8 && *threads * *split * *each < chunks)
+        *each *= 2;
 }
 
 static bool joint_valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *joint,

@@ -78,6 +78,6 @@ NORM_VARIANTS(add_layernorm);
  * Kernel arguments: struct norm_args, struct comm_args. */
 extern const struct rfg_variant add_rmsnorm_joint;
 enum { JOINT_RANKS, JOINT_THREADS, JOINT_CHUNKS, JOINT_SPLIT, JOINT_NPARAMS };
-void norm_joint_choose(const struct rfg_problem *prob, int ranks, int *joint);
+void norm_joint_choose(const struct rfg_device *dev, const struct rfg_problem *prob, int ranks, int *joint);
 
 #endif

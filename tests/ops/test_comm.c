@@ -314,7 +314,9 @@ START_TEST(right_many)
                 struct comm_way way = { { i & 1, i >> 1, 128, 1 }, 0 };
                 struct rfg_problem prob = { .op = comm_ops[op], .v = { [COMM_RANKS] = ranks } };
                 struct rfg_reason why;
-                if (!strcmp(device, "cpu") ? i : !rfg_variant_check(&comm_push, rfg_context_info(w.ctx[0]), &prob, way.p, &why))
+                if (!strcmp(device, "cpu")
+                        ? i
+                        : !rfg_variant_check(&comm_push, rfg_context_info(w.ctx[0]), &prob, way.p, &why))
                     continue;
                 const int64_t n = op == COMM_OP_REDUCE ? i == 3 ? ranks * 1024 + 9 : 8 * (ranks - 1) : 300;
                 struct job j = { (enum comm_op)op, dtypes[(op + i) % 3], n, i, 0, false, 2, 0, &way, NULL };
@@ -439,7 +441,7 @@ static const struct {
 } twins[] = {
     { "emu:gfx942:4", 2, "no invalidate since the acquire" }, { "emu:gfx942:4", 3, "it had not been waited for" },
     { "emu:gfx90a:4", 3, "it had not been waited for" },      { "emu:gfx1100:4", 1, "it had not been waited for" },
-    { "emu:gfx1100:4", 3, "it had not been waited for" }, { "emu:gfx942:4", 5, "nothing orders the two" },
+    { "emu:gfx1100:4", 3, "it had not been waited for" },     { "emu:gfx942:4", 5, "nothing orders the two" },
     { "emu:gfx1100:4", 5, "nothing orders the two" },
 };
 

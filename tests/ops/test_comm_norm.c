@@ -105,7 +105,9 @@ static rfg_status call(struct joint *j, int way)
     if (way == ONE_CALL_OTHER)
         rfg_comm_force(comm, &other, &add_rmsnorm_joint);
     if (way == ONE_CALL_TWO_LAUNCHES)
-        rfg_comm_force(comm, &(struct comm_way){ { 1, 1, 256, 2 }, 0 }, NULL);
+        rfg_comm_force(comm,
+                       &(struct comm_way){ { 1, other.p[JOINT_SPLIT] > 1 ? COMM_BY_LINES : COMM_BY_TILES, 256, 2 }, 0 },
+                       NULL);
     return rfg_op_all_reduce_add_rmsnorm(comm, y, out, &t[X], &t[RESIDUAL], weight, &p, s);
 }
 
