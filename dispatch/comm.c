@@ -472,6 +472,11 @@ void rfg_comm_force(rfg_comm *comm, const struct comm_way *way, const struct rfg
     comm->var = var;
 }
 
+const struct comm_way *rfg_comm_way(const rfg_comm *comm, enum comm_op op, int64_t bytes)
+{
+    return &comm->ways[op][comm_size_of(bytes)];
+}
+
 const int *rfg_comm_forced(const rfg_comm *comm, const struct rfg_variant *var)
 {
     return comm->forced && comm->var == var ? comm->way.p : NULL;
@@ -580,7 +585,7 @@ static int64_t next_way(const rfg_comm *c, enum comm_op op, int dtype, int64_t n
     else if (c->forced && !(c->var && c->var->joint_args))
         *way = c->way;
     else
-        *way = c->ways[op][comm_size_of(rfg_format_bytes(dtype, n))];
+        *way = *rfg_comm_way(c, op, rfg_format_bytes(dtype, n));
     int64_t most = comm_most(op, c->ranks, dtype, way->p);
     return n < most ? n : most;
 }

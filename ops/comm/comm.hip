@@ -167,7 +167,6 @@ RFG_DEVICE void run(struct comm_work *w)
             comm_send(w, to, 0, c, PARTS ? load_x(w, to, c) : v);
         }
     }
-    rfg_barrier();
     comm_end_reading(w, rfg_groups_x(THREADS));
     for (long long c = first; c < mine; c += step)
         if (!finish_packets(w, c, c == first && !PARTS ? own : load_x(w, rank, c)))
@@ -298,7 +297,6 @@ RFG_DEVICE void run(struct comm_work *w)
         send_tile(w, t);
     if (rfg_thread() == 0)
         *(rfg_u32 *)rfg_lds = 0;
-    rfg_barrier();
     comm_end_reading(w, rfg_groups_x(THREADS));
     for (long long t = rfg_group_x(); t < mine; t += groups) {
         if (!await(w, 0, t, turn++))

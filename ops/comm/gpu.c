@@ -56,8 +56,9 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
         return rfg_refuse(why, "bulk=1: for long messages, with threads >= 256");
     if (p[COMM_P_BULK] == COMM_BY_LINES && bytes < 1 << 14)
         return rfg_refuse(why, "bulk=2: %d bytes are few", (int)bytes);
-    if (p[COMM_P_BULK] && ranks * p[COMM_P_UNROLL] > 8)
-        return rfg_refuse(why, "unroll=%d: %d ranks' chunks in registers", p[COMM_P_UNROLL], (int)ranks);
+    if (p[COMM_P_BULK] && (ranks * p[COMM_P_UNROLL] > 8 || ranks * p[COMM_P_UNROLL] * p[COMM_P_THREADS] > 4096))
+        return rfg_refuse(why, "threads=%d unroll=%d: %d ranks' chunks are more than there are registers",
+                          p[COMM_P_THREADS], p[COMM_P_UNROLL], (int)ranks);
     return true;
 }
 
@@ -80,7 +81,7 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     if (by == COMM_BY_TILES)
         us += FENCE_US * (1 + two) * turns;
     else
-        us += 0.1 * (by == COMM_BY_LINES) + 0.15 * (turns - 1) / p[COMM_P_UNROLL] + 0.05 * p[COMM_P_UNROLL];
+        us += 0.1 * (by == COMM_BY_LINES) + 0.15 * (turns - 1) + 0.05 * p[COMM_P_UNROLL];
     return us + 0.0002 * p[COMM_P_THREADS];
 }
 

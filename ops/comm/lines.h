@@ -176,10 +176,8 @@ RFG_DEVICE void run(struct comm_work *w)
     for (long long t = first; t < tiles + PHASES * batch || t == first; t += batch) {
         if (t < tiles)
             send_lines(w, t, step);
-        if (t == first) {
-            rfg_barrier();
+        if (t == first)
             comm_end_reading(w, rfg_groups_x(THREADS));
-        }
         if (t - batch >= 0 && t - batch < tiles && !sum_lines(w, t - batch, step))
             return;
         if (PHASES == 2 && t - 2 * batch >= 0 && t - 2 * batch < tiles && !collect_lines(w, t - 2 * batch, step))

@@ -259,6 +259,7 @@ RFG_DEVICE void sum_ranks(struct state *s, rfg_u32x4 *x)
             if (s->joined && left_of(s, chunk) > 0)
                 comm_send(w, comm_peer(w, i), 0, first + chunk, x[c]);
     }
+    comm_end_reading(w, rfg_groups_x(BLOCK));
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
         const int chunk = s->t + c * THREADS;
@@ -483,9 +484,6 @@ norm_rows(struct norm_args args)
             sum = KEEP == 1 ? part_sum : sum + part_sum;
         }
         sum = reduce(&s, sum, part, false);
-#ifdef RANKS
-        comm_end_reading(&s.ranks, rfg_groups_x(BLOCK));
-#endif
         if (LAYER) {
             mean = sum * s.args.inverse_n;
             sum = 0.0f;

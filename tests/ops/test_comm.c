@@ -10,8 +10,10 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "base/tempdir.h"
 #include "base/util.h"
 #include "dispatch/comm.h"
+#include "dispatch/db/db.h"
 #include "comm_world.h"
 #include "emu/run/front.h"
 #include "tests/op_cases.h"
@@ -422,6 +424,80 @@ START_TEST(says_who_did_not_come)
 }
 END_TEST
 
+/* ---- which kernel ------------------------------------------------------------------------------------------------ */
+
+/* A database with one row: messages of 4 KiB by packets of so many threads. */
+static void write_row(const char *path, const struct rfg_device *dev, int threads)
+{
+    const int p[] = { 0, COMM_BY_PACKETS, threads, 1 };
+    struct rfg_row row = { .problem = comm_problem(COMM_OP_REDUCE, 2, 2),
+                           .cu_count = dev->cu_count,
+                           .median_us = 1,
+                           .samples = 3,
+                           .error_bound = 1,
+                           .how = RFG_SOURCE_MEASURED };
+    struct rfg_db *db;
+    ck_assert_int_eq(row.problem.v[COMM_BYTES], 4096);
+    snprintf(row.arch, sizeof(row.arch), "%s", dev->arch);
+    rfg_row_set_config(&row, &comm_push, p, false);
+    rfg_date(row.date);
+    ck_assert_msg(rfg_db_open(&db, path, RFG_DB_WRITE) == RFG_OK, "%s", rfg_last_error());
+    ck_assert_msg(rfg_db_put(db, &row) == RFG_OK, "%s", rfg_last_error());
+    rfg_db_close(&db);
+}
+
+/* Rows choose where all ranks have the same; else the model does, on all of them. */
+START_TEST(rows_choose)
+{
+    static const int threads[][2] = { { 512, 512 }, { 512, 256 } };
+    for (int i = 0; i < 2; i++) {
+        struct rfg_tempdir dir;
+        rfg_comm_handle handles[2];
+        rfg_context *ctx[2];
+        rfg_comm *comm[2];
+        struct comm_way model;
+        char path[300];
+        ck_assert(rfg_tempdir_make(&dir, "comm"));
+        for (int r = 0; r < 2; r++) {
+            rfg_context_params p = { .size = sizeof(p), .device = "emu:gfx942:4", .user_db = path, .system_db = "" };
+            struct rfg_device dev;
+            snprintf(path, sizeof(path), "%s/%d.db", dir.path, r);
+            ck_assert(rfg_device_imagine(&dev, "gfx942:4"));
+            snprintf(dev.arch, sizeof(dev.arch), "emu-gfx942");
+            write_row(path, &dev, threads[i][r]);
+            ck_assert_msg(rfg_context_create(&ctx[r], &p) == RFG_OK, "%s", rfg_last_error());
+            ck_assert_int_eq(rfg_comm_create(&comm[r], ctx[r], r, 2, NULL), RFG_OK);
+            ck_assert_int_eq(rfg_comm_way(comm[r], COMM_OP_REDUCE, 3000)->p[COMM_P_THREADS], threads[i][r]);
+            ck_assert_int_eq(rfg_comm_get_handle(comm[r], &handles[r]), RFG_OK);
+        }
+        const struct rfg_problem prob = comm_problem(COMM_OP_REDUCE, 2, comm_size_of(3000));
+        comm_choose(rfg_context_info(ctx[0]), &prob, &model);
+        for (int r = 0; r < 2; r++) {
+            ck_assert_msg(rfg_comm_connect(comm[r], handles) == RFG_OK, "%s", rfg_last_error());
+            ck_assert_int_eq(rfg_comm_way(comm[r], COMM_OP_REDUCE, 3000)->p[COMM_P_THREADS],
+                             i ? model.p[COMM_P_THREADS] : 512);
+        }
+        ck_assert_int_eq(rfg_prepare(ctx[0], "all_reduce bf16->bf16 bytes=4096 ranks=2"), RFG_ERROR_INVALID_ARGUMENT);
+        ck_assert_msg(strstr(rfg_last_error(), "is of several devices"), "%s", rfg_last_error());
+        for (int r = 0; r < 2; r++) {
+            rfg_comm_destroy(&comm[r]);
+            rfg_context_destroy(&ctx[r]);
+        }
+        rfg_tempdir_remove(&dir);
+    }
+}
+END_TEST
+
+START_TEST(sizes_of_messages)
+{
+    ck_assert_int_eq(comm_size_of(1), 0);
+    ck_assert_int_eq(comm_size_of(COMM_LEAST), 0);
+    ck_assert_int_eq(comm_size_of(COMM_LEAST + 1), 1);
+    ck_assert_int_eq(comm_size_of(4 * COMM_LEAST), 2);
+    ck_assert_int_eq(comm_size_of(INT64_MAX), COMM_SIZES - 1);
+}
+END_TEST
+
 /* ---- broken twins ------------------------------------------------------------------------------------------------ */
 
 /* comm.hip's BREAK: no release, no acquire, the flag before the data, data before its flag. (4, one window instead of two, isn't seen: the
@@ -536,6 +612,8 @@ int main(void)
     ADD_LOOPS(tc, world_devices, right_graphs);
     tc = test_case(s, "says_who_did_not_come", NULL, NULL);
     ADD_LOOPS(tc, world_devices, says_who_did_not_come);
+    tc = test_case(s, "rows_choose", NULL, NULL);
+    ADD_TESTS(tc, rows_choose, sizes_of_messages);
     tc = test_case(s, "broken_twins", NULL, NULL);
     for (int i = 0; i < world_devices; i++)
         if (world_is_emulated(world_device[i])) {

@@ -224,8 +224,7 @@ static rfg_status compare(const struct tune_joint *j, int rank, char *wrong, siz
     uint16_t *y = malloc((size_t)n * 2);
     if (!y)
         return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "no memory for a rank's results");
-    rfg_status st =
-        rfg_device_copy(j->ctx[rank], y, j->y[rank], (size_t)n * 2, RFG_DEVICE_TO_HOST, j->stream[rank]);
+    rfg_status st = rfg_device_copy(j->ctx[rank], y, j->y[rank], (size_t)n * 2, RFG_DEVICE_TO_HOST, j->stream[rank]);
     if (st == RFG_OK)
         st = rfg_stream_sync(j->ctx[rank], j->stream[rank]);
     for (int64_t i = 0; st == RFG_OK && i < n && !*wrong; i += step)
