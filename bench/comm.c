@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
  * Times the collectives of one process' ranks, one GPU each:
- *   comm [--ranks N] [--device NAME] [--sweep | --norm] [BYTES...]
+ *   comm [--ranks N] [--device NAME] [--sweep] [--norm] [BYTES...]
  *
- * A graph of CALLS calls for each rank, replayed; rank 0's events around it. --sweep: each kernel, and workgroups of
- * several sizes; --norm: all_reduce_add_rmsnorm of rows of 8192 beside its two calls; else what the communicator
- * chooses. */
+ * A graph of CALLS calls for each rank, replayed; rank 0's events around it. What the communicator chooses, or
+ * --sweep: each kernel, and workgroups of several sizes. --norm: all_reduce_add_rmsnorm of rows of 8192 (or one shorter
+ * row) beside its two calls. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/util.h"
 #include "dispatch/comm.h"
+#include "ops/norm/norm.h"
 #include "rfg/rfg.h"
 
 #define COLUMNS 8192 /* of --norm */
@@ -54,6 +55,13 @@ static void open_all(const char *platform, size_t bytes)
         check(rfg_comm_connect(comm[r], handles));
 }
 
+/* What is timed in place of what the communicator chooses; NULL: nothing is. */
+static void force(const struct comm_way *way, const struct rfg_variant *var)
+{
+    for (int r = 0; r < ranks; r++)
+        rfg_comm_force(comm[r], way, var);
+}
+
 typedef void (*caller)(int rank, int64_t bytes, int what);
 
 static void collective(int r, int64_t bytes, int op)
@@ -66,10 +74,10 @@ static void collective(int r, int64_t bytes, int op)
     check(ops[op](comm[r], &y, &x, stream[r]));
 }
 
-/* For rows of COLUMNS. calls: 1 or 2; 0: the norm alone. */
+/* calls: 1 or 2; 0: the norm alone. */
 static void norm(int r, int64_t bytes, int calls)
 {
-    const int64_t n = COLUMNS, m = bytes / 2 / n;
+    const int64_t n = bytes / 2 < COLUMNS ? bytes / 2 : COLUMNS, m = bytes / 2 / n;
     rfg_tensor x = rfg_tensor_2d(memory[0][r], RFG_BF16, m, n, n), y = rfg_tensor_2d(memory[1][r], RFG_BF16, m, n, n),
                residual = rfg_tensor_2d(memory[2][r], RFG_BF16, m, n, n), w = rfg_tensor_1d(memory[3][r], RFG_BF16, n);
     if (calls == 1)
@@ -82,15 +90,12 @@ static void norm(int r, int64_t bytes, int calls)
 }
 
 /* Microseconds of a call; the median of the replays. */
-static double time_calls(caller call, int64_t bytes, int what, const struct comm_way *way)
+static double time_calls(caller call, int64_t bytes, int what)
 {
     rfg_graph *graph[MOST];
     double us[REPLAYS];
-    for (int r = 0; r < ranks; r++) { /* what is loaded must not be loaded behind a kernel that waits for the others */
-        rfg_comm_force(comm[r], way, NULL);
-        if (call == norm)
-            norm(r, bytes, 0);
-    }
+    for (int r = 0; r < ranks && call == norm; r++) /* not to be loaded behind a kernel that waits for the others */
+        norm(r, bytes, 0);
     for (int r = 0; r < ranks; r++)
         call(r, bytes, what);
     for (int r = 0; r < ranks; r++) {
@@ -130,27 +135,64 @@ static double time_calls(caller call, int64_t bytes, int what, const struct comm
     return rfg_median(us, REPLAYS);
 }
 
+static void sweep_way(enum comm_op op, int64_t bytes, struct comm_way way)
+{
+    const struct rfg_device *dev = rfg_context_info(ctx[0]);
+    const int64_t n = bytes / 2 / (op == COMM_OP_REDUCE ? 1 : ranks);
+    struct rfg_problem prob = { .op = comm_ops[op], .v = { [COMM_RANKS] = ranks } };
+    struct rfg_reason why;
+    if (!rfg_variant_check(&comm_push, dev, &prob, way.p, &why) || n > comm_most(op, ranks, RFG_BF16, way.p))
+        return;
+    const int most = comm_groups(dev, op, ranks, RFG_BF16, n, way.p, false);
+    for (int down = 1; down <= 4 && most / down; down *= 2) {
+        way.groups = most / down;
+        force(&way, NULL);
+        printf("%s %8lld two=%d bulk=%d threads=%4d unroll=%d groups=%3d  %7.2f us\n", comm_ops[op]->name,
+               (long long)bytes, way.p[COMM_P_TWO], way.p[COMM_P_BULK], way.p[COMM_P_THREADS], way.p[COMM_P_UNROLL],
+               way.groups, time_calls(collective, bytes, op));
+        fflush(stdout);
+    }
+}
+
+/* Packets carry the double, and tiles cost a fence: neither is tried where it is far from the best. */
 static void sweep(enum comm_op op, int64_t bytes)
 {
-    const int64_t n = bytes / 2 / (op == COMM_OP_REDUCE ? 1 : ranks);
-    for (int two = 0; two < (op == COMM_OP_REDUCE ? 2 : 1); two++)
-        for (int bulk = 0; bulk < 2; bulk++)
-            for (int threads = bulk ? 256 : 128; threads <= (bulk ? 1024 : 512); threads *= 2)
-                for (int unroll = bulk ? 2 : 1; unroll <= (bulk ? 4 : 1); unroll *= 2) {
-                    struct comm_way way = { { two, bulk, threads, unroll }, 0 };
-                    if ((bulk && !two && ranks > 2 && op == COMM_OP_REDUCE) ||
-                        n > comm_most(op, ranks, RFG_BF16, way.p) || (bulk && bytes < 65536) ||
-                        (!bulk && bytes > 1 << 20) || (two && !bulk && ranks == 2))
-                        continue;
-                    const int most = comm_groups(rfg_context_info(ctx[0]), op, ranks, RFG_BF16, n, way.p, false);
-                    for (int down = 1; down <= 8 && most / down; down *= 2) {
-                        way.groups = most / down;
-                        printf("%d %8lld two=%d bulk=%d threads=%4d unroll=%d groups=%3d  %7.2f us\n", op,
-                               (long long)bytes, two, bulk, threads, unroll, way.groups,
-                               time_calls(collective, bytes, op, &way));
-                        fflush(stdout);
-                    }
-                }
+    for (int two = 0; two < (op == COMM_OP_REDUCE && ranks > 2 ? 2 : 1); two++)
+        for (int threads = 128; threads <= 1024; threads *= 2) {
+            if (bytes <= 1 << 20)
+                sweep_way(op, bytes, (struct comm_way){ { two, COMM_BY_PACKETS, threads, 1 }, 0 });
+            for (int unroll = 1; unroll <= 4; unroll *= 2) {
+                if (bytes > 1 << 18)
+                    sweep_way(op, bytes, (struct comm_way){ { two, COMM_BY_TILES, threads, unroll }, 0 });
+                if (bytes > 1 << 13)
+                    sweep_way(op, bytes, (struct comm_way){ { two, COMM_BY_LINES, threads, unroll }, 0 });
+            }
+        }
+    force(NULL, NULL);
+}
+
+static void sweep_norm(int64_t bytes)
+{
+    for (int threads = 64; threads <= 1024; threads *= 2)
+        for (int chunks = 1; chunks <= 8; chunks *= 2)
+            for (int split = 1; split <= 8; split *= 2) {
+                struct comm_way way = { { ranks, threads, chunks, split }, 0 };
+                if (threads * chunks * split != (bytes / 2 < COLUMNS ? bytes / 2 : COLUMNS) / 8)
+                    continue;
+                force(&way, &add_rmsnorm_joint);
+                printf("norm %8lld threads=%4d chunks=%d split=%d  %7.2f us\n", (long long)bytes, threads, chunks,
+                       split, time_calls(norm, bytes, 1));
+                fflush(stdout);
+            }
+    force(NULL, NULL);
+}
+
+static void compare_norm(int64_t bytes)
+{
+    double one = time_calls(norm, bytes, 1), two = time_calls(norm, bytes, 2), alone = time_calls(norm, bytes, 0);
+    printf("all_reduce_add_rmsnorm %8lld bytes: one call %7.2f us, two %7.2f us (the norm %.2f): %.2fx\n",
+           (long long)bytes, one, two, alone, two / one);
+    fflush(stdout);
 }
 
 int main(int argc, char **argv)
@@ -178,17 +220,16 @@ int main(int argc, char **argv)
         most = sizes[i] > most ? sizes[i] : most;
     open_all(platform, (size_t)most);
     for (int i = 0; i < n; i++)
-        if (sweeps)
+        if (sweeps && norms)
+            sweep_norm(sizes[i]);
+        else if (sweeps)
             sweep(COMM_OP_REDUCE, sizes[i]);
-        else if (norms) {
-            double one = time_calls(norm, sizes[i], 1, NULL), two = time_calls(norm, sizes[i], 2, NULL);
-            printf("all_reduce_add_rmsnorm %8lld bytes: one call %7.2f us, two %7.2f us: %.2fx\n", (long long)sizes[i],
-                   one, two, two / one);
-            fflush(stdout);
-        } else
+        else if (norms)
+            compare_norm(sizes[i]);
+        else
             for (int op = 0; op < COMM_OPS; op++)
                 printf("%-14s %8lld bytes %7.2f us\n", comm_ops[op]->name, (long long)sizes[i],
-                       time_calls(collective, sizes[i], op, NULL)),
+                       time_calls(collective, sizes[i], op)),
                     fflush(stdout);
     for (int r = 0; r < ranks; r++) {
         for (int i = 0; i < 4; i++)

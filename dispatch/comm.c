@@ -26,8 +26,9 @@ RFG_PARAMS_END(rfg_comm_params, vendor_from);
 #define TIMEOUT_MS       1900 /* an error comes within 2 s */
 #define TIMEOUT_MOST     3600000
 #define MAGIC            "rfgcomm"
-#define UNCACHED         3 /* hipDeviceMallocUncached, of ROCm 6 and later */
-#define LAZY_PEER_ACCESS 1 /* hipIpcMemLazyEnablePeerAccess */
+#define JOINT_MOST       (512 << 10) /* bytes that a rank sends in one launch with a norm: packets carry the double */
+#define UNCACHED         3           /* hipDeviceMallocUncached, of ROCm 6 and later */
+#define LAZY_PEER_ACCESS 1           /* hipIpcMemLazyEnablePeerAccess */
 #define HOST_MAPPED      (hipHostMallocPortable | hipHostMallocMapped)
 
 /* What is in a handle. */
@@ -41,6 +42,7 @@ struct handle {
         hipIpcMemHandle_t ipc; /* GPUs; zeroes: its runtime has none */
         struct comm_cpu_window cpu;
     };
+    uint64_t ways; /* a hash of which kernel a message gets there */
 };
 _Static_assert(sizeof(struct handle) <= sizeof(rfg_comm_handle), "a handle has 256 bytes");
 
@@ -58,6 +60,7 @@ struct rfg_comm {
     bool opened[COMM_MAX_RANKS]; /* of another process */
     unsigned *status;            /* comm_args.h */
     struct loaded *loaded;
+    struct comm_way ways[COMM_OPS][COMM_SIZES];
     bool forced;
     struct comm_way way;
     const struct rfg_variant *var;
@@ -113,8 +116,7 @@ static rfg_status alloc_window(rfg_comm *c)
         *window = NULL;
         return rfg_hip_fail(c->ctx, "hipExtMallocWithFlags", e);
     }
-    /* What epochs are compared with: bulk data needn't be anything. */
-    if ((e = hip->hipMemsetD8Async((hipDeviceptr_t)*window, 0, (size_t)COMM_BULK_AT(c->ranks), NULL)) != hipSuccess)
+    if ((e = hip->hipMemsetD8Async((hipDeviceptr_t)*window, 0, size, NULL)) != hipSuccess)
         return rfg_hip_fail(c->ctx, "hipMemsetD8Async", e);
     if ((e = hip->hipStreamSynchronize(NULL)) != hipSuccess)
         return rfg_hip_fail(c->ctx, "hipStreamSynchronize", e);
@@ -177,6 +179,25 @@ static void free_memory(rfg_comm *c)
     }
 }
 
+/* ---- which kernel ------------------------------------------------------------------------------------------------ */
+
+/* As tuned rows say, or the model. model: the model alone, of a device as the tables have it: then all ranks choose the
+ * same. */
+static void choose_ways(rfg_comm *c, bool model)
+{
+    struct rfg_choice choice;
+    for (int op = 0; op < COMM_OPS && c->ctx->hip; op++)
+        for (int size = 0; size < COMM_SIZES; size++) {
+            struct comm_way *way = &c->ways[op][size];
+            const struct rfg_problem prob = comm_problem((enum comm_op)op, c->ranks, size);
+            if (model || rfg_choose(c->ctx, &prob, RFG_RUNG_EXACT, 0, &choice, NULL, NULL) != RFG_OK)
+                comm_choose(&c->ctx->uncalibrated, &prob, way);
+            else
+                memcpy(way->p, choice.params, sizeof(way->p));
+        }
+    c->own.ways = XXH3_64bits(c->ways, sizeof(c->ways));
+}
+
 /* ---- making one -------------------------------------------------------------------------------------------------- */
 
 static rfg_status check_params(rfg_context *ctx, int32_t rank, int32_t ranks, const rfg_comm_params *given,
@@ -236,6 +257,7 @@ rfg_status rfg_comm_create(rfg_comm **comm, rfg_context *ctx, int32_t rank, int3
     h->platform = (int32_t)ctx->dev.platform;
     snprintf(h->arch, sizeof(h->arch), "%s", ctx->hip ? ctx->dev.target : "cpu");
     snprintf(h->device, sizeof(h->device), "%s", ctx->dev.name);
+    choose_ways(c, false);
     *comm = c;
     return RFG_OK;
 }
@@ -371,6 +393,13 @@ rfg_status rfg_comm_connect(rfg_comm *comm, const rfg_comm_handle *handles)
         st = rfg_comm_vendor_connect(comm->vendor, comm->window[0], comm->rank, comm->ranks);
     if (st != RFG_OK)
         close_opened(comm);
+    bool alike = true; /* kernels must be the same on all ranks */
+    for (int r = 0; r < comm->ranks; r++) {
+        memcpy(&h, &handles[r], sizeof(h));
+        alike &= h.ways == comm->own.ways;
+    }
+    if (st == RFG_OK && !alike)
+        choose_ways(comm, true);
     comm->connected = st == RFG_OK;
     rfg_device_leave(comm->ctx, previous);
     return st;
@@ -416,13 +445,16 @@ static rfg_status load_way(rfg_comm *c, const char *fn, enum comm_op op, int dty
 {
     struct rfg_problem prob = { .op = comm_ops[op], .dtype = { (uint8_t)dtype, (uint8_t)dtype } };
     prob.v[COMM_RANKS] = c->ranks;
-    return load(c, fn, &prob, !c->ctx->hip ? &comm_cpu : c->var ? c->var : &comm_push, p, stream, out);
+    return load(c, fn, &prob,
+                !c->ctx->hip                    ? &comm_cpu
+                : c->var && !c->var->joint_args ? c->var
+                                                : &comm_push,
+                p, stream, out);
 }
 
 rfg_status rfg_comm_prepare(rfg_comm *comm, rfg_dtype dtype)
 {
     static const char *const fn = "rfg_comm_prepare";
-    struct comm_way way = { .groups = 0 };
     struct rfg_plan *plan;
     int previous;
     if (!comm)
@@ -433,8 +465,8 @@ rfg_status rfg_comm_prepare(rfg_comm *comm, rfg_dtype dtype)
     if (st != RFG_OK)
         return st;
     for (int op = 0; op < COMM_OPS; op++)
-        for (int i = 0; st == RFG_OK && comm_way((enum comm_op)op, comm->ranks, i, &way); i++)
-            st = load_way(comm, fn, (enum comm_op)op, (int)dtype, way.p, NULL, &plan);
+        for (int size = 0; st == RFG_OK && size < COMM_SIZES; size++)
+            st = load_way(comm, fn, (enum comm_op)op, (int)dtype, comm->ways[op][size].p, NULL, &plan);
     rfg_device_leave(comm->ctx, previous);
     return st;
 }
@@ -464,6 +496,16 @@ void rfg_comm_force(rfg_comm *comm, const struct comm_way *way, const struct rfg
     if (way)
         comm->way = *way;
     comm->var = var;
+}
+
+const struct comm_way *rfg_comm_way(const rfg_comm *comm, enum comm_op op, int64_t bytes)
+{
+    return &comm->ways[op][comm_size_of(bytes)];
+}
+
+const int *rfg_comm_forced(const rfg_comm *comm, const struct rfg_variant *var)
+{
+    return comm->forced && comm->var == var ? comm->way.p : NULL;
 }
 
 static rfg_status refuse_broken(const rfg_comm *c, const char *fn)
@@ -570,10 +612,10 @@ static int64_t next_way(const rfg_comm *c, enum comm_op op, int dtype, int64_t n
 {
     if (!c->ctx->hip)
         *way = (struct comm_way){ { [COMM_P_BULK] = 1, [COMM_P_THREADS] = 512, [COMM_P_UNROLL] = 4 }, 1 };
-    else if (c->forced)
+    else if (c->forced && !(c->var && c->var->joint_args))
         *way = c->way;
     else
-        comm_choose(op, c->ranks, dtype, n, way);
+        *way = *rfg_comm_way(c, op, rfg_format_bytes(dtype, n));
     int64_t most = comm_most(op, c->ranks, dtype, way->p);
     return n < most ? n : most;
 }
@@ -622,9 +664,12 @@ rfg_status rfg_comm_run(rfg_comm *c, const char *fn, enum comm_op op, int dtype,
 
 bool rfg_comm_takes_packets(const rfg_comm *c, int dtype, int64_t n)
 {
-    struct comm_way way;
-    return c->ctx->hip && c->ranks > 1 && !c->ctx->invariant && next_way(c, COMM_OP_REDUCE, dtype, n, &way) == n &&
-           !way.p[COMM_P_BULK] && !way.p[COMM_P_TWO];
+    static const int packets[COMM_NPARAMS] = { 0, COMM_BY_PACKETS, 128, 1 };
+    if (!c->ctx->hip || c->ranks < 2 || c->ctx->invariant || n > comm_most(COMM_OP_REDUCE, c->ranks, dtype, packets))
+        return false;
+    if (c->forced && !(c->var && c->var->joint_args))
+        return c->way.p[COMM_P_BULK] == COMM_BY_PACKETS && !c->way.p[COMM_P_TWO];
+    return rfg_format_bytes(dtype, n) * (c->ranks - 1) <= JOINT_MOST;
 }
 
 rfg_status rfg_comm_launch(rfg_comm *c, const char *fn, const struct rfg_problem *prob, const struct rfg_variant *var,

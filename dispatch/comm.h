@@ -8,7 +8,9 @@
 
 /* Tests: loads the kernels of a call of n elements, as rfg_comm_run() counts them. */
 rfg_status rfg_comm_load(rfg_comm *comm, enum comm_op op, int dtype, int64_t n);
-/* Tests and the bench: later calls take this way, whatever their size; groups 0: comm_groups(). NULL: comm_choose()
+/* Tests: which kernel a message of so many bytes gets. */
+const struct comm_way *rfg_comm_way(const rfg_comm *comm, enum comm_op op, int64_t bytes);
+/* Tests and the bench: later calls take this way, whatever their size; groups 0: comm_groups(). NULL: as rows say
  * again. var: a variant in place of comm_push, NULL: that. */
 void rfg_comm_force(rfg_comm *comm, const struct comm_way *way, const struct rfg_variant *var);
 

@@ -39,8 +39,11 @@ rfg_status rfg_comm_run(rfg_comm *comm, const char *fn, enum comm_op op, int dty
  * in all but x, y, n, stride and wide. */
 rfg_status rfg_comm_launch(rfg_comm *comm, const char *fn, const struct rfg_problem *prob,
                            const struct rfg_variant *var, const int *p, void *kargs, rfg_stream stream);
-/* Whether an all-reduce of n elements is one launch of packets, of which each rank sums all. */
+/* Whether an operator that begins with an all-reduce of n elements is fastest as one launch, of packets that each rank
+ * sums all of. */
 bool rfg_comm_takes_packets(const rfg_comm *comm, int dtype, int64_t n);
+/* The parameters that rfg_comm_force() gave this variant, or NULL. */
+const int *rfg_comm_forced(const rfg_comm *comm, const struct rfg_variant *var);
 rfg_context *rfg_comm_context(const rfg_comm *comm);
 int rfg_comm_ranks(const rfg_comm *comm);
 int rfg_comm_rank(const rfg_comm *comm);

@@ -80,7 +80,7 @@ static rfg_status read_problem(const char *line, struct rfg_problem **probs, siz
     for (size_t i = 0; text && ok && i < more; i++) {
         if (dots)
             snprintf(text, size, "%.*s%" PRId64 "%s", (int)(r.value - line), line, r.low + (int64_t)i, r.end);
-        ok = rfg_problem_parse(&v[*n], dots ? text : line, why);
+        ok = rfg_problem_parse(&v[*n], dots ? text : line, why) && rfg_problem_is_alone(&v[*n], why);
         *n += ok;
     }
     if (!text)

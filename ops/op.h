@@ -266,6 +266,9 @@ struct rfg_op {
     bool (*row_key)(struct rfg_problem *key, int i);
     /* Whether its data follow an engine's recording; a tuned row then names the recording. NULL: no. */
     bool (*is_recorded)(const struct rfg_problem *prob);
+    /* Its kernels are of all ranks of a communicator (rfg/comm.h), which chooses and launches them: no context runs such
+     * a problem alone. In rfg_joint_ops, and not in the registry. */
+    bool joint;
 #define RFG_RECORDING_NAME 17 /* for a recording's name: 16 hexadecimal digits, a hash of what was recorded */
 
     /* Whether the operator's contract allows this combination of dtypes and values. For calls the dispatcher asks only
@@ -354,7 +357,11 @@ static inline void rfg_divisor(unsigned d, unsigned *mul, unsigned *shift)
 
 /* The registry (registry.def): NULL-terminated, and the only place that an operator is listed. */
 extern const struct rfg_op *const rfg_ops[];
+extern const struct rfg_op *const rfg_joint_ops[]; /* likewise */
+/* Of both. */
 const struct rfg_op *rfg_op_find(const char *name, size_t len);
+/* Refuses problems of joint operators, for what runs a problem on one device. */
+bool rfg_problem_is_alone(const struct rfg_problem *prob, struct rfg_reason *why);
 
 #define RFG_MAX_VARIANTS 32 /* bits of a mask of them */
 

@@ -3,7 +3,7 @@
  * The operators' variants, as registry.def and each folder's variants.c list them. */
 #include <string.h>
 
-#include "op.h"
+#include "comm.h"
 
 #define RFG_OP(name, folder) extern const struct rfg_variants rfg_op_##name##_variants;
 #include "registry.def"
@@ -16,9 +16,14 @@ static const struct rfg_variants *const variants[] = {
 #undef RFG_OP
 };
 
+static const struct rfg_variant *const joint_list[] = { &comm_push, &comm_cpu };
+static const struct rfg_variants joint = { sizeof(joint_list) / sizeof(joint_list[0]), joint_list };
+
 const struct rfg_variants *rfg_op_variants(const struct rfg_op *op)
 {
     int i = 0;
+    if (op->joint)
+        return &joint;
     while (rfg_ops[i] != op)
         i++;
     return variants[i];

@@ -72,6 +72,7 @@ NOT_ASAN = {
 # what others of `./dev test` find in a sample.
 SLOW = {
     "comm": "compile",
+    "comm_norm": "compile",
     "asm": "llvm_mc_takes_every_set every_way_through_the_ring",
     "db_files": "endless_work_is_ended",
     "experts": "right_hopper",
@@ -122,7 +123,7 @@ FEW = {
     "sample": "tables any_batch rows_by_turns",
 }
 # And these cases of programs that are not made by op_main().
-FEW_CASES = {"comm": ["right_graphs", "broken_twins"], "comm_norm": ["right_norms"], "decoder": ["graph", "load"]}
+FEW_CASES = {"comm": ["right_graphs", "broken_twins"], "comm_norm": ["right_norms"], "comm_long": ["same_bits"], "decoder": ["graph", "load"]}
 FEW_OTHERS = {"gfx1030": ["gemm:right_partials"], "gfx1201": ["gemm:right_partials"],
               "gfx950": ["gemm:right_partials"]}
 

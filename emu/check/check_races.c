@@ -27,7 +27,8 @@
 #include "check_pages.h"
 
 #define MAX_WAVE ((1u << 22) - 2)
-#define FEW      4 /* lanes of an atomic or a store that may be for synchronisation, where nothing else says it */
+/* Lanes of an atomic or a store that may be for synchronisation, where nothing else says it. A GPU has flags for 7 peers. */
+#define FEW 7
 
 /* ---- a launch's -------------------------------------------------------------------------------------------------- */
 

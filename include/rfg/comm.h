@@ -19,6 +19,11 @@
  * order the streams by events. They can be captured; a graph is replayed any number of times if all ranks replay
  * theirs. "cpu" and "emu:*" work within the call: there each rank needs a thread of its own.
  *
+ * Kernels. Tuned rows say which one a message gets, as of other operators; without a row the model does. `rfg-tune
+ * --problem "all_reduce bf16->bf16 bytes=1048576 ranks=2"` measures one size on so many GPUs; rows of bf16 serve all
+ * dtypes, and a message takes the row of the next power of two. Ranks whose rows differ all take the model's choice. The
+ * bits of a sum don't depend on the kernel.
+ *
  * Two communicators of the same GPUs: don't let their calls run at the same time. A GPU that is full of the one's
  * workgroups keeps the other's waiting.
  *
@@ -87,8 +92,8 @@ RFG_API RFG_NODISCARD rfg_status rfg_comm_get_handle(const rfg_comm *comm, rfg_c
  * kind of device or host, or its memory can't be reached), DEVICE, OUT_OF_MEMORY. Errors name the rank. */
 RFG_API RFG_NODISCARD rfg_status rfg_comm_connect(rfg_comm *comm, const rfg_comm_handle *handles);
 
-/* Compiles and loads the kernels of this dtype (bf16, f16 or f32), so that calls with it may be captured. What was used
- * before is loaded.
+/* Compiles and loads the kernels of this dtype (bf16, f16 or f32), so that calls with it may be captured: after
+ * rfg_comm_connect(). What was used before is loaded.
  * Errors: INVALID_ARGUMENT (comm, dtype), COMPILE, IO, DEVICE, OUT_OF_MEMORY. */
 RFG_API RFG_NODISCARD rfg_status rfg_comm_prepare(rfg_comm *comm, rfg_dtype dtype);
 
@@ -115,7 +120,7 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_all_reduce(rfg_comm *comm, const rfg_ten
 
 /* What a tensor-parallel layer does behind a row-parallel product: rfg_op_all_reduce() of x, rounded to x's dtype, and
  * rfg_op_add_rmsnorm() of that sum (rfg/norm.h: residual_out = sum + residual, y = rmsnorm(residual_out)); in one launch
- * where all_reduce sends packets (of 2 ranks up to 512 KiB), else in two, through scratch memory of the stream.
+ * where that is faster (of 2 ranks up to 512 KiB), else in two, through scratch memory of the stream.
  *
  * x is packed, [M,N] (M = 1: [N]), and bf16, f16 or f32; it isn't written. The other tensors and params are
  * rfg_op_add_rmsnorm()'s, quantised outputs too; so are aliasing and errors. Ranks must have the same residual and

@@ -143,16 +143,20 @@ static rfg_status run_joint(rfg_context *ctx, struct call *c, struct norm_args *
 {
     struct rfg_problem *prob = &c->prob;
     const int64_t n = prob->v[NORM_M] * prob->v[NORM_N];
-    const int ranks = rfg_comm_ranks(c->comm);
+    const int *forced = rfg_comm_forced(c->comm, &add_rmsnorm_joint);
+    int joint[JOINT_NPARAMS];
     struct rfg_reason why;
     void *sum;
     if (prob->v[NORM_HEADS] > 1 || prob->v[NORM_LDX])
         return BAD("%s: x has gaps between its rows: must be packed", c->fn);
     if (rfg_comm_describes(c->comm))
         return RFG_OK;
+    norm_joint_choose(rfg_context_info(ctx), prob, rfg_comm_ranks(c->comm), joint);
+    if (forced)
+        memcpy(joint, forced, sizeof(joint));
     if (rfg_comm_takes_packets(c->comm, prob->dtype[0], n) &&
-        rfg_variant_check(&add_rmsnorm_joint, rfg_context_info(ctx), prob, &ranks, &why))
-        return rfg_comm_launch(c->comm, c->fn, prob, &add_rmsnorm_joint, &ranks, a, stream);
+        rfg_variant_check(&add_rmsnorm_joint, rfg_context_info(ctx), prob, joint, &why))
+        return rfg_comm_launch(c->comm, c->fn, prob, &add_rmsnorm_joint, joint, a, stream);
     const int64_t bytes = rfg_format_bytes(prob->dtype[0], n);
     rfg_status st = rfg_scratch_begin(ctx, c->fn, stream, (size_t)bytes, &sum);
     if (st != RFG_OK)

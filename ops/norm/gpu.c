@@ -287,31 +287,58 @@ static bool portable_order(const struct rfg_device *dev, const struct rfg_proble
 
 /* ---- several ranks ----------------------------------------------------------------------------------------------- */
 
-static const struct rfg_param joint_params[] = { { "ranks", 7, { 2, 3, 4, 5, 6, 7, 8 } } };
+static const struct rfg_param joint_params[JOINT_NPARAMS] = {
+    [JOINT_RANKS] = { "ranks", 7, { 2, 3, 4, 5, 6, 7, 8 } },
+    [JOINT_THREADS] = { "threads", 5, { 64, 128, 256, 512, 1024 } },
+    [JOINT_CHUNKS] = { "chunks", 4, { 1, 2, 4, 8 } },
+    [JOINT_SPLIT] = { "split", 4, { 1, 2, 4, 8 } },
+};
 
-/* A workgroup a row, of as many threads as the row has chunks, if there can be. */
-static void joint_rows_of(const struct rfg_problem *prob, int *p)
+/* The row kernel's parameters: registers keep a row, and each row has its workgroups. */
+static void joint_rows_of(const struct rfg_problem *prob, const int *joint, int *p)
 {
     portable_params_of(prob, p);
-    p[P_CHUNKS] = 1;
+    p[P_THREADS] = joint[JOINT_THREADS];
+    p[P_CHUNKS] = joint[JOINT_CHUNKS];
+    p[P_SPLIT] = joint[JOINT_SPLIT];
     p[P_KEEP] = KEEP_REGISTERS;
     p[P_AHEAD] = prob->v[NORM_WEIGHT] != NORM_WEIGHT_NONE;
     p[P_WIDTH] = width_of(prob);
-    for (p[P_THREADS] = 64; p[P_THREADS] < 1024 && steps_of(prob, p) > 1;)
-        p[P_THREADS] *= 2;
-    while (p[P_CHUNKS] < 8 && steps_of(prob, p) > 1)
-        p[P_CHUNKS] *= 2;
+}
+
+/* A thread waits for a chunk of each rank at once: their packets are in its registers. */
+static int joint_most_threads(int ranks)
+{
+    return ranks <= 2 ? 1024 : ranks <= 4 ? 512 : 256;
+}
+
+/* A thread a chunk, if there can be. Where there are clusters, a row's threads are on as many CUs as can be: each has a
+ * few packets to look for. */
+void norm_joint_choose(const struct rfg_device *dev, const struct rfg_problem *prob, int ranks, int *joint)
+{
+    const int64_t chunks = row_chunks(prob);
+    const int most = dev->features & RFG_FEATURE_CLUSTER ? 8 : 1;
+    int *threads = &joint[JOINT_THREADS], *each = &joint[JOINT_CHUNKS], *split = &joint[JOINT_SPLIT];
+    joint[JOINT_RANKS] = ranks;
+    for (*threads = 64, *each = *split = 1; *split < most && *threads * *split < chunks;)
+        *split *= 2;
+    while (*threads < joint_most_threads(ranks) && *threads * *split < chunks)
+        *threads *= 2;
+    while (*each < 8 && *threads * *split * *each < chunks)
+        *each *= 2;
 }
 
 static bool joint_valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *joint,
                         struct rfg_reason *why)
 {
     int p[RFG_MAX_PARAMS];
-    joint_rows_of(prob, p);
-    (void)joint;
-    if (prob->v[NORM_M] > 1 << COMM_TICKET_BITS)
-        return rfg_refuse(why, "M=%" PRId64 ": must be at most %d, a workgroup each", prob->v[NORM_M],
-                          1 << COMM_TICKET_BITS);
+    joint_rows_of(prob, joint, p);
+    if (prob->v[NORM_M] * joint[JOINT_SPLIT] > 1 << COMM_TICKET_BITS)
+        return rfg_refuse(why, "M=%" PRId64 ", split=%d: must make at most %d workgroups", prob->v[NORM_M],
+                          joint[JOINT_SPLIT], 1 << COMM_TICKET_BITS);
+    if (joint[JOINT_THREADS] > joint_most_threads(joint[JOINT_RANKS]))
+        return rfg_refuse(why, "threads=%d: must be at most %d of %d ranks", joint[JOINT_THREADS],
+                          joint_most_threads(joint[JOINT_RANKS]), joint[JOINT_RANKS]);
     return rows_valid(dev, prob, p, why);
 }
 
@@ -319,31 +346,29 @@ static void joint_kernel(const struct rfg_device *dev, const struct rfg_problem 
                          struct rfg_kernel *k)
 {
     int p[RFG_MAX_PARAMS];
-    joint_rows_of(prob, p);
+    joint_rows_of(prob, joint, p);
     rows_kernel(dev, prob, p, k);
-    rfg_kernel_macro(k, "RANKS", joint[0]);
+    rfg_kernel_macro(k, "RANKS", joint[JOINT_RANKS]);
 }
 
 static void joint_launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *joint,
                          struct rfg_launch *l)
 {
     int p[RFG_MAX_PARAMS];
-    (void)joint;
-    joint_rows_of(prob, p);
+    joint_rows_of(prob, joint, p);
     rows_launch(dev, prob, p, l);
 }
 
 static double joint_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *joint)
 {
     int p[RFG_MAX_PARAMS];
-    (void)joint;
-    joint_rows_of(prob, p);
+    joint_rows_of(prob, joint, p);
     return rows_predict(dev, prob, p);
 }
 
 const struct rfg_variant add_rmsnorm_joint = { .name = "add_rmsnorm_joint",
                                                .kind = RFG_VARIANT_KERNEL,
-                                               .n_params = COUNT(joint_params),
+                                               .n_params = JOINT_NPARAMS,
                                                .params = joint_params,
                                                .joint_args = sizeof(struct comm_args),
                                                .supports = rows_supports,

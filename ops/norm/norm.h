@@ -75,7 +75,9 @@ NORM_VARIANTS(layernorm);
 NORM_VARIANTS(add_layernorm);
 
 /* add_rmsnorm of x that is summed over the ranks of a communicator in the same launch; in no table, as ops/comm.h says.
- * Kernel arguments: struct norm_args, struct comm_args. Its one parameter is the number of ranks. */
+ * Kernel arguments: struct norm_args, struct comm_args. */
 extern const struct rfg_variant add_rmsnorm_joint;
+enum { JOINT_RANKS, JOINT_THREADS, JOINT_CHUNKS, JOINT_SPLIT, JOINT_NPARAMS };
+void norm_joint_choose(const struct rfg_device *dev, const struct rfg_problem *prob, int ranks, int *joint);
 
 #endif

@@ -147,8 +147,8 @@ static const struct race {
     { P94, 1, 2, 0, NOT_BACK, GIVE(WRITEBACK STORE WAIT FLAG, ACQUIRE LOAD VM), GIVEN },
     { P94, 1, 2, 0, NOT_BACK, GIVE(STORE WRITEBACK WAIT STORE WAIT FLAG, ACQUIRE LOAD VM), GIVEN },
     /* who may release: few lanes, or an atomic */
-    { P90A | P11, 1, 2, 0, UNORDERED, GIVE(STORE WAIT LANES("31", SET_FLAG), ACQUIRE LOAD VM),
-      GIVE(STORE WAIT LANES("15", SET_FLAG), ACQUIRE LOAD VM) },
+    { P90A | P11, 1, 2, 0, UNORDERED, GIVE(STORE WAIT LANES("255", SET_FLAG), ACQUIRE LOAD VM),
+      GIVE(STORE WAIT LANES("127", SET_FLAG), ACQUIRE LOAD VM) },
     { P94, 1, 2, 0, UNORDERED, GIVE(STORE WRITEBACK WAIT LANES("3", SET_FLAG), ACQUIRE LOAD VM), GIVEN },
     /* ... or as many as there are, of a store that says whom it is for */
     { P94, 1, 2, 0, UNORDERED,
@@ -175,8 +175,8 @@ static const struct race {
            "global_load_dword v21, v2, s[2:3] offset:2048\n" VM),
       GIVE(ONE(ATOMIC), ONE("RETURNS global_atomic_add, v20, v2, v3, s[2:3] offset:2048\n") VM INVALIDATE
            "global_load_dword v21, v2, s[2:3] offset:2048\n" VM) },
-    { PALL, 1, 2, 0, UNORDERED, GIVE(STORE WRITEBACK WAIT LANES("31", ATOMIC), ACQUIRE LOAD VM),
-      GIVE(STORE WRITEBACK WAIT LANES("15", ATOMIC), ACQUIRE LOAD VM) },
+    { PALL, 1, 2, 0, UNORDERED, GIVE(STORE WRITEBACK WAIT LANES("255", ATOMIC), ACQUIRE LOAD VM),
+      GIVE(STORE WRITEBACK WAIT LANES("127", ATOMIC), ACQUIRE LOAD VM) },
     { PALL, 1, 2, 0, UNORDERED,
       GIVE(STORE RELEASE, ONE("BYPASS global_load_dword, v20, v2, s[2:3] offset:2052\n") VM INVALIDATE LOAD VM),
       GIVE(STORE WRITEBACK WAIT ONE("global_store_dword v2, v3, s[2:3] offset:2052\n"),
@@ -185,7 +185,7 @@ static const struct race {
     { PALL, 1, 2, 0, UNORDERED, GIVE(STORE RELEASE, LOAD VM), GIVEN },
     { PALL, 1, 2, 0, UNORDERED, GIVE(STORE RELEASE, SEE_FLAG INVALIDATE LOAD VM), GIVEN },
     { PALL, 1, 2, 0, UNORDERED,
-      GIVE(STORE RELEASE, LANES("31", "BYPASS global_load_dword, v20, v2, s[2:3] offset:2048\n") INVALIDATE LOAD VM),
+      GIVE(STORE RELEASE, LANES("255", "BYPASS global_load_dword, v20, v2, s[2:3] offset:2048\n") INVALIDATE LOAD VM),
       GIVEN },
     { PALL, 1, 2, 0, UNORDERED, GIVE(STORE RELEASE, SEE_FLAG LOAD "s_waitcnt vmcnt(1)\n"), GIVEN },
     { PALL, 1, 2, 0, STALE, GIVE(STORE RELEASE, SEE_FLAG VM LOAD VM), GIVEN },

@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dispatch/jit/jit.h"
+#include "tests/op_cases.h"
+
 char world_device[8][40];
 int world_devices;
 
@@ -77,4 +80,21 @@ void world_close(struct world *w)
         rfg_stream_destroy(w->ctx[r], &w->stream[r]);
         rfg_context_destroy(&w->ctx[r]);
     }
+}
+
+void world_compile(const struct rfg_device *dev, const struct rfg_jit_provider *prov, const struct rfg_problem *prob,
+                   const struct rfg_variant *var, const int *p)
+{
+    struct rfg_jit_request req;
+    struct rfg_kernel kernel;
+    struct rfg_blob code = { 0 };
+    char *log = NULL, name[RFG_CONFIG_STRLEN];
+    ck_assert_int_eq(rfg_variant_request(dev, prob, var, p, &req, name, &kernel), RFG_OK);
+    rfg_status st = rfg_jit_compile(prov, &req, NULL, NULL, &code, &log);
+    ck_assert_msg(st == RFG_OK, "%s: %s", name, rfg_last_error());
+    if (log && strstr(log, "spill") && !strstr(log, " 0 bytes spill stores"))
+        ck_abort_msg("%s: %s", name, log);
+    free(log);
+    free(code.data);
+    free((char *)req.source);
 }

@@ -9,7 +9,10 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "ops/op.h"
 #include "rfg/rfg.h"
+
+struct rfg_jit_provider;
 
 #define WORLD_MOST 8 /* ranks */
 
@@ -29,5 +32,9 @@ bool world_is_emulated(const char *device);
 void world_device_of_rank(const char *device, int rank, char name[60]);
 void world_open(struct world *w, const char *device, int ranks, int timeout_ms);
 void world_close(struct world *w);
+
+/* A kernel compiles, and has registers enough. */
+void world_compile(const struct rfg_device *dev, const struct rfg_jit_provider *prov, const struct rfg_problem *prob,
+                   const struct rfg_variant *var, const int *p);
 
 #endif

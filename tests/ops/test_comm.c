@@ -7,8 +7,13 @@
 #include <pthread.h>
 #include <stdint.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "base/tempdir.h"
 #include "base/util.h"
 #include "dispatch/comm.h"
+#include "dispatch/db/db.h"
 #include "comm_world.h"
 #include "emu/run/front.h"
 #include "tests/op_cases.h"
@@ -277,9 +282,12 @@ START_TEST(right_ways)
         world_open(&w, device, ranks, 20000);
         for (int op = 0; op < COMM_OPS; op++) {
             char *kept[2] = { malloc((size_t)n * 16), malloc((size_t)n * 16) };
-            for (int i = 0, some = 0; i < 4; i++) {
+            for (int i = 0, some = 0; i < 6; i++) {
                 struct comm_way way = { { i & 1, i >> 1, 256, 2 }, 0 };
-                if (((i & 1) && op != COMM_OP_REDUCE) || (i == 2 && ranks > 2 && op == COMM_OP_REDUCE))
+                struct rfg_problem prob = { .op = comm_ops[op], .v = { [COMM_RANKS] = ranks } };
+                struct rfg_reason why;
+                if (strcmp(device, "cpu") &&
+                    !rfg_variant_check(&comm_push, rfg_context_info(w.ctx[0]), &prob, way.p, &why))
                     continue;
                 struct job j = { (enum comm_op)op, RFG_BF16, n, 0, i == 3, false, 2, 0, &way, NULL };
                 run_job(&w, &j, kept[some != 0]);
@@ -289,6 +297,33 @@ START_TEST(right_ways)
             free(kept[0]);
             free(kept[1]);
         }
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* Four ranks and eight, by each kernel: parts that not all ranks have, and more than a tile of them. */
+START_TEST(right_many)
+{
+    const char *device = world_device[_i];
+    if (!strncmp(device, "nvidia", 6))
+        return;
+    for (int ranks = 4; ranks <= 8; ranks *= 2) {
+        struct world w;
+        world_open(&w, device, ranks, 20000);
+        for (int op = 0; op < COMM_OPS; op++)
+            for (int i = 0; i < 4; i++) {
+                struct comm_way way = { { i & 1, i >> 1, 128, 1 }, 0 };
+                struct rfg_problem prob = { .op = comm_ops[op], .v = { [COMM_RANKS] = ranks } };
+                struct rfg_reason why;
+                if (!strcmp(device, "cpu")
+                        ? i
+                        : !rfg_variant_check(&comm_push, rfg_context_info(w.ctx[0]), &prob, way.p, &why))
+                    continue;
+                const int64_t n = op == COMM_OP_REDUCE ? i == 3 ? ranks * 1024 + 9 : 8 * (ranks - 1) : 300;
+                struct job j = { (enum comm_op)op, dtypes[(op + i) % 3], n, i, 0, false, 2, 0, &way, NULL };
+                run_job(&w, &j, NULL);
+            }
         world_close(&w);
     }
 }
@@ -305,7 +340,13 @@ START_TEST(right_choices)
         struct world w;
         world_open(&w, device, ranks, 20000);
         for (int op = 0; op < COMM_OPS; op++)
-            for (int i = 0; comm_way((enum comm_op)op, ranks, i, &way); i++) {
+            for (int size = 0, last = -1; size < COMM_SIZES; size++) {
+                const struct rfg_problem prob = comm_problem((enum comm_op)op, ranks, size);
+                const int was = last;
+                comm_choose(rfg_context_info(w.ctx[0]), &prob, &way);
+                last = (int)XXH32(way.p, sizeof(way.p), 0);
+                if (last == was)
+                    continue;
                 struct job j = {
                     (enum comm_op)op, RFG_BF16, way.p[COMM_P_BULK] ? 40007 : 3001, 0, 0, false, 2, 0, &way, NULL
                 };
@@ -383,9 +424,83 @@ START_TEST(says_who_did_not_come)
 }
 END_TEST
 
+/* ---- which kernel ------------------------------------------------------------------------------------------------ */
+
+/* A database with one row: messages of 4 KiB by packets of so many threads. */
+static void write_row(const char *path, const struct rfg_device *dev, int threads)
+{
+    const int p[] = { 0, COMM_BY_PACKETS, threads, 1 };
+    struct rfg_row row = { .problem = comm_problem(COMM_OP_REDUCE, 2, 2),
+                           .cu_count = dev->cu_count,
+                           .median_us = 1,
+                           .samples = 3,
+                           .error_bound = 1,
+                           .how = RFG_SOURCE_MEASURED };
+    struct rfg_db *db;
+    ck_assert_int_eq(row.problem.v[COMM_BYTES], 4096);
+    snprintf(row.arch, sizeof(row.arch), "%s", dev->arch);
+    rfg_row_set_config(&row, &comm_push, p, false);
+    rfg_date(row.date);
+    ck_assert_msg(rfg_db_open(&db, path, RFG_DB_WRITE) == RFG_OK, "%s", rfg_last_error());
+    ck_assert_msg(rfg_db_put(db, &row) == RFG_OK, "%s", rfg_last_error());
+    rfg_db_close(&db);
+}
+
+/* Rows choose where all ranks have the same; else the model does, on all of them. */
+START_TEST(rows_choose)
+{
+    static const int threads[][2] = { { 512, 512 }, { 512, 256 } };
+    for (int i = 0; i < 2; i++) {
+        struct rfg_tempdir dir;
+        rfg_comm_handle handles[2];
+        rfg_context *ctx[2];
+        rfg_comm *comm[2];
+        struct comm_way model;
+        char path[300];
+        ck_assert(rfg_tempdir_make(&dir, "comm"));
+        for (int r = 0; r < 2; r++) {
+            rfg_context_params p = { .size = sizeof(p), .device = "emu:gfx942:4", .user_db = path, .system_db = "" };
+            struct rfg_device dev;
+            snprintf(path, sizeof(path), "%s/%d.db", dir.path, r);
+            ck_assert(rfg_device_imagine(&dev, "gfx942:4"));
+            snprintf(dev.arch, sizeof(dev.arch), "emu-gfx942");
+            write_row(path, &dev, threads[i][r]);
+            ck_assert_msg(rfg_context_create(&ctx[r], &p) == RFG_OK, "%s", rfg_last_error());
+            ck_assert_int_eq(rfg_comm_create(&comm[r], ctx[r], r, 2, NULL), RFG_OK);
+            ck_assert_int_eq(rfg_comm_way(comm[r], COMM_OP_REDUCE, 3000)->p[COMM_P_THREADS], threads[i][r]);
+            ck_assert_int_eq(rfg_comm_get_handle(comm[r], &handles[r]), RFG_OK);
+        }
+        const struct rfg_problem prob = comm_problem(COMM_OP_REDUCE, 2, comm_size_of(3000));
+        comm_choose(rfg_context_info(ctx[0]), &prob, &model);
+        for (int r = 0; r < 2; r++) {
+            ck_assert_msg(rfg_comm_connect(comm[r], handles) == RFG_OK, "%s", rfg_last_error());
+            ck_assert_int_eq(rfg_comm_way(comm[r], COMM_OP_REDUCE, 3000)->p[COMM_P_THREADS],
+                             i ? model.p[COMM_P_THREADS] : 512);
+        }
+        ck_assert_int_eq(rfg_prepare(ctx[0], "all_reduce bf16->bf16 bytes=4096 ranks=2"), RFG_ERROR_INVALID_ARGUMENT);
+        ck_assert_msg(strstr(rfg_last_error(), "is of several devices"), "%s", rfg_last_error());
+        for (int r = 0; r < 2; r++) {
+            rfg_comm_destroy(&comm[r]);
+            rfg_context_destroy(&ctx[r]);
+        }
+        rfg_tempdir_remove(&dir);
+    }
+}
+END_TEST
+
+START_TEST(sizes_of_messages)
+{
+    ck_assert_int_eq(comm_size_of(1), 0);
+    ck_assert_int_eq(comm_size_of(COMM_LEAST), 0);
+    ck_assert_int_eq(comm_size_of(COMM_LEAST + 1), 1);
+    ck_assert_int_eq(comm_size_of(4 * COMM_LEAST), 2);
+    ck_assert_int_eq(comm_size_of(INT64_MAX), COMM_SIZES - 1);
+}
+END_TEST
+
 /* ---- broken twins ------------------------------------------------------------------------------------------------ */
 
-/* comm.hip's BREAK: no release, no acquire, the flag before the data. (4, one window instead of two, isn't seen: the
+/* comm.hip's BREAK: no release, no acquire, the flag before the data, data before its flag. (4, one window instead of two, isn't seen: the
  * emulator's joint launches end together.) */
 static int broken_how;
 static void broken_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
@@ -402,7 +517,8 @@ static const struct {
 } twins[] = {
     { "emu:gfx942:4", 2, "no invalidate since the acquire" }, { "emu:gfx942:4", 3, "it had not been waited for" },
     { "emu:gfx90a:4", 3, "it had not been waited for" },      { "emu:gfx1100:4", 1, "it had not been waited for" },
-    { "emu:gfx1100:4", 3, "it had not been waited for" },
+    { "emu:gfx1100:4", 3, "it had not been waited for" },     { "emu:gfx942:4", 5, "nothing orders the two" },
+    { "emu:gfx1100:4", 5, "nothing orders the two" },
 };
 
 START_TEST(broken_twins)
@@ -440,10 +556,8 @@ static const char *const archs[] = { "gfx90a", "gfx942", "gfx1100", "gfx1201", "
 START_TEST(compiles)
 {
     struct rfg_device dev;
-    struct rfg_jit_request req;
-    struct rfg_kernel kernel;
     struct comm_way way;
-    char name[RFG_CONFIG_STRLEN];
+    struct rfg_reason why;
     int n = 0;
     ck_assert(rfg_device_imagine(&dev, archs[_i]));
     const struct rfg_jit_provider *prov = rfg_jit_provider_for(dev.target);
@@ -452,22 +566,26 @@ START_TEST(compiles)
         return;
     }
     for (int ranks = 2; ranks <= 8; ranks *= 2)
-        for (int op = 0; op < COMM_OPS; op++)
-            for (int i = 0; comm_way((enum comm_op)op, ranks, i, &way); i++, n++) {
-                struct rfg_problem prob = { .op = comm_ops[op] };
-                struct rfg_blob code = { 0 };
-                char *log = NULL;
+        for (int op = 0; op < COMM_OPS; op++) {
+            struct rfg_problem prob = { .op = comm_ops[op], .v = { [COMM_RANKS] = ranks } };
+            for (int size = 0, last = -1; size < COMM_SIZES; size++) {
+                const struct rfg_problem message = comm_problem((enum comm_op)op, ranks, size);
+                const int was = last;
+                comm_choose(&dev, &message, &way);
+                last = (int)XXH32(way.p, sizeof(way.p), 0);
+                if (last == was)
+                    continue;
+                n++;
                 prob.dtype[0] = prob.dtype[1] = (uint8_t)dtypes[n % 3];
-                prob.v[COMM_RANKS] = ranks;
-                ck_assert_int_eq(rfg_variant_request(&dev, &prob, &comm_push, way.p, &req, name, &kernel), RFG_OK);
-                rfg_status st = rfg_jit_compile(prov, &req, NULL, NULL, &code, &log);
-                ck_assert_msg(st == RFG_OK, "%s: %s", name, rfg_last_error());
-                if (log && strstr(log, "spill") && !strstr(log, " 0 bytes spill stores"))
-                    ck_abort_msg("%s of %d ranks: %s", name, ranks, log);
-                free(log);
-                free(code.data);
-                free((char *)req.source);
+                world_compile(&dev, prov, &prob, &comm_push, way.p);
             }
+            for (int two = 0; two < 2; two++)
+                for (int unroll = 1; unroll <= 8 / ranks; unroll *= 2) {
+                    const int p[] = { two, COMM_BY_LINES, 512, unroll };
+                    if (rfg_variant_check(&comm_push, &dev, &prob, p, &why))
+                        world_compile(&dev, prov, &prob, &comm_push, p);
+                }
+        }
 }
 END_TEST
 
@@ -481,6 +599,9 @@ int main(void)
     tc = test_case(s, "right_ways", NULL, NULL);
     tcase_set_timeout(tc, 300);
     ADD_LOOPS(tc, world_devices, right_ways);
+    tc = test_case(s, "right_many", NULL, NULL);
+    tcase_set_timeout(tc, 300);
+    ADD_LOOPS(tc, world_devices, right_many);
     tc = test_case(s, "right_choices", NULL, NULL);
     tcase_set_timeout(tc, 300);
     ADD_LOOPS(tc, world_devices, right_choices);
@@ -491,6 +612,8 @@ int main(void)
     ADD_LOOPS(tc, world_devices, right_graphs);
     tc = test_case(s, "says_who_did_not_come", NULL, NULL);
     ADD_LOOPS(tc, world_devices, says_who_did_not_come);
+    tc = test_case(s, "rows_choose", NULL, NULL);
+    ADD_TESTS(tc, rows_choose, sizes_of_messages);
     tc = test_case(s, "broken_twins", NULL, NULL);
     for (int i = 0; i < world_devices; i++)
         if (world_is_emulated(world_device[i])) {

@@ -8,6 +8,7 @@
 #include "base/util.h"
 #include "comm_world.h"
 #include "dispatch/comm.h"
+#include "ops/norm/norm.h"
 #include "tests/op_cases.h"
 #include "tests/suite.h"
 #include "tuner/harness/harness.h"
@@ -30,7 +31,7 @@ static const struct norm_case cases[] = {
     { 2, 1537, RFG_F16, RFG_F16, RFG_F16, RFG_SCALE_TOKEN, RFG_I8 },
 };
 
-enum { CALLS_TWO, ONE_CALL, ONE_CALL_TWO_LAUNCHES, WAYS };
+enum { CALLS_TWO, ONE_CALL, ONE_CALL_OTHER, ONE_CALL_TWO_LAUNCHES, WAYS };
 enum { X, RESIDUAL, WEIGHT, SUM, Y, OUT, Q, SCALE, TENSORS };
 
 struct joint {
@@ -62,6 +63,18 @@ static int64_t bytes_of(const struct norm_case *c, int t)
     }
 }
 
+/* Few threads a row, and several workgroups where there are clusters. */
+static struct comm_way other_way(const struct joint *j)
+{
+    const int64_t chunks = (j->c->n * (int64_t)rfg_dtype_bytes(j->c->dtype, 1) + 15) / 16;
+    const int split = rfg_context_info(j->w->ctx[j->rank])->features & RFG_FEATURE_CLUSTER ? 4 : 1;
+    struct comm_way way = { { [JOINT_RANKS] = j->w->ranks, [JOINT_SPLIT] = split }, 0 };
+    int *threads = &way.p[JOINT_THREADS], *each = &way.p[JOINT_CHUNKS];
+    for (*each = 2, *threads = 64; *threads * *each * split < chunks;)
+        *threads *= 2;
+    return way;
+}
+
 static rfg_status call(struct joint *j, int way)
 {
     const struct norm_case *c = j->c;
@@ -88,8 +101,13 @@ static rfg_status call(struct joint *j, int way)
         rfg_status st = rfg_op_all_reduce(comm, &t[SUM], &t[X], s);
         return st == RFG_OK ? rfg_op_add_rmsnorm(j->w->ctx[j->rank], y, out, &t[SUM], &t[RESIDUAL], weight, &p, s) : st;
     }
+    struct comm_way other = other_way(j);
+    if (way == ONE_CALL_OTHER)
+        rfg_comm_force(comm, &other, &add_rmsnorm_joint);
     if (way == ONE_CALL_TWO_LAUNCHES)
-        rfg_comm_force(comm, &(struct comm_way){ { 1, 1, 256, 2 }, 0 }, NULL);
+        rfg_comm_force(comm,
+                       &(struct comm_way){ { 1, other.p[JOINT_SPLIT] > 1 ? COMM_BY_LINES : COMM_BY_TILES, 256, 2 }, 0 },
+                       NULL);
     return rfg_op_all_reduce_add_rmsnorm(comm, y, out, &t[X], &t[RESIDUAL], weight, &p, s);
 }
 
@@ -149,9 +167,9 @@ static void fill(const struct norm_case *c, struct joint *j)
 }
 
 /* At most a unit in the last place of y, or a code, and that of few elements. */
-static void check_near(const struct norm_case *c, const struct joint *j, const char *what, int t)
+static void check_near(const struct norm_case *c, const struct joint *j, const char *what, int way, int t)
 {
-    const char *want = j->got[CALLS_TWO][t], *got = j->got[ONE_CALL][t];
+    const char *want = j->got[CALLS_TWO][t], *got = j->got[way][t];
     const int bits = c->dtype == RFG_F32 ? 20 : c->dtype == RFG_F16 ? 10 : 7;
     int64_t off = 0;
     for (int64_t i = 0; i < c->m * c->n; i++) {
@@ -166,27 +184,34 @@ static void check_near(const struct norm_case *c, const struct joint *j, const c
     ck_assert_msg(c->dtype == RFG_F32 || off <= 1 + c->m * c->n / 50, "%s: %ld elements differ", what, (long)off);
 }
 
-static void check(const struct norm_case *c, const struct joint *j, const struct joint *first, const char *what)
+static void check_one_call(const struct norm_case *c, const struct joint *j, const struct joint *first, int way,
+                           const char *what)
 {
     const int out = c->in_place ? RESIDUAL : OUT;
+    for (int t = Y; t < TENSORS; t++)
+        ck_assert_msg(!memcmp(j->got[way][t], first->got[way][t], (size_t)bytes_of(c, t)),
+                      "%s: rank %d has other bits than rank 0 in tensor %d", what, j->rank, t);
+    ck_assert_msg(!memcmp(j->got[CALLS_TWO][out], j->got[way][out], (size_t)bytes_of(c, out)), "%s: residual_out",
+                  what);
+    ck_assert_msg(!memcmp(j->got[way][X], j->host[X], (size_t)bytes_of(c, X)), "%s: x is written", what);
+    if (!c->scale || c->plain)
+        check_near(c, j, what, way, Y);
+    if (c->scale)
+        check_near(c, j, what, way, Q);
+    const float *want = (const float *)j->got[CALLS_TWO][SCALE], *got = (const float *)j->got[way][SCALE];
+    for (int64_t i = 0; c->scale && i < c->m * (c->scale == RFG_SCALE_GROUP ? c->n / 128 : 1); i++)
+        ck_assert_msg(fabsf(got[i] - want[i]) <= 0x1p-20f * want[i], "%s: scale %ld: %g, %g", what, (long)i,
+                      (double)got[i], (double)want[i]);
+}
+
+static void check(const struct norm_case *c, const struct joint *j, const struct joint *first, const char *what)
+{
     for (int t = 0; t < TENSORS; t++)
         ck_assert_msg(t == SUM ||
                           !memcmp(j->got[CALLS_TWO][t], j->got[ONE_CALL_TWO_LAUNCHES][t], (size_t)bytes_of(c, t)),
                       "%s: two launches differ from two calls in tensor %d", what, t);
-    for (int t = Y; t < TENSORS; t++)
-        ck_assert_msg(!memcmp(j->got[ONE_CALL][t], first->got[ONE_CALL][t], (size_t)bytes_of(c, t)),
-                      "%s: rank %d has other bits than rank 0 in tensor %d", what, j->rank, t);
-    ck_assert_msg(!memcmp(j->got[CALLS_TWO][out], j->got[ONE_CALL][out], (size_t)bytes_of(c, out)), "%s: residual_out",
-                  what);
-    ck_assert_msg(!memcmp(j->got[ONE_CALL][X], j->host[X], (size_t)bytes_of(c, X)), "%s: x is written", what);
-    if (!c->scale || c->plain)
-        check_near(c, j, what, Y);
-    if (c->scale)
-        check_near(c, j, what, Q);
-    const float *want = (const float *)j->got[CALLS_TWO][SCALE], *got = (const float *)j->got[ONE_CALL][SCALE];
-    for (int64_t i = 0; c->scale && i < c->m * (c->scale == RFG_SCALE_GROUP ? c->n / 128 : 1); i++)
-        ck_assert_msg(fabsf(got[i] - want[i]) <= 0x1p-20f * want[i], "%s: scale %ld: %g, %g", what, (long)i,
-                      (double)got[i], (double)want[i]);
+    check_one_call(c, j, first, ONE_CALL, what);
+    check_one_call(c, j, first, ONE_CALL_OTHER, what);
 }
 
 START_TEST(right_norms)
@@ -226,6 +251,32 @@ START_TEST(right_norms)
 }
 END_TEST
 
+/* Rows of few threads and of many, and those that a cluster shares. */
+static const char *const archs[] = { "gfx942", "gfx1100", "sm_90" };
+
+START_TEST(compiles)
+{
+    static const int joints[][JOINT_NPARAMS] = {
+        { 2, 1024, 1, 1 }, { 4, 256, 4, 1 }, { 8, 256, 4, 1 }, { 2, 256, 1, 4 }
+    };
+    struct rfg_device dev;
+    struct rfg_problem prob;
+    struct rfg_reason why;
+    ck_assert(rfg_device_imagine(&dev, archs[_i]));
+    const struct rfg_jit_provider *prov = rfg_jit_provider_for(dev.target);
+    if (!prov) {
+        printf("SKIPPED: nothing compiles for %s\n", dev.target);
+        return;
+    }
+    ck_assert_msg(rfg_problem_parse(&prob, "add_rmsnorm bf16->bf16 M=2 N=8192", &why), "%s", why.text);
+    for (int i = 0; i < (int)(sizeof(joints) / sizeof(joints[0])); i++)
+        if (rfg_variant_check(&add_rmsnorm_joint, &dev, &prob, joints[i], &why))
+            world_compile(&dev, prov, &prob, &add_rmsnorm_joint, joints[i]);
+        else
+            ck_assert_msg(strstr(why.text, "has no clusters"), "%s", why.text);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("comm_norm");
@@ -233,5 +284,7 @@ int main(void)
     TCase *tc = test_case(s, "right_norms", NULL, NULL);
     tcase_set_timeout(tc, 300);
     ADD_LOOPS(tc, world_devices, right_norms);
+    tc = slow_case(s, "compiles", "compile", NULL, NULL);
+    ADD_LOOPS(tc, sizeof(archs) / sizeof(archs[0]), compiles);
     return run_suite(s);
 }

@@ -204,6 +204,26 @@ START_TEST(refuses_wrong_usage)
 }
 END_TEST
 
+/* Of all ranks; what is wrong on one of them counts. */
+START_TEST(tunes_collectives)
+{
+    static const char *const ops[] = { "all_reduce", "reduce_scatter", "all_gather" };
+    struct rfg_row row;
+    char text[80];
+    for (int i = 0; i < 3; i++) {
+        snprintf(text, sizeof(text), "%s bf16->bf16 bytes=4096 ranks=3", ops[i]);
+        assert_exit(run("--problem", text), 0);
+        ck_assert_int_eq(get_row(text, &row), 1);
+        ck_assert_str_eq(row.variant, "comm_cpu");
+        ck_assert(row.median_us > 0 && row.samples >= 3);
+        assert_exit(run("--problem", text), 0);
+        assert_in(out, "1 up to date");
+    }
+    assert_exit(run("--problem", "all_reduce f32->f32 bytes=4096 ranks=2"), 2);
+    assert_in(err, "must be bf16->bf16, which stands for all");
+}
+END_TEST
+
 START_TEST(dry_run_lists_candidates_and_reasons)
 {
     assert_exit(run("--problem", P1, "--dry-run"), 0);
@@ -395,7 +415,7 @@ int main(void)
     TCase *tc = test_case(s, "tune", setup, teardown);
     tcase_set_timeout(tc, 120);
     ADD_TESTS(tc, writes_checked_rows_and_does_not_tune_twice, rows_outlive_edits, names_bad_lines_and_tunes_the_others,
-              refuses_wrong_usage, dry_run_lists_candidates_and_reasons, calibrates, by_time, by_time_of_what,
-              tunes_the_misses_most_called_first, writes_json_and_a_page);
+              refuses_wrong_usage, tunes_collectives, dry_run_lists_candidates_and_reasons, calibrates, by_time,
+              by_time_of_what, tunes_the_misses_most_called_first, writes_json_and_a_page);
     return run_suite(s);
 }

@@ -16,7 +16,7 @@ struct rfg_problem rfg_packed_call(const struct rfg_problem *key)
     struct rfg_problem call = *key;
     struct rfg_tensor_spec spec[RFG_MAX_TENSORS];
     uint64_t bits[RFG_MAX_KEYS] = { 0 };
-    int n = rfg_op_case_of(key->op)->tensors(key, spec);
+    int n = key->op->joint ? 0 : rfg_op_case_of(key->op)->tensors(key, spec);
     for (int i = 0; i < n; i++)
         if (!spec[i].absent && spec[i].align_key >= 0) {
             bool rows = spec[i].ndim > 1 && spec[i].shape[0] > 1;

@@ -237,6 +237,8 @@ static int64_t rotate_bytes(const struct rfg_device *dev)
 static int64_t check_rows(const struct rfg_problem *prob)
 {
     double bytes, flops;
+    if (prob->op->joint)
+        return 0;
     prob->op->cost(prob, &bytes, &flops);
     struct rfg_tensor_spec spec[RFG_MAX_TENSORS];
     int n = rfg_op_case_of(prob->op)->tensors(prob, spec);

@@ -40,8 +40,10 @@ struct measure {
     FILE *in;
     int out;
     rfg_context *ctx;
+    char *cache; /* its directory */
     struct rfg_problem prob;
     struct rfg_case *c;
+    struct tune_joint *joint; /* of a collective, in place of c */
     struct ready *plans;
     double since; /* when the device began to be used for the command */
 };
@@ -161,7 +163,7 @@ static struct ready *find(struct measure *m, const char *config, bool plain)
         return NULL;
     }
     struct ready *r = calloc(1, sizeof(*r));
-    rfg_status st = r ? rfg_plan_create(m->ctx, rfg_case_problem(m->c), var, p, &r->plan)
+    rfg_status st = r ? rfg_plan_create(m->ctx, m->joint ? &m->prob : rfg_case_problem(m->c), var, p, &r->plan)
                       : rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "plan");
     if (st != RFG_OK) {
         free(r);
@@ -194,10 +196,25 @@ static rfg_status run_and_check(const struct measure *m, struct ready *r, int se
     return st;
 }
 
+/* A collective's candidate, on all ranks. */
+static bool check_joint(const struct measure *m, struct ready *r)
+{
+    char wrong[200];
+    rfg_status st = tune_joint_check(m->joint, rfg_plan_choice(r->plan), wrong, sizeof(wrong));
+    r->checked = st == RFG_OK && !*wrong;
+    if (st != RFG_OK)
+        refuse_status(m, st);
+    else if (*wrong)
+        refuse(m, "wrong", wrong);
+    return r->checked;
+}
+
 /* A quick check, for losers. An error counts only if it is found again on renewed inputs. */
 static bool check(const struct measure *m, struct ready *r, int set, bool quick, double *seconds)
 {
     struct rfg_check got = { 0 };
+    if (m->joint)
+        return check_joint(m, r);
     rfg_status st = run_and_check(m, r, set, quick, &got, seconds);
     if (quick && st == RFG_OK && (!got.ok || got.guard_broken)) {
         double again;
@@ -256,6 +273,7 @@ static void end_problem(struct measure *m)
         free(r);
     }
     rfg_case_destroy(&m->c);
+    tune_joint_destroy(&m->joint);
 }
 
 /* What the parent has read; empty: nothing. */
@@ -284,8 +302,10 @@ static void do_open(struct measure *m, const json_t *cmd)
         st = rfg_context_create(&m->ctx, &p);
     if (st != RFG_OK)
         refuse(m, "error", rfg_last_error());
-    else
+    else {
+        m->cache = p.cache_dir ? strdup(p.cache_dir) : NULL;
         answer(m, json_pack("{sb}", "ok", 1));
+    }
 }
 
 static void do_begin(struct measure *m, const json_t *cmd)
@@ -300,6 +320,14 @@ static void do_begin(struct measure *m, const json_t *cmd)
         refuse(m, "error", text ? why.text : "begin: no problem");
         return;
     }
+    if (m->prob.op->joint) {
+        rfg_status made = tune_joint_create(&m->joint, m->ctx, m->cache, &m->prob);
+        if (made != RFG_OK)
+            refuse_status(m, made);
+        else
+            answer(m, json_pack("{sb si}", "ok", 1, "sets", 1));
+        return;
+    }
     rfg_status st = rfg_case_create(m->ctx, &m->prob, &p, &m->c);
     if (st == RFG_OK && rfg_context_hip(m->ctx)) /* the data and the oracle's answer are the host's work */
         m->since = rfg_now() - rfg_case_upload_s(m->c);
@@ -307,6 +335,24 @@ static void do_begin(struct measure *m, const json_t *cmd)
         refuse_status(m, st);
     else
         answer(m, json_pack("{sb si}", "ok", 1, "sets", rfg_case_sets(m->c)));
+}
+
+#define MAX_RACE 16
+
+/* Times candidates in turns. */
+static rfg_status race(const struct measure *m, struct ready *const *r, int n, const json_t *cmd,
+                       struct rfg_times *times)
+{
+    const int rounds = (int)integer_of(cmd, "rounds");
+    const double max_s = number_of(cmd, "max_s");
+    const struct rfg_plan *plans[MAX_RACE];
+    struct rfg_choice choices[MAX_RACE];
+    for (int i = 0; i < n; i++) {
+        plans[i] = r[i]->plan;
+        choices[i] = *rfg_plan_choice(plans[i]);
+    }
+    return m->joint ? tune_joint_race(m->joint, choices, n, rounds, max_s, times)
+                    : rfg_case_race(m->c, plans, n, rounds, max_s, times);
 }
 
 static void do_try(struct measure *m, const json_t *cmd)
@@ -340,7 +386,7 @@ static void do_try(struct measure *m, const json_t *cmd)
         }
     }
     struct rfg_times times = { 0 };
-    rfg_status st = rfg_case_time(m->c, r->plan, (int)integer_of(cmd, "rounds"), number_of(cmd, "max_s"), &times);
+    rfg_status st = race(m, &r, 1, cmd, &times);
     if (st != RFG_OK) {
         refuse_status(m, st);
         return;
@@ -352,13 +398,10 @@ static void do_try(struct measure *m, const json_t *cmd)
     answer(m, reply);
 }
 
-#define MAX_RACE 16
-
 static void do_race(struct measure *m, const json_t *cmd)
 {
     const json_t *configs = json_object_get(cmd, "configs"), *plain = json_object_get(cmd, "plain");
-    struct ready *r[MAX_RACE];
-    const struct rfg_plan *plans[MAX_RACE];
+    struct ready *r[MAX_RACE] = { NULL };
     struct rfg_times times[MAX_RACE] = { 0 };
     double seconds;
     int n = (int)json_array_size(configs);
@@ -371,9 +414,8 @@ static void do_race(struct measure *m, const json_t *cmd)
         r[i] = config ? find(m, config, json_is_true(json_array_get(plain, (size_t)i))) : NULL;
         if (!r[i] || (!r[i]->checked && !check(m, r[i], 0, true, &seconds)))
             return;
-        plans[i] = r[i]->plan;
     }
-    rfg_status st = rfg_case_race(m->c, plans, n, (int)integer_of(cmd, "rounds"), number_of(cmd, "max_s"), times);
+    rfg_status st = race(m, r, n, cmd, times);
     if (st != RFG_OK) {
         refuse_status(m, st);
         return;
@@ -403,6 +445,10 @@ static void do_verify(struct measure *m, const json_t *cmd)
 static void do_clock(struct measure *m, const json_t *cmd)
 {
     const char *config = text_of(cmd, "config");
+    if (m->joint) {
+        refuse(m, "refused", "the clock is of one device");
+        return;
+    }
     struct ready *r = config ? find(m, config, false) : NULL;
     char code[65], source[65], compiler[96];
     static struct rfg_clocked clocked;
@@ -457,7 +503,7 @@ int tune_measure_main(int argc, char **argv)
             i++;
         if (i == n)
             refuse(&m, "error", name ? name : error.text);
-        else if ((commands[i].needs_context && !m.ctx) || (commands[i].needs_case && !m.c))
+        else if ((commands[i].needs_context && !m.ctx) || (commands[i].needs_case && !m.c && !m.joint))
             refuse(&m, "error", "open, then begin comes first");
         else
             commands[i].run(&m, cmd);
@@ -465,6 +511,7 @@ int tune_measure_main(int argc, char **argv)
     }
     end_problem(&m);
     rfg_context_destroy(&m.ctx);
+    free(m.cache);
     (void)gemm_loads_set(NULL, 0);
     free(line);
     fclose(m.in);

@@ -241,6 +241,19 @@ enum tune_answer tune_child_ask(struct tune_child *c, const struct tune_shape *s
 /* The main function of `rfg-tune --measure-worker PARENT`. */
 int tune_measure_main(int argc, char **argv);
 
+/* ---- joint.c: collectives, in the measuring process -------------------------------------------------------------- */
+
+struct tune_joint;
+/* The ranks of a collective's problem: ctx is the first one's, cache the directory of its code. Also after an error: destroy it. */
+rfg_status tune_joint_create(struct tune_joint **joint, rfg_context *ctx, const char *cache,
+                             const struct rfg_problem *prob);
+void tune_joint_destroy(struct tune_joint **joint);
+/* Runs a candidate. wrong: what is, or "". */
+rfg_status tune_joint_check(struct tune_joint *j, const struct rfg_choice *c, char *wrong, size_t size);
+/* Times candidates in turns, as rfg_case_race(). */
+rfg_status tune_joint_race(struct tune_joint *j, const struct rfg_choice *c, int n, int rounds, double max_s,
+                           struct rfg_times *out /* n */);
+
 /* ---- sweep.c ----------------------------------------------------------------------------------------------- */
 
 /* Tunes those of n shapes that wait, one after the other, and writes their rows. What another tuner on the same
