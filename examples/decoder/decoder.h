@@ -353,7 +353,8 @@ struct rows {
     size_t bytes, head_bytes; /* of the image; of all before the table */
 };
 
-enum { IMAGES = 8 }; /* host images of a decode step: that many may be queued before the host waits */
+enum { LAYER_CALLS = 64 }; /* operator calls of a layer that can be told apart */
+enum { IMAGES = 8 };       /* host images of a decode step: that many may be queued before the host waits */
 
 struct engine {
     rfg_context *ctx;
@@ -392,8 +393,10 @@ struct engine {
     float *temperature, *top_p; /* [batch], of draws, and the next two */
     int32_t *top_k;
     int64_t *seed;
-    unsigned only;    /* bits of op_kind; 0: all */
-    int64_t launches; /* of kernels so far; replays don't count */
+    unsigned only; /* bits of op_kind; 0: all */
+    /* Operator calls of a layer count from 1: the newest, the only one that is made, one that isn't; 0: none. */
+    int call, calls, alone, left_out;
+    enum op_kind kinds[LAYER_CALLS + 1]; /* of the newest layer's calls */
     rfg_graph *graph;
 };
 
@@ -459,6 +462,7 @@ struct ladder_params {
     const char *json, *save_baseline, *baseline;       /* NULL: none */
     int64_t batch, prompt, steps, chunk, expand, gate; /* prompt: keys in the cache before the first timed step */
     int64_t from;                                      /* the first rung, from 1 */
+    bool calls;                                        /* also time each operator call of a layer */
 };
 
 /* Prints the table; the program's exit code: 1 if a rung is wrong, or slower than the baseline's by over 10 %. */

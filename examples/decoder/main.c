@@ -171,7 +171,8 @@ int main(int argc, char **argv)
                                                .from = o.from,
                                                .chunk = o.chunk,
                                                .expand = o.expand,
-                                               .gate = o.gate });
+                                               .gate = o.gate,
+                                               .calls = o.calls });
     else
         run_prompts(ctx, m, &o);
     for (size_t i = 0; i < o.count; i++)
