@@ -19,6 +19,17 @@ RFG_DEVICE int expert_begin(const struct gemm_args *a, int e)
     return offset < 0 ? 0 : offset < a->m ? offset : a->m;
 }
 
+#if EXPERT_IDS
+/* Each row of Y is a tile of its own; which expert's is said. */
+RFG_DEVICE bool find_expert(struct expert *x, const struct gemm_args *a, int tile_m, int tile)
+{
+    (void)tile_m;
+    x->e = xcd_scalar((int)rfg_load4((const char *)a->offsets + (long long)tile * 4));
+    x->begin = x->first = tile;
+    x->rows = x->tiles = 1;
+    return x->e >= 0 && x->e < a->experts;
+}
+#else
 /* Whose tile `tile` is, of all experts' tiles of tile_m rows, one after the other. False: there are fewer. The same in
  * all lanes, which must be on. */
 #if MANY_EXPERTS
@@ -90,6 +101,7 @@ RFG_DEVICE bool find_expert(struct expert *x, const struct gemm_args *a, int til
     return false;
 }
 #endif
+#endif
 
 /* The arguments of a product of at most tile_m of the expert's rows, from its row m0 on. */
 RFG_DEVICE struct gemm_args args_of(const struct gemm_args *all, const struct expert *x, int m0, int tile_m)
@@ -104,10 +116,15 @@ RFG_DEVICE struct gemm_args args_of(const struct gemm_args *all, const struct ex
 #if GATHER
     a.rows += begin;
 #else
-    a.x = (const char *)a.x + X_BYTES_OF(begin * GEMM_LDX(all));
+#if EXPERT_IDS
+    long long of_x = (rfg_u32)begin / (rfg_u32)a.x_each;
+#else
+    long long of_x = begin;
+#endif
+    a.x = (const char *)a.x + X_BYTES_OF(of_x * GEMM_LDX(all));
 #if SCALES
     if (a.x_scale)
-        a.x_scale = (const char *)a.x_scale + begin * a.x_scale_row * SCALE_BYTES;
+        a.x_scale = (const char *)a.x_scale + of_x * a.x_scale_row * SCALE_BYTES;
 #endif
 #endif
 #if SCALES

@@ -18,7 +18,7 @@ static const struct rfg_param portable_params[] = {
 
 static const struct gemm_takes portable_takes = { .rows = GEMM_READ_ALL,
                                                   .prepacked = GEMM_READ_ALL,
-                                                  .ends = GEMM_ENDS_ALL };
+                                                  .ends = GEMM_ENDS_ALL | GEMM_END_IDS };
 
 static bool portable_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
@@ -118,7 +118,7 @@ static const struct gemm_takes skinny_takes = {
     .rows = GEMM_READ_F32 | GEMM_READ_HALF | GEMM_READ_GROUPS | GEMM_READ_MX4 | GEMM_READ_W8 | GEMM_READ_PARTS |
             GEMM_READ_NVFP4 | GEMM_READ_FINE,
     .chunks = true,
-    .ends = GEMM_ENDS_EPILOGUE | GEMM_END_BATCH,
+    .ends = GEMM_ENDS_EPILOGUE | GEMM_END_BATCH | GEMM_END_IDS,
 };
 
 static bool skinny_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)

@@ -28,7 +28,7 @@
  * W_ZERO (not 0: zero points, i8), W_GLOBAL (1: its scales are multiplied by w_global), W_SHORTER (1: a row's last group
  * may be shorter), GATED (epilogue.h), HALVES (rows of W are all gates, then all
  * ups, and kernels number them as if they took turns), LIMITED (epilogue.h), EXPERTS (a grouped product: experts.h),
- * and with it GATHER (rows of X are said by a->rows), WEIGHTED and SLOTS (rows are summed: slots.h); BATCH (a product for
+ * and with it EXPERT_IDS (of rows of Y experts are said), GATHER (rows of X are said by a->rows), WEIGHTED and SLOTS (rows are summed: slots.h); BATCH (a product for
  * each plane of the grid: take_batch()). */
 #ifndef W_ZERO
 #define W_ZERO 0
@@ -44,6 +44,9 @@
 #endif
 #ifndef EXPERTS
 #define EXPERTS 0
+#endif
+#ifndef EXPERT_IDS
+#define EXPERT_IDS 0
 #endif
 #ifndef GATHER
 #define GATHER 0
