@@ -13,6 +13,7 @@
  * Macros: those of load.h and epilogue.h, of experts.h with EXPERT_IDS and SLOTS, ROWS (1, 2, 4), WAVES, UNROLL. Needs
  * rows of X and W aligned to 16 bytes and K a multiple of W_VEC, and scales of blocks or groups, if of any. Grid: (N /
  * ROWS, tokens). */
+#define SCALE_LATE 1
 #include "rfg_device.h"
 #include "gemm/gpu/any/load.h"
 #include "gemm/gpu/any/epilogue.h"
@@ -61,15 +62,15 @@ RFG_DEVICE void load_piece(struct piece *p, const struct gemm_args *all, int n0)
 
 RFG_DEVICE void add_piece(float *sum, const struct piece *p, const struct gemm_args *all, int n0)
 {
-    float acc[ROWS], weight = 1.0f;
+    float acc[ROWS], bias[ROWS], weight = 1.0f;
 #if WEIGHTED
     weight = rfg_load_float(all->weights, p->pair, RFG_F32);
 #endif
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
-        acc[r] = 0.0f;
+        acc[r] = bias[r] = 0.0f;
         if (all->bias != 0 && p->at == 0 && r < all->n - n0)
-            acc[r] = rfg_load_float(all->bias, (long long)p->e * all->n + n0 + r, BIAS_DTYPE);
+            bias[r] = rfg_load_float(all->bias, (long long)p->e * all->n + n0 + r, BIAS_DTYPE);
     }
 #pragma unroll
     for (int part = 0; part < PARTS; part++) {
@@ -86,7 +87,7 @@ RFG_DEVICE void add_piece(float *sum, const struct piece *p, const struct gemm_a
     }
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
-        sum[r] = rfg_fma(weight, acc[r], sum[r]);
+        sum[r] = rfg_fma(weight, rfg_fma(acc[r], W_CHUNK_SCALE(p->w[r]), bias[r]), sum[r]);
 }
 
 RFG_KERNEL(THREADS) gemm_slots(struct gemm_args a)

@@ -179,7 +179,7 @@ static bool skinny_worth(const struct rfg_device *dev, const struct rfg_problem 
     if (m_tile != next_pow2(prob->v[GEMM_M]))
         return rfg_refuse(why, "m_tile=%d: less is enough for M=%" PRId64, m_tile, prob->v[GEMM_M]);
     int loads = MIN(MIN(8 / rows, 4), 32 / m_tile); /* 8 in flight, unless X then fills the registers */
-    if (unroll != loads)
+    if (unroll != loads && !(prob->v[GEMM_IDS] && unroll > loads))
         return rfg_refuse(why, "unroll=%d: %d is better with m_tile=%d, rows=%d", unroll, loads, m_tile, rows);
     /* As compiled; prepacked, such a W is for matrix cores. */
     if (rfg_format(prob->dtype[1])->elements > 1 &&
@@ -259,6 +259,8 @@ static void skinny_kernel(const struct rfg_device *dev, const struct rfg_problem
     rfg_kernel_macro(k, "ROWS", p[SKINNY_ROWS]);
     rfg_kernel_macro(k, "WAVES", p[SKINNY_WAVES]);
     rfg_kernel_macro(k, "UNROLL", p[SKINNY_UNROLL]);
+    if (prob->v[GEMM_IDS] && gemm_w_is_8_bits(prob) && gemm_scales(prob) == GEMM_SCALES_BLOCKS)
+        rfg_kernel_macro(k, "W_LATE", 1);
 }
 
 static void skinny_launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
