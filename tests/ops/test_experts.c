@@ -186,7 +186,7 @@ static const struct op_case by_id[] = {
     { "gemm bf16,bf16->bf16 M=40 N=70 K=264 experts=3 bias=1 weights=1 slots=8 ids=1 residual=1 inplace=1 tokens=1" },
     { "gemm bf16,e4m3->bf16 M=9 N=130 K=256 experts=257 weights=1 slots=9 ids=1 residual=1 w_scale=f32 w_per=block" },
     { "gemm f16,f16->f32 M=6 N=33 K=136 experts=70 slots=2 ids=1 ldx=144 ldy=41" },
-    { "gemm bf16,bf16->bf16 M=24 N=40 K=256 experts=5 slots=4 ids=1 weights=1 residual=1", I },
+    { "gemm bf16,bf16->f32 M=24 N=40 K=256 experts=5 slots=4 ids=1 weights=1 residual=1", I },
     { "gemm bf16,bf16->bf16 M=24 N=40 K=256 experts=5 slots=4 ids=1 weights=1 residual=1", S },
     { "gemm bf16,bf16->bf16 M=21 N=40 K=256 experts=5 slots=3 ids=1 weights=1 bias=1", S, false,
       "gemm_portable{tile_m=16}" },
