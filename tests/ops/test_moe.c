@@ -360,7 +360,7 @@ END_TEST
 
 int main(void)
 {
-    return op_main("moe", OP_TESTS(right_mixtures, prepared_whole, graph_of_any_load, summed_as_apart, invariant_sums,
-                                  few_by_id),
-                   OP_TESTS(random_problems));
+    return op_main(
+        "moe", OP_TESTS(right_mixtures, prepared_whole, graph_of_any_load, summed_as_apart, invariant_sums, few_by_id),
+        OP_TESTS(random_problems));
 }

@@ -24,10 +24,11 @@
 #define PARTS   (W_VEC / X_VEC) /* chunks of X that a chunk of W is multiplied with */
 static_assert(EXPERT_IDS && SLOTS, "rows have experts, and are summed");
 
-/* A lane's chunk. */
+/* A lane's chunk: what all of it needs is under way before any of it is used. */
 struct piece {
     w_chunk w[ROWS];
-    const char *x;
+    rfg_u32x4 x[PARTS];
+    float weight;
     int at;      /* of its rows; the first has the bias */
     int e, pair; /* e -1: there is none */
 };
@@ -36,46 +37,39 @@ struct piece {
 RFG_DEVICE void find_piece(struct piece *p, const struct gemm_args *a, int token, int c, int chunks)
 {
     rfg_u32 slot = (rfg_u32)c / (rfg_u32)chunks;
+    bool there = slot < (rfg_u32)a->top;
     p->at = c - (int)slot * chunks;
     p->pair = token * a->top + (int)slot;
-    p->e = -1;
-    if (slot < (rfg_u32)a->top)
-        p->e = (int)rfg_load4((const char *)a->offsets + (long long)p->pair * 4);
-    if (p->e >= a->experts)
-        p->e = -1;
-}
-
-RFG_DEVICE struct gemm_args args_of_piece(const struct gemm_args *a, const struct piece *p)
-{
-    struct expert x = { p->e, p->pair, 1, p->pair, 1 };
-    return args_of(a, &x, 0, 1);
+    p->e = there ? (int)rfg_load4((const char *)a->offsets + (long long)p->pair * 4) : -1;
+    p->weight = 1.0f;
+#if WEIGHTED
+    p->weight = there ? rfg_load_float(a->weights, p->pair, RFG_F32) : 0.0f;
+#endif
 }
 
 RFG_DEVICE void load_piece(struct piece *p, const struct gemm_args *all, int n0)
 {
-    struct gemm_args a = args_of_piece(all, p);
+    struct expert it = { p->e, p->pair, 1, p->pair, 1 };
+    struct gemm_args a = args_of(all, &it, 0, 1);
+    const char *x = x_row(&a, 0);
 #pragma unroll
     for (int r = 0; r < ROWS; r++) /* those beyond the matrix repeat the last one: their sums are not stored */
         p->w[r] = w_load(w_row_of(&a, r < a.n - n0 ? n0 + r : a.n - 1), p->at);
-    p->x = x_row(&a, 0);
+#pragma unroll
+    for (int part = 0; part < PARTS; part++)
+        p->x[part] = rfg_load16(x + (long long)(p->at * PARTS + part) * 16);
 }
 
 RFG_DEVICE void add_piece(float *sum, const struct piece *p, const struct gemm_args *all, int n0)
 {
-    float acc[ROWS], bias[ROWS], weight = 1.0f;
-#if WEIGHTED
-    weight = rfg_load_float(all->weights, p->pair, RFG_F32);
-#endif
+    float acc[ROWS];
 #pragma unroll
-    for (int r = 0; r < ROWS; r++) {
-        acc[r] = bias[r] = 0.0f;
-        if (all->bias != 0 && p->at == 0 && r < all->n - n0)
-            bias[r] = rfg_load_float(all->bias, (long long)p->e * all->n + n0 + r, BIAS_DTYPE);
-    }
+    for (int r = 0; r < ROWS; r++)
+        acc[r] = 0.0f;
 #pragma unroll
     for (int part = 0; part < PARTS; part++) {
         float xf[X_VEC];
-        x_vector(xf, p->x, p->at * PARTS + part);
+        rfg_unpack(xf, p->x[part], IN_DTYPE);
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             float wf[X_VEC];
@@ -86,8 +80,17 @@ RFG_DEVICE void add_piece(float *sum, const struct piece *p, const struct gemm_a
         }
     }
 #pragma unroll
-    for (int r = 0; r < ROWS; r++)
-        sum[r] = rfg_fma(weight, rfg_fma(acc[r], W_CHUNK_SCALE(p->w[r]), bias[r]), sum[r]);
+    for (int r = 0; r < ROWS; r++) {
+        acc[r] *= W_CHUNK_SCALE(p->w[r]);
+        if (all->bias != 0 && p->at == 0 && r < all->n - n0)
+            acc[r] += rfg_load_float(all->bias, (long long)p->e * all->n + n0 + r, BIAS_DTYPE);
+        sum[r] = rfg_fma(p->weight, acc[r], sum[r]);
+    }
+}
+
+RFG_DEVICE bool is_there(const struct piece *p, const struct gemm_args *a)
+{
+    return p->e >= 0 && p->e < a->experts;
 }
 
 RFG_KERNEL(THREADS) gemm_slots(struct gemm_args a)
@@ -96,9 +99,12 @@ RFG_KERNEL(THREADS) gemm_slots(struct gemm_args a)
     int n0 = rfg_group_x() * ROWS, token = rfg_group_y(), chunks = a.k / W_VEC, all = chunks * a.top;
     rfg_start_next();
     rfg_await_previous();
-    if ((rfg_u32)token >= rfg_slot_tokens(a.m / a.top, a.tokens))
-        return;
-    float acc[ROWS];
+    rfg_u32 tokens = rfg_slot_tokens(a.m / a.top, a.tokens); /* looked at last: it comes from memory, as ids do */
+    int r = rfg_thread();
+    bool stores = r < ROWS && r < a.n - n0;
+    float acc[ROWS], residual = 0.0f;
+    if (a.residual && stores)
+        residual = rfg_load_float(a.residual, token * a.ldr + n0 + r, OUT_DTYPE);
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
         acc[r] = 0.0f;
@@ -110,24 +116,21 @@ RFG_KERNEL(THREADS) gemm_slots(struct gemm_args a)
             find_piece(&p[u], &a, token, c + u * THREADS, chunks);
 #pragma unroll
         for (int u = 0; u < UNROLL; u++)
-            if (p[u].e >= 0)
+            if (is_there(&p[u], &a))
                 load_piece(&p[u], &a, n0);
 #pragma unroll
         for (int u = 0; u < UNROLL; u++)
-            if (p[u].e >= 0)
+            if (is_there(&p[u], &a))
                 add_piece(acc, &p[u], &a, n0);
     }
     float sum = rfg_wave_sum_scatter(acc, ROWS);
     if (rfg_lane() % (RFG_WAVE / ROWS) == 0)
         part[rfg_wave()][rfg_lane() / (RFG_WAVE / ROWS)] = sum;
     rfg_barrier_lds();
-    int r = rfg_thread();
-    if (r >= ROWS || r >= a.n - n0)
+    if (!stores || (rfg_u32)token >= tokens)
         return;
     sum = part[0][r];
     for (int w = 1; w < WAVES; w++)
         sum += part[w][r];
-    if (a.residual)
-        sum += rfg_load_float(a.residual, token * a.ldr + n0 + r, OUT_DTYPE);
-    store_y(&a, token * a.ldy + n0 + r, sum);
+    store_y(&a, token * a.ldy + n0 + r, sum + residual);
 }

@@ -110,7 +110,7 @@ enum { SKINNY_M_TILE, SKINNY_ROWS, SKINNY_WAVES, SKINNY_UNROLL, SKINNY_SPLIT_K }
 
 static const struct rfg_param skinny_params[] = {
     [SKINNY_M_TILE] = { "m_tile", 5, { 1, 2, 4, 8, 16 } }, [SKINNY_ROWS] = { "rows", 3, { 1, 2, 4 } },
-    [SKINNY_WAVES] = { "waves", 4, { 1, 2, 4, 8 } },       [SKINNY_UNROLL] = { "unroll", 2, { 2, 4 } },
+    [SKINNY_WAVES] = { "waves", 4, { 1, 2, 4, 8 } },       [SKINNY_UNROLL] = { "unroll", 4, { 2, 4, 7, 8 } },
     [SKINNY_SPLIT_K] = { "split_k", 4, { 1, 2, 4, 8 } },
 };
 
@@ -179,7 +179,8 @@ static bool skinny_worth(const struct rfg_device *dev, const struct rfg_problem 
     if (m_tile != next_pow2(prob->v[GEMM_M]))
         return rfg_refuse(why, "m_tile=%d: less is enough for M=%" PRId64, m_tile, prob->v[GEMM_M]);
     int loads = MIN(MIN(8 / rows, 4), 32 / m_tile); /* 8 in flight, unless X then fills the registers */
-    if (unroll != loads && !(prob->v[GEMM_IDS] && unroll > loads))
+    bool more = prob->v[GEMM_IDS] && unroll > loads && unroll * rows <= 16; /* of few rows nothing else hides a wait */
+    if (unroll != loads && !more)
         return rfg_refuse(why, "unroll=%d: %d is better with m_tile=%d, rows=%d", unroll, loads, m_tile, rows);
     /* As compiled; prepacked, such a W is for matrix cores. */
     if (rfg_format(prob->dtype[1])->elements > 1 &&

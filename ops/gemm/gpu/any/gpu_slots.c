@@ -41,8 +41,9 @@ static int64_t groups_of(const struct rfg_problem *prob, const int *p)
 
 static int registers_of(const struct rfg_problem *prob, const int *p)
 {
-    int scales = gemm_scales(prob) != GEMM_SCALES_NONE;
-    return 40 + (4 + scales) * p[P_UNROLL] * p[P_ROWS] + 6 * p[P_UNROLL];
+    int scales = gemm_scales(prob) != GEMM_SCALES_NONE, vec = (int)gemm_w_vec(prob);
+    int of_x = 4 * vec / (int)rfg_format_elements(prob->dtype[0], 16);
+    return 40 + ((4 + scales) * p[P_ROWS] + of_x + 6) * p[P_UNROLL];
 }
 
 static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
@@ -76,10 +77,11 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     f.bytes = (double)(rows * chunks * 16);
     f.in_flight = MIN((double)(rows * p[P_UNROLL] * 16 * threads), f.bytes);
     double elements = (double)MAX(gemm_w_vec(prob), 8), ops = elements * (rows * 2 + c->skinny_x / 8);
-    double waves = p[P_WAVES] * MIN(f.per_cu, ceil(f.groups / dev->cu_count));
+    double on_cu = MIN(f.per_cu, ceil(f.groups / dev->cu_count)), waves = p[P_WAVES] * on_cu;
     f.issue = (double)chunks * ops / (0.5e6 * dev->fma_tflops / dev->cu_count) * MAX(1, c->waves_full / waves) +
               p[P_WAVES] * c->skinny_wave;
-    f.chain = (double)(steps - 1) * 2 * dev->load_us + (double)steps * c->skinny_batch;
+    /* A step waits for ids, then for W: other workgroups hide it. (Measured on an H200: many waves of few chunks.) */
+    f.chain = (double)(steps - 1) * dev->load_us / on_cu + 0.1 * p[P_UNROLL];
     f.latency = c->skinny_tail + find_us(prob);
     return gemm_flow_us(dev, &f) + CDNA_DOT_US(dev);
 }
