@@ -18,7 +18,7 @@ static const struct gemm_takes takes = {
     .ends = GEMM_END_EXPERTS | GEMM_END_SLOTS | GEMM_END_IDS | GEMM_END_RESIDUAL,
 };
 
-static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+static bool slots_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
     if (!is_gpu(dev, why) || !gemm_takes(prob, &takes, why))
         return false;
@@ -46,7 +46,8 @@ static int registers_of(const struct rfg_problem *prob, const int *p)
     return 40 + ((4 + scales) * p[P_ROWS] + of_x + 6) * p[P_UNROLL];
 }
 
-static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
+static bool slots_valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                        struct rfg_reason *why)
 {
     int threads = p[P_WAVES] * dev->wave_size, registers = registers_of(prob, p);
     if (registers > 200)
@@ -57,7 +58,8 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
             rfg_refuse(why, "M=%" PRId64 ": must be at most %d tokens", prob->v[GEMM_M], MAX_GRID_Y));
 }
 
-static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
+static bool slots_worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                        struct rfg_reason *why)
 {
     int64_t chunks = chunks_of(prob), threads = p[P_WAVES] * (int64_t)dev->wave_size;
     if (p[P_WAVES] > 1 && chunks < threads)
@@ -66,7 +68,7 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
            rfg_refuse(why, "unroll=%d: half as many are all there are", p[P_UNROLL]);
 }
 
-static double predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+static double slots_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
     const struct gemm_model *c = gemm_model(dev);
     int rows = p[P_ROWS], threads = p[P_WAVES] * dev->wave_size;
@@ -86,7 +88,8 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     return gemm_flow_us(dev, &f) + CDNA_DOT_US(dev);
 }
 
-static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
+static void slots_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                         struct rfg_kernel *k)
 {
     (void)dev;
     k->source = "gemm/gpu/any/by_token.hip";
@@ -97,7 +100,8 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     rfg_kernel_macro(k, "UNROLL", p[P_UNROLL]);
 }
 
-static void launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l)
+static void slots_launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                         struct rfg_launch *l)
 {
     *l = (struct rfg_launch){ { (uint32_t)groups_of(prob, p), (uint32_t)gemm_y_rows(prob), 1 },
                               { (uint32_t)(p[P_WAVES] * dev->wave_size), 1, 1 },
@@ -109,10 +113,10 @@ const struct rfg_variant gemm_slots = {
     .kind = RFG_VARIANT_KERNEL,
     .n_params = COUNT(params),
     .params = params,
-    .supports = supports,
-    .valid = valid,
-    .worth = worth,
-    .predict = predict,
-    .kernel = kernel,
-    .launch = launch,
+    .supports = slots_supports,
+    .valid = slots_valid,
+    .worth = slots_worth,
+    .predict = slots_predict,
+    .kernel = slots_kernel,
+    .launch = slots_launch,
 };
