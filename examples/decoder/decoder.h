@@ -371,7 +371,8 @@ struct rows {
     size_t bytes, head_bytes; /* of the image; of all before the table */
 };
 
-enum { IMAGES = 8 }; /* host images of a decode step: that many may be queued before the host waits */
+enum { LAYER_CALLS = 64 }; /* operator calls of a layer that can be told apart */
+enum { IMAGES = 8 };       /* host images of a decode step: that many may be queued before the host waits */
 
 struct engine {
     rfg_context *ctx;
@@ -412,11 +413,14 @@ struct engine {
     int64_t *seed;
     rfg_comm *comm; /* of a team; and a buffer like x */
     char *spare;
-    bool settling;    /* this step is the first of its size: op_reduce_add_norm() */
-    int64_t settled;  /* the size of the newest prefill */
-    bool decoded;     /* a decode step has run */
-    unsigned only;    /* bits of op_kind; 0: all */
-    int64_t launches; /* of kernels so far; replays don't count */
+    bool settling;       /* this step is the first of its size: op_reduce_add_norm() */
+    int64_t settled;     /* the size of the newest prefill */
+    bool decoded;        /* a decode step has run */
+    int64_t collectives; /* so far, which the context's counters leave out; replays don't count */
+    unsigned only;       /* bits of op_kind; 0: all */
+    /* Operator calls of a layer count from 1: the newest, the only one that is made, one that isn't; 0: none. */
+    int call, calls, alone, left_out;
+    enum op_kind kinds[LAYER_CALLS + 1]; /* of the newest layer's calls */
     rfg_graph *graph;
 };
 
@@ -494,6 +498,7 @@ struct ladder_params {
     int64_t from;                                      /* the first rung, from 1 */
     struct team *team;                                 /* of the model's ranks: each calls it, the first one prints */
     bool apart;
+    bool calls; /* also time each operator call of a layer */
 };
 
 /* Prints the table; the program's exit code: 1 if a rung is wrong, or slower than the baseline's by over 10 %. */

@@ -260,24 +260,64 @@ static void time_rung(struct state *s, struct engine *e, struct result *to)
     free(times);
 }
 
-/* Each operator's kernels alone, in a graph of theirs: the last rung's. */
-static void time_shares(struct state *s, struct engine *e)
+/* Launches of the context so far; replays don't count. */
+static int64_t launches_of(const struct engine *e)
+{
+    rfg_stats s = RFG_STATS_INIT;
+    rfg_context_stats(e->ctx, &s);
+    return (int64_t)s.calls + e->collectives;
+}
+
+/* The milliseconds of a graph of what e->only, e->alone or e->left_out leave; 0: of nothing. launches: or NULL. */
+static double time_part(const struct state *s, struct engine *e, int64_t *launches)
 {
     int n = s->p->steps < 20 ? (int)s->p->steps : 20;
+    int64_t before = launches_of(e);
+    engine_capture(e);
+    int64_t captured = launches_of(e) - before;
+    if (launches)
+        *launches = captured;
+    if (!captured)
+        return 0;
+    CHECK(rfg_graph_replay(e->ctx, e->graph, e->stream));
+    CHECK(rfg_stream_sync(e->ctx, e->stream));
+    double begin = seconds();
+    for (int i = 0; i < n; i++)
+        CHECK(rfg_graph_replay(e->ctx, e->graph, e->stream));
+    CHECK(rfg_stream_sync(e->ctx, e->stream));
+    return 1e3 * (seconds() - begin) / n;
+}
+
+/* Each operator's kernels alone: the last rung's. */
+static void time_shares(struct state *s, struct engine *e)
+{
     for (int kind = 0; kind < OP_KINDS; kind++) {
         e->only = 1U << kind;
-        e->launches = 0;
-        engine_capture(e);
-        if (e->launches > 0) {
-            CHECK(rfg_graph_replay(e->ctx, e->graph, e->stream));
-            CHECK(rfg_stream_sync(e->ctx, e->stream));
-            double begin = seconds();
-            for (int i = 0; i < n; i++)
-                CHECK(rfg_graph_replay(e->ctx, e->graph, e->stream));
-            CHECK(rfg_stream_sync(e->ctx, e->stream));
-            s->share_ms[kind] = 1e3 * (seconds() - begin) / n;
-            s->share_launches[kind] = e->launches;
-        }
+        s->share_ms[kind] = time_part(s, e, &s->share_launches[kind]);
+    }
+    e->only = 0;
+}
+
+/* Each operator call of a layer: in a graph that has only it, of each layer; and what a graph without it saves. Launches
+ * overlap, so neither is the other. */
+static void time_calls(struct state *s, struct engine *e)
+{
+    double layers = (double)s->m->c.layers, whole = time_part(s, e, NULL);
+    int n = e->calls;
+    bool says = s->m->c.shard.rank == 0;
+    if (says)
+        printf("%-26s %10s %10s   of %.2f us a layer\n", "calls of a layer", "us alone", "us saved", 1e3 * whole / layers);
+    for (int i = 1; i <= n; i++) {
+        e->alone = i;
+        double alone = time_part(s, e, NULL);
+        e->alone = 0;
+        e->left_out = i;
+        double rest = time_part(s, e, NULL);
+        e->left_out = 0;
+        char name[64];
+        snprintf(name, sizeof(name), "%d: %s", i, op_names[e->kinds[i]]);
+        if (says)
+            printf("%-26s %10.2f %10.2f\n", name, 1e3 * alone / layers, 1e3 * (whole - rest) / layers);
     }
 }
 
@@ -302,7 +342,7 @@ static bool run_rung(struct state *s, int rung)
         rfg_device_copy(ctx, e->cache.memory, s->base->cache.memory, e->cache.bytes, RFG_DEVICE_TO_DEVICE, e->stream));
     memcpy(engine_next_rows(e)->table, s->tables, (size_t)(p.batch * e->cache.per_sequence) * sizeof(*s->tables));
     step(e, s, s->p->prompt);
-    s->result[rung].launches = e->launches;
+    s->result[rung].launches = launches_of(e);
     e->given = s->m->c.moe.experts && rung != s->p->from - 1;
     e->decoded = !e->given;
     if (e->given) /* whose launches are others: the first check writes this step's keys anew */
@@ -319,6 +359,8 @@ static bool run_rung(struct state *s, int rung)
         time_rung(s, e, &s->result[rung]);
     if (right && rung == LADDER_RUNGS - 1)
         time_shares(s, e);
+    if (right && rung == LADDER_RUNGS - 1 && s->p->calls)
+        time_calls(s, e);
     engine_destroy(&e);
     rfg_context_destroy(&ctx);
     return right;

@@ -225,7 +225,8 @@ static void run(void *user, struct team *team, int rank)
                                                    .expand = o->expand,
                                                    .gate = o->gate,
                                                    .team = team,
-                                                   .apart = o->apart });
+                                                   .apart = o->apart,
+                                                   .calls = o->calls });
         p->code = rank == 0 ? code : p->code;
     } else {
         run_prompts(ctx, m, o, team);

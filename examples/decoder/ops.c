@@ -6,8 +6,14 @@ const char *const op_names[OP_KINDS] = { "embedding", "norm",  "gemm",    "rope"
 
 bool wanted(struct engine *e, enum op_kind kind)
 {
+    bool inside = e->call >= 0 && e->call < LAYER_CALLS;
     bool yes = !e->only || (e->only >> kind & 1);
-    e->launches += yes;
+    if (inside)
+        e->kinds[++e->call] = kind;
+    if (e->alone)
+        yes = inside && e->call == e->alone;
+    if (e->left_out && inside && e->call == e->left_out)
+        yes = false;
     return yes;
 }
 
@@ -78,7 +84,6 @@ static void quantise(struct engine *e, rfg_tensor *x, rfg_tensor *scales)
     rfg_tensor codes = rfg_tensor_2d(e->codes, RFG_E4M3, rows, k, k);
     *scales = rfg_tensor_2d(e->code_scales, RFG_F32, rows, (k + 127) / 128, (k + 127) / 128);
     rfg_quantize_params p = { .size = sizeof(p), .group_rows = 1, .group_cols = 128 };
-    e->launches++;
     CHECK(rfg_op_quantize(e->ctx, &codes, scales, x, &p, e->stream));
     *x = codes;
 }
@@ -182,7 +187,6 @@ void op_rope_append(struct engine *e, int64_t layer, const struct rows *r)
         rfg_norm_params p = norm_params(e);
         CHECK(rfg_op_rmsnorm(e->ctx, &q, &q, &q_norm, &p, e->stream));
         CHECK(rfg_op_rmsnorm(e->ctx, &k, &k, &k_norm, &p, e->stream));
-        e->launches++;
     }
     if (wanted(e, OP_ROPE))
         CHECK(rfg_op_rope(e->ctx, &q, &k, &q, &k, &angles, &positions, NULL, e->stream));
@@ -336,7 +340,6 @@ void op_experts(struct engine *e, int64_t layer, const struct rows *r, bool add,
     if (!wanted(e, OP_EXPERTS))
         return;
     bool sorted = gate && !e->given;
-    e->launches += (quantises(e, r->count) ? 5 : 3) - sorted; /* of rfg_op_moe()'s four or six operators */
     if (e->given) {
         c.ids.data = e->given_ids + (size_t)layer * e->layer_slots;
         c.shares.data = e->given_shares + (size_t)layer * e->layer_slots;

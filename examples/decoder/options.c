@@ -64,6 +64,7 @@ static const struct {
     { "steps", "N", "of the ladder: timed decode steps of a rung (32)", INTEGER, AT(steps), 1, 100000 },
     { "from", "N", "of the ladder: begin with rung N, as docs/decoder.md counts them (1)", INTEGER, AT(from), 1,
       LADDER_RUNGS },
+    { "calls", NULL, "of the ladder: also time each operator call of a layer, alone and left out", FLAG, AT(calls) },
     { "save-baseline", "FILE, --baseline FILE",
       "of the ladder: keep its times; exit 1 if slower than these by over 10 %", TEXT, AT(save_baseline) },
     { "baseline", "FILE", NULL, TEXT, AT(baseline) },

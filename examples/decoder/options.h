@@ -13,7 +13,7 @@ struct options {
     size_t count;
     int64_t tokens, batch, context, chunk, prompt_tokens, steps, from, layers, expand, gate, tp;
     struct sampling sampling;
-    bool no_graph, ladder, apart;
+    bool no_graph, ladder, apart, calls;
 };
 
 /* Errors, and --help, end the program. */

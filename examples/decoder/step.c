@@ -122,16 +122,20 @@ static void all_layers(struct engine *e, const struct rows *r, bool prefill, int
     const struct model *m = e->m;
     bool added = adds_in_gemm(e, r), complete = true;
     char *residual = e->residual, *x = e->x;
+    e->call = -1; /* outside of layers */
     op_embedding(e, e->residual, r);
     op_inputs(e, r);
     for (int64_t l = 0; l < m->c.layers; l++) {
+        e->call = 0;
         next_norm(e, r, added || complete, m->layer[l].attention_norm);
         attention_block(e, l, r, prefill, longest);
         if (!chooses_at_once(e, l, r))
             next_norm(e, r, added, m->layer[l].mlp_norm);
         mlp_block(e, l, r);
         complete = op_layer_end(e, l, r);
+        e->calls = e->call;
     }
+    e->call = -1;
     next_norm(e, r, added || complete, m->norm);
     e->residual = residual; /* a captured step begins where it began */
     e->x = x;

@@ -89,6 +89,7 @@ void op_all_reduce(struct engine *e, void *x, int64_t rows)
     rfg_tensor t = matrix(e, x, rows, e->m->c.hidden);
     settle(e);
     CHECK(rfg_op_all_reduce(e->comm, &t, &t, e->stream));
+    e->collectives++;
     settle(e);
 }
 
@@ -109,6 +110,7 @@ void op_reduce_add_norm(struct engine *e, void *y, void *residual, void *x, cons
         CHECK(rfg_op_add_rmsnorm(e->ctx, &ty, &spare, &tx, &tr, &tw, &p, e->stream));
     settle(e);
     CHECK(rfg_op_all_reduce_add_rmsnorm(e->comm, &ty, &tr, &tx, &tr, &tw, &p, e->stream));
+    e->collectives++;
     settle(e);
 }
 
@@ -122,6 +124,7 @@ void op_gather_logits(struct engine *e, int64_t row, int64_t rows)
             continue;
         settle(e);
         CHECK(rfg_op_all_gather(e->comm, &y, &x, e->stream));
+        e->collectives++;
         settle(e);
     }
 }

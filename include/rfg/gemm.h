@@ -184,6 +184,8 @@ typedef struct rfg_gemm_params {
  *   weights=1            its rows have weights
  *   routing=             for tuning and timing: the experts' loads are zipf, one or recorded (docs/shipping.md). Calls
  *                        don't say it, and take rows tuned with any but one
+ *   ids=1                rfg_op_moe()'s products of few tokens: rows of y are not sorted, of each its expert is said, and
+ *                        row i is of x's row i / top
  *   slots=               rfg_op_moe()'s second product, whose launch also sums so many rows to one of y, which has
  *                        M / slots rows, and adds the residual
  *   ldx=, ldw=, ldy=, ldr=    layout: row strides of x, w, y and the residual

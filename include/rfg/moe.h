@@ -342,9 +342,11 @@ typedef struct rfg_moe_params {
  * It is made of four operators: rfg_op_moe_align(), a grouped and gated rfg_op_gemm(), a grouped rfg_op_gemm(), and
  * rfg_op_moe_sum(), each by its own tuned rows. See them for arithmetic and limits. On AMD GPUs, up to T k = 64, the
  * last two may be one launch, with the same bits (without `identity`). With `rows` and its like the first one is left
- * out. The rows between the products are of x's
- * dtype, or of y's if x is of codes. The second product's rows are of y's dtype before they are summed, in the order of
- * the slots. The bits are the same every time.
+ * out. On GPUs, up to T k = 16, it may be two launches: rows are not sorted, the products find experts by their ids, and
+ * the second one sums. (Packed ids and weights, x of floats that isn't quantised, neither expert_map nor identity, no
+ * batch_invariant.) The rows between the products are of x's dtype, or of y's if x is of codes. The second product's
+ * rows are of y's dtype before they are summed, in the order of the slots; with two launches they are not rounded, and
+ * are summed in another order. The bits are the same every time.
  *
  * With w1 and w2 of 8 bits an x of floats, and the rows between the products, are quantised by rfg_op_quantize(),
  * unless x_codes is x's dtype. That is two launches less, and faster for few tokens:

@@ -19,6 +19,8 @@ void rfg_cpu_sum_slots(const struct rfg_cpu_slots *s, int64_t t)
         float sum[STRETCH] = { 0 };
         for (int slot = 0; slot < s->top; slot++) {
             int at = s->places[t * s->ldp + slot];
+            if (s->experts)
+                at = at >= 0 && at < s->experts ? (int)t * s->top + slot : -1;
             if (at == RFG_MOE_IDENTITY && s->identity)
                 add_row(sum, s->identity, s->in, t * s->ld_identity + from, n,
                         s->identity_weights[t * s->ld_identity_weights + slot]);

@@ -11,8 +11,8 @@ struct rfg_cpu_slots {
     void *y;
     const int *places;
     const float *weights;
-    int n, top, x_rows;
-    int in, out;                     /* rfg_dtype of x, and of y and the residual */
+    int n, top, x_rows, experts; /* experts: 0, or places are experts, of so many: slot s of row t has row t top + s */
+    int in, out;                 /* rfg_dtype of x, and of y and the residual */
     int64_t ldx, ldy, ldr, ldp, ldw; /* row strides in elements */
     const void *identity;            /* the token's own row, where a place is RFG_MOE_IDENTITY, or NULL */
     const float *identity_weights;

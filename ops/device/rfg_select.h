@@ -67,6 +67,20 @@ RFG_DEVICE rfg_u64 rfg_wave_sum_upto(rfg_u64 v)
     return v;
 }
 
+RFG_DEVICE rfg_u32 rfg_wave_sum_upto_u32(rfg_u32 v)
+{
+#if RFG_AMD
+    return (rfg_u32)rfg_wave_sum_upto(v);
+#else
+#pragma unroll
+    for (int by = 1; by < RFG_WAVE; by *= 2) {
+        rfg_u32 other = __shfl_up_sync(0xffffffffu, v, by);
+        v += rfg_lane() >= by ? other : 0u;
+    }
+    return v;
+#endif
+}
+
 /* The sum of v over the threads before this one, of a workgroup of `waves` waves (a constant); *all: over all. totals:
  * a word of LDS for each wave. All threads come here. */
 RFG_DEVICE rfg_u64 rfg_group_sum_before(rfg_u64 v, rfg_u64 *totals, int waves, rfg_u64 *all)

@@ -6,9 +6,13 @@
  * Macros: SLOT_ARGS (a struct with x, residual, y, places, weights, top, x_rows and row strides ldx, ldy, ldr, ldp, ldw
  * in elements), SLOT_IN, SLOT_OUT (dtypes of x, and of y and the residual), SLOT_WEIGHTS, SLOT_RESIDUAL(a) (is there
  * one?), SLOT_IDENTITY (may be missing: 0; places of RFG_MOE_IDENTITY stand for the token's row of SLOT_ARGS' identity,
- * whose weight is of identity_weights), SLOT_BATCH, WIDTH, WIDTH_Y (bytes of a load of x, and of an access to y and the residual). */
+ * whose weight is of identity_weights), SLOT_IDS (may be missing: 0; places are experts, of SLOT_ARGS' experts: slot s of
+ * token t has row t top + s), SLOT_BATCH, WIDTH, WIDTH_Y (bytes of a load of x, and of an access to y and the residual). */
 #ifndef SLOT_IDENTITY
 #define SLOT_IDENTITY 0
+#endif
+#ifndef SLOT_IDS
+#define SLOT_IDS 0
 #endif
 #define SLOT_WEIGHED (SLOT_WEIGHTS || SLOT_IDENTITY)
 #define SLOT_VEC     RFG_DTYPE_VEC(SLOT_IN)
@@ -25,6 +29,9 @@ RFG_DEVICE void rfg_add_slots(const SLOT_ARGS *a, float *sum, rfg_u32 t, int fir
     for (int s = 0; s < SLOT_BATCH; s++) {
         bool there = first + s < a->top;
         place[s] = there ? rfg_load4(a->places + t * a->ldp + (first + s)) : ~0u;
+#if SLOT_IDS
+        place[s] = place[s] < (rfg_u32)a->experts ? t * a->top + (rfg_u32)(first + s) : ~0u;
+#endif
         weight[s] = SLOT_WEIGHTS && there ? rfg_as_float(rfg_load4(a->weights + t * a->ldw + (first + s))) : 1.0f;
         is_row[s] = place[s] < (rfg_u32)a->x_rows;
     }

@@ -35,6 +35,7 @@ enum {
     PLACES,
     TOKENS,
     W_GLOBAL,
+    IDS,
     TENSORS
 };
 
@@ -49,6 +50,12 @@ struct call {
 static bool there(const struct call *c, int slot)
 {
     return c->t.o[slot].t != NULL;
+}
+
+/* Are experts of rows said, in any order? */
+static bool by_id(const struct call *c)
+{
+    return c->sum && c->sum->ids;
 }
 
 static bool is_empty(const struct call *c)
@@ -69,7 +76,7 @@ static struct rfg_gate_options options_of(const rfg_gemm_params *p)
     return (struct rfg_gate_options){ p->act, p->alpha, p->limit, p->situ_beta, p->situ_linear_beta };
 }
 
-static rfg_status check_params(const rfg_gemm_params *p)
+static rfg_status check_params(const rfg_gemm_params *p, bool ids)
 {
     struct rfg_gate_options gate = options_of(p);
     if (p->gated && ((int)p->act < 0 || (int)p->act > RFG_LAST_GATE))
@@ -87,7 +94,7 @@ static rfg_status check_params(const rfg_gemm_params *p)
                    (int)p->w_per);
     if (p->w_group < 0 || p->w_group > RFG_MAX_SIZE)
         return BAD("w_group is %" PRId64 ": must be from 0 to %d", p->w_group, RFG_MAX_SIZE);
-    if (!p->offsets && (p->rows || p->weights))
+    if (!p->offsets && !ids && (p->rows || p->weights))
         return BAD("%s is given: must be NULL, offsets is NULL", p->rows ? "rows" : "weights");
     return RFG_OK;
 }
@@ -130,6 +137,7 @@ static const struct rfg_tensor_rule of_y[] = {
 }, of_x[] = {
     { "rows", ROWS, RFG_OPTIONAL, 1, { M }, RFG_DTYPE(I32) },
     { "weights", WEIGHTS, RFG_OPTIONAL, 1, { M }, RFG_DTYPE(F32) },
+    { "ids", IDS, RFG_OPTIONAL, 1, { M }, RFG_DTYPE(I32) },
     { "x", X, 0, 2, { M, K }, X_FORMATS, .if_clear = GATHERED },
     { "x", X, 0, 2, { 0, K }, X_FORMATS, .if_set = GATHERED },
 }, of_w[] = {
@@ -238,6 +246,7 @@ static void set_sizes(struct call *c)
     v[GEMM_N] = rfg_size(t, COLS) * (c->p.gated ? 2 : 1);
     v[GEMM_K] = rfg_size(t, K);
     v[GEMM_EXPERTS] = rfg_size(t, E);
+    v[GEMM_IDS] = by_id(c);
     v[GEMM_PREPACKED] = (t->facts & PREPACKED) != 0;
 }
 
@@ -277,7 +286,8 @@ static void set_options(struct call *c)
     struct rfg_gate_options gate = options_of(p);
     v[GEMM_LIMIT] = rfg_gate_limit_key(&gate);
     v[GEMM_GATES] = p->gates;
-    v[GEMM_TOP] = there(c, ROWS) && v[GEMM_M] && x->rows ? ceil_div(v[GEMM_M], x->rows) : 0;
+    v[GEMM_TOP] =
+        (there(c, ROWS) || (by_id(c) && !c->sum->summed)) && v[GEMM_M] && x->rows ? ceil_div(v[GEMM_M], x->rows) : 0;
     v[GEMM_WEIGHTS] = there(c, WEIGHTS);
     v[GEMM_W_GROUP] = group_of(c);
     v[GEMM_FAST] = p->fast_accum != 0;
@@ -320,6 +330,7 @@ static rfg_status check_alone(const struct call *c)
         [BIAS] = "bias",         [W_SCALE] = "w_scale", [X_SCALE] = "x_scale", [W_ZERO] = "w_zero",
         [RESIDUAL] = "residual", [OFFSETS] = "offsets", [ROWS] = "rows",       [WEIGHTS] = "weights",
         [Y_SCALE] = "y_scale",   [PLACES] = "places",   [TOKENS] = "tokens",   [W_GLOBAL] = "w_global",
+        [IDS] = "ids",
     };
     for (int i = BIAS; i < TENSORS; i++)
         if (there(c, i))
@@ -475,19 +486,28 @@ static rfg_status check_tensors(struct call *c)
     rfg_status st;
     if (y && y->ndim == 3)
         return check_batch(c);
-    t->facts = (c->p.offsets ? GROUPED : 0) | (c->sum ? SUMMED : 0) | (c->p.rows ? GATHERED : 0) |
-               (w && w->ndim == 5 ? PREPACKED : 0) | (c->p.x_per == RFG_GEMM_SCALE_TENSOR ? X_TENSOR : 0) |
+    bool ids = by_id(c), summed = c->sum && (!ids || c->sum->summed);
+    t->facts = (c->p.offsets || ids ? GROUPED : 0) | (c->sum && !ids ? SUMMED : 0) |
+               (c->p.rows || (ids && !summed) ? GATHERED : 0) | (w && w->ndim == 5 ? PREPACKED : 0) |
+               (c->p.x_per == RFG_GEMM_SCALE_TENSOR ? X_TENSOR : 0) |
                (c->p.w_per == RFG_GEMM_SCALE_TENSOR ? W_TENSOR : 0);
     if ((st = rfg_check_tensors(t, of_y, RFG_RULES(of_y))))
         return st;
-    if (c->sum)
+    if (ids)
+        rfg_set_axis(t, E, c->sum->experts);
+    if (ids && summed)
+        rfg_set_axis(t, SLOTS, c->sum->top);
+    if (summed)
         rfg_set_axis_of(t, M, "the product", rfg_size(t, T) * rfg_size(t, SLOTS));
     else
         rfg_set_axis_of(t, M, "y", rfg_size(t, T));
     if ((st = rfg_check_tensors(t, of_x, RFG_RULES(of_x))) || (st = flatten(c)))
         return st;
+    if (ids && !summed && t->o[X].rows * c->sum->top != rfg_size(t, M))
+        return BAD("x has %" PRId64 " rows, y %" PRId64 ": must have top=%" PRId64 " times as many", t->o[X].rows,
+                   rfg_size(t, M), c->sum->top);
     set_sizes(c);
-    rfg_set_axis_of(t, N, n_of[c->p.offsets != NULL][c->p.gated != 0], gemm_w_rows(&c->prob));
+    rfg_set_axis_of(t, N, n_of[(t->facts & GROUPED) != 0][c->p.gated != 0], gemm_w_rows(&c->prob));
     rfg_set_axis_of(t, COLS_W, gemm_w_is_padded(&c->prob) ? "padded x" : "x", gemm_w_cols(&c->prob));
     if ((st = rfg_check_tensors(t, of_w, RFG_RULES(of_w))) || (st = check_formats(c)))
         return st;
@@ -532,11 +552,12 @@ static struct gemm_args args_of(const struct call *c)
                            .linear_beta = gate.linear_beta,
                            .alpha = gate.alpha,
                            .limit = gate.limit,
-                           .offsets = rfg_data(&o[OFFSETS]),
+                           .offsets = rfg_data(&o[prob->v[GEMM_IDS] ? IDS : OFFSETS]),
                            .rows = rfg_data(&o[ROWS]),
                            .weights = rfg_data(&o[WEIGHTS]),
                            .experts = (int32_t)prob->v[GEMM_EXPERTS],
                            .x_rows = (int32_t)o[X].rows,
+                           .x_each = (int32_t)(prob->v[GEMM_TOP] ? prob->v[GEMM_TOP] : 1),
                            .y_scale = rfg_data(&o[Y_SCALE]),
                            .places = rfg_data(&o[PLACES]),
                            .tokens = rfg_data(&o[TOKENS]),
@@ -573,8 +594,16 @@ static rfg_status check_spans(const struct call *c, const struct gemm_args *a)
 
 /* ---- the call ---------------------------------------------------------------------------------------------------- */
 
-rfg_status rfg_gemm_sum(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x, const rfg_tensor *w,
-                        const rfg_gemm_params *params, const struct rfg_gemm_sum *sum, bool *taken, rfg_stream stream)
+/* Which kernel rows are summed by, or found by their ids, in few instructions. */
+static const struct rfg_variant *fit(const struct rfg_gemm_sum *sum)
+{
+    return !sum->ids ? &gemm_stream_mma : sum->summed ? &gemm_slots : &gemm_skinny;
+}
+
+/* asks: nothing is launched, *taken is said. */
+static rfg_status gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x, const rfg_tensor *w,
+                       const rfg_gemm_params *params, const struct rfg_gemm_sum *sum, bool *taken, bool asks,
+                       rfg_stream stream)
 {
     struct call c;
     rfg_gemm_params *p = &c.p;
@@ -584,7 +613,7 @@ rfg_status rfg_gemm_sum(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor 
     memset(&c.prob, 0, sizeof(c.prob));
     if (!ctx)
         return BAD("ctx is NULL: must be a context");
-    if ((st = RFG_TAKE_PARAMS(FN, rfg_gemm_params, p, params)) || (st = check_params(p)))
+    if ((st = RFG_TAKE_PARAMS(FN, rfg_gemm_params, p, params)) || (st = check_params(p, sum && sum->ids)))
         return st;
     if (sum)
         p->residual = sum->residual;
@@ -602,13 +631,14 @@ rfg_status rfg_gemm_sum(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor 
                                       p->y_scale,
                                       sum ? sum->places : NULL,
                                       sum ? sum->tokens : NULL,
-                                      p->w_global };
+                                      p->w_global,
+                                      sum ? sum->ids : NULL };
     rfg_tensors_begin(&c.t, FN, axes, all, TENSORS);
     if ((st = check_tensors(&c)))
         return st;
     if (is_empty(&c) || (st = rfg_check_overlaps(&c.t)))
         return st;
-    if (taken && !(*taken = rfg_dispatch_offers(ctx, &c.prob, &gemm_stream_mma)))
+    if (taken && (!(*taken = rfg_dispatch_offers(ctx, &c.prob, fit(sum))) || asks))
         return RFG_OK;
     struct gemm_args a = args_of(&c);
     if (c.t.facts & PER && (st = check_spans(&c, &a)))
@@ -616,8 +646,21 @@ rfg_status rfg_gemm_sum(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor 
     return rfg_dispatch(ctx, &c.prob, &a, stream);
 }
 
+rfg_status rfg_gemm_sum(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x, const rfg_tensor *w,
+                        const rfg_gemm_params *params, const struct rfg_gemm_sum *sum, bool *taken, rfg_stream stream)
+{
+    return gemm(ctx, y, x, w, params, sum, taken, false, stream);
+}
+
+rfg_status rfg_gemm_sum_takes(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x, const rfg_tensor *w,
+                              const rfg_gemm_params *params, const struct rfg_gemm_sum *sum, bool *taken)
+{
+    *taken = false;
+    return gemm(ctx, y, x, w, params, sum, taken, true, NULL);
+}
+
 rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x, const rfg_tensor *w,
                        const rfg_gemm_params *params, rfg_stream stream)
 {
-    return rfg_gemm_sum(ctx, y, x, w, params, NULL, NULL, stream);
+    return gemm(ctx, y, x, w, params, NULL, NULL, false, stream);
 }

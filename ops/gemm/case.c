@@ -144,8 +144,9 @@ static int gemm_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec s
         spec[i].row_stride = spec[i].shape[1] *= PREPACK_ROWS;
         spec[i].align_key = GEMM_ALIGN;
     }
-    spec[8] = list_spec("offsets", RFG_I32, experts + 1, experts != 0);
-    spec[9] = list_spec("rows", RFG_I32, v[GEMM_M], v[GEMM_TOP] != 0);
+    spec[8] = v[GEMM_IDS] ? list_spec("ids", RFG_I32, v[GEMM_M], true)
+                          : list_spec("offsets", RFG_I32, experts + 1, experts != 0);
+    spec[9] = list_spec("rows", RFG_I32, v[GEMM_M], v[GEMM_TOP] && !v[GEMM_IDS]);
     spec[10] = list_spec("weights", RFG_F32, v[GEMM_M], v[GEMM_WEIGHTS] != 0);
     spec[11] = list_spec("y_scale", RFG_F32, 1, gemm_y_is_codes(prob));
     if (gemm_y_is_codes(prob)) {
@@ -154,7 +155,7 @@ static int gemm_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec s
         spec[11].constant = y_scale(prob);
     }
     spec[12] = rfg_rows_spec("places", RFG_I32, gemm_y_rows(prob), v[GEMM_SLOTS], 1, 0, -1);
-    spec[12].absent = !v[GEMM_SLOTS];
+    spec[12].absent = !v[GEMM_SLOTS] || v[GEMM_IDS];
     spec[13] = list_spec("tokens", RFG_I32, 1, v[GEMM_TOKENS] != 0);
     spec[14] = list_spec("w_global", RFG_F32, experts ? experts : 1, v[GEMM_W_GLOBAL] != 0);
     return 15;
@@ -241,6 +242,24 @@ static void route(const struct rfg_problem *prob, enum rfg_data data, int32_t *o
         offsets[experts] = INT32_MAX;
     }
     free(of);
+}
+
+/* Of each row its expert; of some data the first and the last row have none, or one that doesn't exist. */
+static void fill_ids(const struct rfg_problem *prob, enum rfg_data data, int32_t *ids)
+{
+    int64_t m = prob->v[GEMM_M], experts = prob->v[GEMM_EXPERTS];
+    int64_t top = prob->v[GEMM_SLOTS] ? prob->v[GEMM_SLOTS] : prob->v[GEMM_TOP] ? prob->v[GEMM_TOP] : 1;
+    int64_t *of = malloc((size_t)(m + 1) * sizeof(*of));
+    uint64_t seed = (uint64_t)(m * 1000003 + experts * 1009 + top);
+    if (!of)
+        abort(); /* a test's */
+    for (int64_t i = 0; i < m; i++)
+        ids[i] = (int32_t)(of[i] = draw_expert(prob, of + i / top * top, top <= experts ? i % top : 0, &seed));
+    free(of);
+    if ((data != RFG_DATA_INTS && data != RFG_DATA_SPECIAL) || !m)
+        return;
+    ids[0] = data == RFG_DATA_SPECIAL ? INT32_MIN : -1;
+    ids[m - 1] = data == RFG_DATA_SPECIAL ? INT32_MAX : (int32_t)experts;
 }
 
 /* NaN scales of special data: of one row its first, of another its last, of a third any between; in 64 rows at least
@@ -359,9 +378,11 @@ static void gemm_fill(const struct rfg_problem *prob, int tensor, const rfg_tens
         fill_codes(t, data, seed);
     else if (tensor == 4 && prob->v[GEMM_W_SCALE])
         fill_group_scales(t, data, seed);
+    else if (tensor == 8 && prob->v[GEMM_IDS])
+        fill_ids(prob, data, t->data);
     else if (tensor == 8 || tensor == 9)
         route(prob, data, tensor == 8 ? t->data : NULL, tensor == 9 ? t->data : NULL);
-    else if (tensor == 12)
+    else if (tensor == 12 && !prob->v[GEMM_IDS])
         fill_places(prob, data, t->data, seed);
     else if (tensor == 13)
         *(int32_t *)t->data = (int32_t)(rfg_random(&seed) % 2 ? gemm_y_rows(prob) / 2 : gemm_y_rows(prob) - 1);
@@ -389,6 +410,7 @@ static rfg_status gemm_call(rfg_context *ctx, const struct rfg_problem *prob, co
             w_scale = rfg_tensor_prepacked_groups(w_scale.data, w_scale.dtype, n, groups);
         w_zero = rfg_tensor_prepacked_groups(w_zero.data, w_zero.dtype, n, groups);
     }
+    bool ids = prob->v[GEMM_IDS], slots = prob->v[GEMM_SLOTS];
     bool shorter = prob->v[GEMM_W_GROUP] && gemm_w_cols(prob) % prob->v[GEMM_W_GROUP];
     rfg_gemm_params p = { .size = sizeof(p),
                           .bias = prob->v[GEMM_BIAS] ? &t[3] : NULL,
@@ -402,16 +424,24 @@ static rfg_status gemm_call(rfg_context *ctx, const struct rfg_problem *prob, co
                           .w_per = (rfg_gemm_scale)prob->v[GEMM_W_PER],
                           .fast_accum = (int)prob->v[GEMM_FAST],
                           .gates = (rfg_gates)prob->v[GEMM_GATES],
-                          .offsets = prob->v[GEMM_EXPERTS] ? &t[8] : NULL,
-                          .rows = prob->v[GEMM_TOP] ? &t[9] : NULL,
+                          .offsets = prob->v[GEMM_EXPERTS] && !ids ? &t[8] : NULL,
+                          .rows = prob->v[GEMM_TOP] && !ids ? &t[9] : NULL,
                           .weights = prob->v[GEMM_WEIGHTS] ? &t[10] : NULL,
                           .limit = (float)prob->v[GEMM_LIMIT],
                           .y_scale = gemm_y_is_codes(prob) ? &t[11] : NULL,
                           .w_global = prob->v[GEMM_W_GLOBAL] ? &t[14] : NULL,
                           .w_group = shorter ? prob->v[GEMM_W_GROUP] : 0 };
-    struct rfg_gemm_sum sum = { &t[12], prob->v[GEMM_RESIDUAL] ? &t[5] : NULL, prob->v[GEMM_TOKENS] ? &t[13] : NULL };
-    return prob->v[GEMM_SLOTS] ? rfg_gemm_sum(ctx, &y, &x, &w, &p, &sum, NULL, stream)
-                               : rfg_op_gemm(ctx, &y, &x, &w, &p, stream);
+    struct rfg_gemm_sum sum = { ids ? NULL : &t[12],
+                                slots && prob->v[GEMM_RESIDUAL] ? &t[5] : NULL,
+                                prob->v[GEMM_TOKENS] ? &t[13] : NULL,
+                                ids ? &t[8] : NULL,
+                                prob->v[GEMM_EXPERTS],
+                                slots               ? prob->v[GEMM_SLOTS]
+                                : prob->v[GEMM_TOP] ? prob->v[GEMM_TOP]
+                                                    : 1,
+                                slots };
+    return slots || ids ? rfg_gemm_sum(ctx, &y, &x, &w, &p, &sum, NULL, stream)
+                        : rfg_op_gemm(ctx, &y, &x, &w, &p, stream);
 }
 
 /* One scale in a row or a column has no order. */
@@ -466,16 +496,17 @@ static void gemm_pack(const struct rfg_problem *prob, const rfg_tensor *t, void 
     a->limit = gate.limit;
     a->linear_beta = gate.linear_beta;
     a->offsets = prob->v[GEMM_EXPERTS] ? t[8].data : NULL;
-    a->rows = prob->v[GEMM_TOP] ? t[9].data : NULL;
+    a->rows = prob->v[GEMM_TOP] && !prob->v[GEMM_IDS] ? t[9].data : NULL;
     a->weights = prob->v[GEMM_WEIGHTS] ? t[10].data : NULL;
     a->y_scale = gemm_y_is_codes(prob) ? t[11].data : NULL;
     a->experts = (int32_t)prob->v[GEMM_EXPERTS];
     a->x_rows = (int32_t)gemm_all_x_rows(prob);
+    a->x_each = (int32_t)(prob->v[GEMM_TOP] ? prob->v[GEMM_TOP] : 1);
     a->w_expert_scales = (int)gemm_expert_scales(prob, a->w_scale_row);
     a->m = (int32_t)prob->v[GEMM_M];
     a->n = (int32_t)prob->v[GEMM_N];
     a->k = (int32_t)prob->v[GEMM_K];
-    a->places = prob->v[GEMM_SLOTS] ? t[12].data : NULL;
+    a->places = prob->v[GEMM_SLOTS] && !prob->v[GEMM_IDS] ? t[12].data : NULL;
     a->tokens = prob->v[GEMM_TOKENS] ? t[13].data : NULL;
     a->top = (int32_t)prob->v[GEMM_SLOTS];
     if (prob->v[GEMM_BATCH]) {

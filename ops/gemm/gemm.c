@@ -39,6 +39,8 @@ static const struct rfg_key gemm_keys[GEMM_NKEYS] = {
                        "of it, of which experts rows are (for timing); calls don't tell" },
     [GEMM_SLOTS] = { "slots", RFG_KEY_ATTR, 0, 0, GEMM_MAX_SLOTS, NULL,
                      "of it: rows that are summed to one of y (and of the residual): y has M / slots; 0: none" },
+    [GEMM_IDS] = { "ids", RFG_KEY_ATTR, 0, 0, 1, NULL,
+                   "of it, 1: the expert of each row of y is said, in any order; row i is of x's row i / top" },
     [GEMM_W_SCALE] = { "w_scale", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, none,
                        "dtype of w's scales, of a w that has any",
                        RFG_FLOAT_FORMATS | 1u << RFG_E8M0 | 1u << RFG_E4M3 },
@@ -227,9 +229,11 @@ static bool experts_valid(const struct rfg_problem *prob, struct rfg_reason *why
     if (v[GEMM_X_ROWS] && (!v[GEMM_TOP] || v[GEMM_X_ROWS] < gemm_x_rows(prob)))
         return rfg_refuse(why, "x_rows=%" PRId64 ", top=%" PRId64 ": must be 0 without top, else at least M / top",
                           v[GEMM_X_ROWS], v[GEMM_TOP]);
-    if (!experts && (v[GEMM_TOP] || v[GEMM_WEIGHTS] || v[GEMM_ROUTING]))
-        return rfg_refuse(why, "top=%" PRId64 ", weights=%" PRId64 ", routing=%s: experts is 0", v[GEMM_TOP],
-                          v[GEMM_WEIGHTS], routing_names[v[GEMM_ROUTING]]);
+    if (!experts && (v[GEMM_TOP] || v[GEMM_WEIGHTS] || v[GEMM_ROUTING] || v[GEMM_IDS]))
+        return rfg_refuse(why, "top=%" PRId64 ", weights=%" PRId64 ", routing=%s, ids=%" PRId64 ": experts is 0",
+                          v[GEMM_TOP], v[GEMM_WEIGHTS], routing_names[v[GEMM_ROUTING]], v[GEMM_IDS]);
+    if (v[GEMM_IDS] && v[GEMM_TOP] && v[GEMM_M] % v[GEMM_TOP])
+        return rfg_refuse(why, "M=%" PRId64 ": must be a multiple of top=%" PRId64 " with ids", v[GEMM_M], v[GEMM_TOP]);
     if (!experts)
         return true;
     if (v[GEMM_RESIDUAL] && !v[GEMM_SLOTS])

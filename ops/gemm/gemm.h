@@ -27,6 +27,7 @@ enum {
     GEMM_WEIGHTS,   /* of it, 1: rows of y have weights */
     GEMM_ROUTING,   /* enum gemm_routing: how its rows are shared out among experts */
     GEMM_SLOTS,     /* of it: so many rows are summed to one of y, and the residual's is added; 0: none are */
+    GEMM_IDS,       /* of it, 1: of each row of y its expert is said, in any order, in place of offsets and rows */
     GEMM_W_SCALE,   /* the rfg_dtype of w's scales; 0: it has none */
     GEMM_W_ZERO,    /* the rfg_dtype of w's zero points; 0: it has none */
     GEMM_W_GROUP,   /* columns of w that share a scale, in formats of the list (gemm_w_format()); of codes per group */
@@ -142,6 +143,7 @@ enum gemm_end {
     GEMM_END_SLOTS = 1 << 5,   /* they are summed by token */
     GEMM_END_BATCH = 1 << 6,   /* there are several products */
     GEMM_ENDS_ALL = (1 << 7) - 1,
+    GEMM_END_IDS = 1 << 7, /* of rows of y experts are said, in any order */
     GEMM_ENDS_EPILOGUE =
         GEMM_ENDS_ALL &
         ~(GEMM_END_SLOTS | GEMM_END_BATCH) /* those of gpu/any/epilogue.h, for kernels that store by it */

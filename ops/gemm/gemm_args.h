@@ -53,12 +53,14 @@ struct gemm_args {
     float alpha, limit;
 #endif
 #if GEMM_ARGS >= GEMM_ARGS_EXPERTS
-    const int *offsets;   /* [experts + 1]: rows of y from offsets[e] on are products with expert e's rows of w */
+    /* [experts + 1]: rows of y from offsets[e] on are products with expert e's rows of w; with EXPERT_IDS [m]: of each
+     * row of y its expert. */
+    const int *offsets;
     const int *rows;      /* with GATHER: the rows of x that y's are products of */
     const float *weights; /* with WEIGHTED: what rows of y are multiplied by */
     int experts, x_rows;  /* x_rows: rows of x */
     int w_expert_scales;  /* scales of codes from an expert's to the next one's */
-    int reserved;
+    int x_each;           /* with EXPERT_IDS: rows of y that a row of x has, 1 or more */
 #endif
 #if GEMM_ARGS >= GEMM_ARGS_Y_CODES
     const float *y_scale; /* of codes: what they are multiplied by */

@@ -277,6 +277,8 @@ static int64_t expert_of(const struct gemm_job *j, int64_t row)
 {
     const int32_t *offsets = j->offsets ? j->offsets->data : NULL;
     int64_t e = 0, experts = j->prob->v[GEMM_EXPERTS];
+    if (j->prob->v[GEMM_IDS])
+        return offsets[row] >= 0 && offsets[row] < experts ? offsets[row] : -1;
     while (offsets && e < experts && !(row >= offsets[e] && row < offsets[e + 1]))
         e++;
     return offsets && e == experts ? -1 : e;
@@ -326,7 +328,9 @@ static rfg_status product(const struct rfg_problem *prob, const rfg_tensor *host
             continue;
         if (prob->v[GEMM_BATCH])
             row = x_row_of(prob, host, row);
-        if (prob->v[GEMM_TOP]) {
+        if (prob->v[GEMM_TOP] && prob->v[GEMM_IDS]) {
+            row /= prob->v[GEMM_TOP];
+        } else if (prob->v[GEMM_TOP]) {
             row = ((const int32_t *)host[9].data)[row];
             row = row < 0 || row >= host[1].shape[0] ? host[1].shape[0] - 1 : row;
         }
@@ -343,6 +347,16 @@ static rfg_status product(const struct rfg_problem *prob, const rfg_tensor *host
     return st;
 }
 
+/* The row of the product that a slot of token t has; none: another number. */
+static double place_of(const struct rfg_problem *prob, const rfg_tensor *host, int64_t t, int64_t slot)
+{
+    int64_t row = t * prob->v[GEMM_SLOTS] + slot;
+    if (!prob->v[GEMM_IDS])
+        return rfg_element(&host[12], t, slot);
+    int32_t e = ((const int32_t *)host[8].data)[row];
+    return e >= 0 && e < prob->v[GEMM_EXPERTS] ? (double)row : -1;
+}
+
 /* A token's rows of the product, which are rounded to y's dtype before they are added up in fp32: its expected value
  * and what it may be off by are the sums of theirs. */
 static void sum_token(const struct rfg_problem *prob, const rfg_tensor *host, int64_t t, const struct sum *rows,
@@ -355,7 +369,7 @@ static void sum_token(const struct rfg_problem *prob, const rfg_tensor *host, in
     for (int64_t i = 0; i < n; i++) {
         double sum = 0, most = 0, off = 0;
         for (int64_t s = 0; s < slots; s++) {
-            double at = rfg_element(&host[12], t, s), v = rows[s * n + i].v, error = rows[s * n + i].error;
+            double at = place_of(prob, host, t, s), v = rows[s * n + i].v, error = rows[s * n + i].error;
             if (at < 0 || at >= (double)prob->v[GEMM_M])
                 continue;
             sum += v;
@@ -388,7 +402,7 @@ static rfg_status summed(const struct rfg_problem *prob, const rfg_tensor *host,
         struct rfg_expected product_of = { .rows = rows, .n_rows = slots, .value = value, .allow = value + slots * n };
         int64_t t = expected->rows[r];
         for (int64_t s = 0; s < slots; s++) {
-            double at = rfg_element(&host[12], t, s);
+            double at = place_of(prob, host, t, s);
             rows[s] = at < 0 || at >= (double)prob->v[GEMM_M] ? 0 : (int64_t)at; /* or any one */
         }
         st = product(&rows_prob, host, &product_of);

@@ -141,7 +141,7 @@ struct rfg_problem gemm_as_plain(const struct rfg_problem *prob)
     if (!prob->v[GEMM_EXPERTS] || !rows)
         return plain;
     int64_t touched = (int64_t)(met(prob) + 0.5);
-    touched = touched < 1 ? 1 : touched < rows ? touched : rows;
+    touched = prob->v[GEMM_IDS] || touched > rows ? rows : touched < 1 ? 1 : touched;
     plain.v[GEMM_EXPERTS] = 1;
     plain.v[GEMM_M] = ceil_div(rows, touched);
     plain.v[GEMM_N] = prob->v[GEMM_N] * touched < RFG_MAX_SIZE ? prob->v[GEMM_N] * touched : RFG_MAX_SIZE;
@@ -153,7 +153,7 @@ int64_t gemm_most_tiles(const struct rfg_problem *prob, int tile_m)
     int64_t rows = prob->v[GEMM_M], experts = prob->v[GEMM_EXPERTS];
     /* Of each expert that has rows one tile may not be full. */
     int64_t more = (experts < rows ? experts : rows) * (tile_m - 1);
-    return experts ? (rows + more) / tile_m : ceil_div(rows, tile_m);
+    return prob->v[GEMM_IDS] ? rows : experts ? (rows + more) / tile_m : ceil_div(rows, tile_m);
 }
 
 void gemm_cost(const struct rfg_problem *prob, double *bytes, double *flops)
@@ -171,8 +171,8 @@ void gemm_cost(const struct rfg_problem *prob, double *bytes, double *flops)
              batch * (double)gemm_y_rows(prob) * (double)rfg_format_bytes(d[2], gemm_y_cols(prob)) *
                  (v[GEMM_RESIDUAL] ? 2 : 1) +
              (v[GEMM_BIAS] ? experts * (double)rfg_format_bytes(gemm_bias_dtype(prob), v[GEMM_N]) : 0) +
-             (v[GEMM_EXPERTS] ? 4 * (double)v[GEMM_EXPERTS] : 0) + (v[GEMM_TOP] ? 4 * m : 0) +
-             (v[GEMM_WEIGHTS] ? 4 * m : 0) + (v[GEMM_SLOTS] ? 4 * m : 0);
+             (v[GEMM_EXPERTS] && !v[GEMM_IDS] ? 4 * (double)v[GEMM_EXPERTS] : 0) +
+             (v[GEMM_TOP] || v[GEMM_IDS] ? 4 * m : 0) + (v[GEMM_WEIGHTS] ? 4 * m : 0) + (v[GEMM_SLOTS] ? 4 * m : 0);
     if (gemm_w_has_per(prob) && !v[GEMM_W_GROUP]) { /* w's row has those of groups */
         struct gemm_scale_shape x = gemm_x_scales(prob), w = gemm_w_scales(prob);
         x.rows = x.rows < gemm_x_rows(prob) ? x.rows : gemm_x_rows(prob); /* that are read */

@@ -83,6 +83,7 @@ static bool takes_read(const struct rfg_problem *prob, const struct gemm_takes *
 const struct gemm_end_row gemm_ends[] = {
     { GEMM_END_SLOTS, GEMM_SLOTS, NULL, "must be 0, it sums no rows" },
     { GEMM_END_EXPERTS, GEMM_EXPERTS, NULL, "must be 0, it multiplies by one w" },
+    { GEMM_END_IDS, GEMM_IDS, NULL, "must be 0, it finds experts by offsets" },
     { GEMM_END_BATCH, GEMM_BATCH, NULL, "must be 0, it makes one product" },
     { GEMM_END_RESIDUAL, GEMM_RESIDUAL, NULL, "must be 0, it adds none" },
     { GEMM_END_ACT, GEMM_GATED, "GATED", "must be none, it has no activation" },

@@ -373,6 +373,10 @@ static rfg_status about(const char *arguments, rfg_status st)
     return rfg_fail(st, FN ": of %s: %s", arguments, text);
 }
 
+/* Arguments that errors of the products may be about; of the second one with the sum. */
+#define OF_X "x, w1, w1_scale, w1_zero, w1_global, w1_bias, x_scale, act"
+#define OF_H "w2, w2_scale, w2_zero, w2_global, w2_bias, h_scale, y, residual, tokens"
+
 /* What both products have. */
 static rfg_gemm_params product_params(const struct moe *m, const rfg_tensor *x_scale, bool first)
 {
@@ -405,8 +409,7 @@ static rfg_status multiply_x(rfg_context *ctx, const struct moe *m, const rfg_te
                              rfg_stream stream)
 {
     rfg_gemm_params g = product_params(m, x_scale, true);
-    return about("x, w1, w1_scale, w1_zero, w1_global, w1_bias, x_scale, act",
-                 rfg_op_gemm(ctx, &m->h, x, m->w1, &g, stream));
+    return about(OF_X, rfg_op_gemm(ctx, &m->h, x, m->w1, &g, stream));
 }
 
 /* The second product and the sum over slots, in one launch or two. */
@@ -419,8 +422,7 @@ static rfg_status multiply_h(rfg_context *ctx, const struct moe *m, const rfg_te
     rfg_status st;
     if (m->pairs <= RFG_MOE_FEW_PAIRS && !m->own && (platform == RFG_PLATFORM_AMD || platform == RFG_PLATFORM_EMU)) {
         struct rfg_gemm_sum of = { &m->places, m->p.residual, m->p.tokens };
-        st = about("w2, w2_scale, w2_zero, w2_global, w2_bias, h_scale, y, residual, tokens",
-                   rfg_gemm_sum(ctx, m->y, h, m->w2, &g, &of, &summed, stream));
+        st = about(OF_H, rfg_gemm_sum(ctx, m->y, h, m->w2, &g, &of, &summed, stream));
         if (st || summed)
             return st;
     }
@@ -449,13 +451,51 @@ static rfg_status sort_pairs(rfg_context *ctx, const struct moe *m, rfg_stream s
     return about("ids, weights, expert_map, tokens, identity", rfg_op_moe_align(ctx, &m->rows, m->ids, &align, stream));
 }
 
+/* Of few pairs, both products, which find experts by their ids; the second one sums. *taken: there are kernels for it;
+ * else nothing was launched. */
+static rfg_status multiply_by_id(rfg_context *ctx, const struct moe *m, bool *taken, rfg_stream stream)
+{
+    const rfg_moe_params *p = &m->p;
+    rfg_tensor ids = rfg_tensor_1d(m->ids->data, m->ids->dtype, m->pairs);
+    rfg_tensor weights = rfg_tensor_1d(m->weights->data, m->weights->dtype, m->pairs);
+    struct rfg_gemm_sum of_x = { .ids = &ids, .experts = m->experts, .top = m->top }, of_h = of_x;
+    rfg_gemm_params g1 = product_params(m, NULL, true), g2 = product_params(m, NULL, false);
+    rfg_status st;
+    of_h.summed = true;
+    of_h.residual = p->residual;
+    of_h.tokens = p->tokens;
+    g1.offsets = g1.rows = g2.offsets = NULL;
+    g1.weights = p->weights_first ? &weights : NULL;
+    g2.weights = p->weights_first ? NULL : &weights;
+    if ((st = about(OF_H, rfg_gemm_sum_takes(ctx, m->y, &m->h, m->w2, &g2, &of_h, taken))) || !*taken ||
+        (st = about(OF_X, rfg_gemm_sum(ctx, &m->h, m->x, m->w1, &g1, &of_x, taken, stream))) || !*taken)
+        return st;
+    return about(OF_H, rfg_gemm_sum(ctx, m->y, &m->h, m->w2, &g2, &of_h, NULL, stream));
+}
+
+/* One row of them has no stride. */
+static bool is_packed(const rfg_tensor *t, int64_t columns)
+{
+    return t->shape[0] == 1 || t->strides[0] == columns;
+}
+
+static bool by_id(const rfg_context *ctx, const struct moe *m)
+{
+    return m->pairs <= RFG_MOE_PAIRS_BY_ID && rfg_context_info(ctx)->platform != RFG_PLATFORM_CPU && !m->own &&
+           !m->p.expert_map && !m->quantise_x && !m->quantise_h && rfg_dtype_is_float(m->x->dtype) &&
+           is_packed(m->ids, m->top) && is_packed(m->weights, m->top);
+}
+
 /* The operators, one after the other. */
 static rfg_status compose(rfg_context *ctx, const struct moe *m, rfg_stream stream)
 {
     const rfg_moe_params *p = &m->p;
     const rfg_tensor *x = m->quantise_x ? &m->xq : m->x, *h = m->quantise_h ? &m->hq : &m->h;
     rfg_tensor column;
+    bool done = false;
     rfg_status st;
+    if (by_id(ctx, m) && ((st = multiply_by_id(ctx, m, &done, stream)) || done))
+        return st;
     if (!p->rows && (st = sort_pairs(ctx, m, stream)))
         return st;
     if (m->quantise_x &&

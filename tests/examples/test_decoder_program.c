@@ -255,8 +255,10 @@ END_TEST
 START_TEST(ladder_of_experts)
 {
     ck_assert_msg(run_program("rfg-decoder", "--random small-moe --layers 2 --device cpu --ladder --batch 2 "
-                                             "--prompt-tokens 20 --steps 3 --context 64 --json l.json") == 0,
+                                             "--prompt-tokens 20 --steps 3 --context 64 --calls --json l.json") == 0,
                   "%s", err);
+    PRINTS(out, "calls of a layer");
+    PRINTS(out, "\n9: experts "); /* the last of nine */
     PRINTS(out, "experts: a step reads ");
     PRINTS(out, " of 16 a layer");
     json_t *root = json_load_file("l.json", 0, NULL);

@@ -154,6 +154,19 @@ static const char *const output_problems[] = {
     "gemm bf16,bf16->e4m3 M=64 N=4096 K=2048 experts=128 top=8 act=silu",
 };
 /* Grouped products, and what only their activations have. */
+/* Of few tokens, experts by their ids. */
+static const char *const id_problems[] = {
+    "gemm bf16,bf16->bf16 M=8 N=1536 K=2048 experts=128 top=8 act=silu ids=1",
+    "gemm bf16,e4m3->bf16 M=9 N=512 K=7168 experts=257 top=9 act=silu w_scale=f32 w_per=block ids=1",
+    "gemm bf16,bf16->bf16 M=8 N=2048 K=768 experts=128 weights=1 slots=8 ids=1 residual=1 tokens=1",
+    "gemm f16,f16->f32 M=16 N=2048 K=512 experts=9 slots=2 ids=1 bias=1",
+    "gemm bf16,e4m3->bf16 M=9 N=7168 K=256 experts=257 weights=1 slots=9 ids=1 w_scale=f32 w_per=block",
+    "gemm f16,i8->f16 M=12 N=512 K=2048 experts=9 slots=4 ids=1 w_scale=f32 w_per=group w_group=64",
+    "gemm bf16,e2m1->bf16 M=4 N=2880 K=2880 experts=32 bias=1 weights=1 slots=4 ids=1 w_scale=e8m0 w_group=32",
+    "gemm bf16,i4->bf16 M=8 N=4096 K=2048 experts=64 weights=1 slots=8 ids=1 w_scale=f16 w_zero=i8 w_group=128",
+    "gemm f32,f32->bf16 M=8 N=512 K=512 experts=9 weights=1 slots=4 ids=1",
+};
+
 static const char *const expert_problems[] = {
     "gemm bf16,bf16->bf16 M=64 N=4096 K=2048 experts=128 top=8 act=silu",
     "gemm bf16,bf16->bf16 M=64 N=2048 K=768 experts=128 weights=1",

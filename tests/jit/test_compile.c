@@ -56,6 +56,7 @@ static const struct family {
     { "gemm_codes", NULL, codes_problems, COUNT(codes_problems), NULL },
     { "gemm_mx", NULL, mx_problems, COUNT(mx_problems), NULL },
     { "gemm_experts", NULL, expert_problems, COUNT(expert_problems), NULL },
+    { "gemm_by_id", NULL, id_problems, COUNT(id_problems), NULL },
     { "gemm_wgmma_codes", NULL, code_problems, COUNT(code_problems), "gemm_wgmma" },
     { "gemm_tile_codes", NULL, code_problems, COUNT(code_problems), "gemm_tile" },
     { "act", NULL, act_problems, COUNT(act_problems), NULL },

@@ -173,6 +173,38 @@ static const struct op_case sums[] = {
     { "gemm e4m3,e4m3->bf16 M=36 N=130 K=144 experts=9 slots=6 residual=1" ROWS, R, false, "gemm_portable{tile_m=16}" },
 };
 
+/* Rows whose experts are said, in any order, some by no expert (I, S): by kernels that sum them or don't; two rows of a
+ * token with one expert, N that ROWS doesn't divide, parts of a lane that begin in the middle of an expert's. */
+static const struct op_case by_id[] = {
+    { "gemm bf16,bf16->bf16 M=8 N=64 K=256 experts=128 top=8 act=silu ids=1" },
+    { "gemm bf16,bf16->bf16 M=18 N=66 K=264 experts=5 top=9 act=silu gates=interleaved ids=1 bias=1" },
+    { "gemm bf16,e4m3->bf16 M=9 N=256 K=256 experts=257 top=9 act=silu w_scale=f32 w_per=block ids=1" },
+    { "gemm f16,f16->f32 M=6 N=40 K=128 experts=9 ids=1 weights=1 ldx=136 ldy=48" },
+    { "gemm bf16,bf16->bf16 M=24 N=40 K=256 experts=5 top=4 ids=1", I },
+    { "gemm bf16,bf16->bf16 M=24 N=40 K=256 experts=5 top=4 act=silu ids=1", S },
+    { "gemm bf16,bf16->bf16 M=8 N=64 K=96 experts=128 weights=1 slots=8 ids=1 residual=1" },
+    { "gemm bf16,bf16->bf16 M=40 N=70 K=264 experts=3 bias=1 weights=1 slots=8 ids=1 residual=1 inplace=1 tokens=1" },
+    { "gemm bf16,e4m3->bf16 M=9 N=130 K=256 experts=257 weights=1 slots=9 ids=1 residual=1 w_scale=f32 w_per=block" },
+    { "gemm f16,f16->f32 M=6 N=33 K=136 experts=70 slots=2 ids=1 ldx=144 ldy=41" },
+    { "gemm bf16,bf16->f32 M=24 N=40 K=256 experts=5 slots=4 ids=1 weights=1 residual=1", I },
+    { "gemm bf16,bf16->bf16 M=24 N=40 K=256 experts=5 slots=4 ids=1 weights=1 residual=1", S },
+    { "gemm bf16,bf16->bf16 M=21 N=40 K=256 experts=5 slots=3 ids=1 weights=1 bias=1", S, false,
+      "gemm_portable{tile_m=16}" },
+    { "gemm bf16,bf16->bf16 M=15 N=66 K=264 experts=4 top=3 act=silu ids=1", R, false, "gemm_portable{tile_m=16}" },
+    { "gemm bf16,bf16->bf16 M=9 N=101 K=512 experts=30 slots=9 ids=1 weights=1 residual=1", R, false,
+      "gemm_slots{rows=4,waves=8,unroll=2}" },
+    { "gemm bf16,e4m3->f32 M=27 N=101 K=128 experts=9 slots=9 ids=1 weights=1 w_scale=f32 w_per=block", R, false,
+      "gemm_slots{rows=2,waves=1,unroll=4}" },
+    { "gemm bf16,i8->bf16 M=12 N=30 K=192 experts=9 slots=4 ids=1 bias=1 w_scale=f32 w_per=group w_group=64", R, false,
+      "gemm_slots{rows=1,waves=2,unroll=1}" },
+    { "gemm f32,f32->f32 M=8 N=35 K=68 experts=9 slots=4 ids=1 weights=1 residual=1", R, false,
+      "gemm_slots{rows=2,waves=2,unroll=8}" },
+    { "gemm bf16,e2m1->bf16 M=8 N=64 K=256 experts=6 slots=4 ids=1 weights=1 bias=1 w_scale=e8m0 w_group=32", R, false,
+      "gemm_slots{rows=4,waves=4,unroll=1}" },
+    { "gemm bf16,e4m3->bf16 M=16 N=256 K=512 experts=30 top=4 act=silu ids=1 w_scale=f32 w_per=block", R, false,
+      "gemm_thin_mma{tile_m=8,frags_n=2,k_waves=4,unroll=2,split_k=1}" },
+};
+
 /* gemm_tile_wgmma: tiles of several rows of tiles of an expert, of a few rows, of none; clusters of which one workgroup
  * has no rows; halves, each with its own scales of blocks; rows and offsets of nobody. */
 static const struct op_case hopper[] = {
@@ -245,6 +277,7 @@ OP_CASES(right_formats, formats, "grouped gemm")
 OP_CASES(right_kernels, kernels, "grouped gemm")
 OP_CASES(right_sums, sums, "grouped gemm, rows summed")
 OP_CASES(right_hopper, hopper, "grouped gemm")
+OP_CASES(right_by_id, by_id, "grouped gemm, experts by id")
 
 /* Bytes in device memory. */
 static void *device_bytes(rfg_context *ctx, size_t bytes)
@@ -570,7 +603,7 @@ int main(void)
 {
     return op_main_gpus("experts",
                         OP_TESTS(right_activations, right_groups, right_formats, right_kernels, right_sums,
-                                 sums_as_apart, right_hopper),
+                                 sums_as_apart, right_hopper, right_by_id),
                         OP_TESTS(bad_problems, sums_refused, sums_in_order, by_hand, refusals, experts_met),
                         OP_TESTS(tiles_by_turns));
 }

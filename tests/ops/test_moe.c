@@ -203,6 +203,40 @@ START_TEST(invariant_sums)
 }
 END_TEST
 
+/* Of few pairs experts are found by their ids, in two launches, on GPUs: of a form that allows it. */
+START_TEST(few_by_id)
+{
+    const char *device = op_device(_i);
+    rfg_context *ctx = op_context(device);
+    int tokens = n_tokens, by_id = 0, every = getenv("RFG_TEST_FEW") ? 3 : 1;
+    n_tokens = 4;
+    for (int i = 1; i < n_forms; i += every) {
+        struct call c;
+        rfg_stats before = RFG_STATS_INIT, after = RFG_STATS_INIT;
+        new_call(&c, &forms[i], ctx, op_seed() + (uint64_t)i);
+        float *was = zeroed(c.y.bytes);
+        memcpy(was, memset(c.y.host, 0x5a, c.y.bytes), c.y.bytes);
+        upload(ctx, &c.y);
+        ck_assert(rfg_device_memset(ctx, c.p.workspace, 0x7f, c.p.workspace_bytes, NULL) == RFG_OK);
+        rfg_context_stats(ctx, &before);
+        run(&c, ctx, NULL);
+        rfg_context_stats(ctx, &after);
+        download(ctx, &c.y);
+        expect(&c, was);
+        bool whole = !forms[i].per || forms[i].codes == forms[i].x; /* x isn't quantised */
+        bool may = strncmp(device, "cpu", 3) && whole && !forms[i].mapped && !forms[i].identity;
+        ck_assert_msg(may || after.calls - before.calls > 2, "%s: %d launches", forms[i].what,
+                      (int)(after.calls - before.calls));
+        by_id += after.calls - before.calls == 2;
+        free(was);
+        end_call(&c, ctx);
+    }
+    ck_assert_int_eq(by_id > 1, strncmp(device, "cpu", 3) != 0);
+    n_tokens = tokens;
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
 /* A form that rfg_op_moe() takes. Rows of h fit expect()'s array. */
 static struct form draw(uint64_t *state)
 {
@@ -326,6 +360,7 @@ END_TEST
 
 int main(void)
 {
-    return op_main("moe", OP_TESTS(right_mixtures, prepared_whole, graph_of_any_load, summed_as_apart, invariant_sums),
-                   OP_TESTS(random_problems));
+    return op_main(
+        "moe", OP_TESTS(right_mixtures, prepared_whole, graph_of_any_load, summed_as_apart, invariant_sums, few_by_id),
+        OP_TESTS(random_problems));
 }

@@ -203,7 +203,9 @@ static bool dot_valid(const struct rfg_device *dev, const struct rfg_problem *pr
         .run = isa_name##_run,                                                                                         \
     }
 
-static const struct gemm_takes takes = { .rows = GEMM_READ_ALL, .prepacked = GEMM_READ_ALL, .ends = GEMM_ENDS_ALL };
+static const struct gemm_takes takes = { .rows = GEMM_READ_ALL,
+                                         .prepacked = GEMM_READ_ALL,
+                                         .ends = GEMM_ENDS_ALL | GEMM_END_IDS };
 
 static const struct rfg_param portable_params[] = {
     [P_ROWS] = { "rows", 3, { 1, 2, 4 } },      /* of W in a register block */

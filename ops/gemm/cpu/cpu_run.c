@@ -494,38 +494,50 @@ static int64_t offset_of(const struct gemm_args *a, int64_t e)
     return a->offsets[e] < 0 ? 0 : min64(a->offsets[e], a->m);
 }
 
-/* A grouped product is its experts', one after the other. */
+/* The arguments of `rows` rows of Y, from `begin` on, which are expert e's. */
+static struct gemm_args args_of(const struct rfg_problem *prob, const struct gemm_args *all, int64_t e, int64_t begin,
+                                int64_t rows)
+{
+    struct gemm_args a = *all;
+    int scale_dtype = (int)prob->v[GEMM_W_SCALE], x_dtype = prob->dtype[0];
+    int64_t groups = gemm_w_groups(prob), n = e * all->n, of_x = prob->v[GEMM_IDS] ? begin / all->x_each : begin;
+    a.m = (int)rows;
+    a.y = (char *)all->y + rfg_format_bytes(prob->dtype[2], begin * all->ldy);
+    a.w = (const char *)all->w + rfg_format_bytes(prob->dtype[1], n * all->ldw);
+    a.bias = all->bias ? (const char *)all->bias + rfg_format_bytes(gemm_bias_dtype(prob), n) : NULL;
+    a.weights = all->weights ? all->weights + begin : NULL;
+    if (all->rows) {
+        a.rows += begin;
+    } else {
+        a.x = (const char *)all->x + rfg_format_bytes(x_dtype, of_x * all->ldx);
+        if (all->x_scale)
+            a.x_scale =
+                (const char *)all->x_scale + rfg_format_bytes((int)prob->v[GEMM_X_SCALE], of_x * all->x_scale_row);
+    }
+    if (all->w_scale)
+        a.w_scale = (const char *)all->w_scale +
+                    rfg_format_bytes(scale_dtype, gemm_w_has_per(prob) ? e * all->w_expert_scales : n * groups);
+    if (prob->v[GEMM_W_GLOBAL])
+        a.w_global += e;
+    else
+        a.w_zero = all->w_zero ? (const char *)all->w_zero + n * groups : NULL;
+    return a;
+}
+
+/* A grouped product is its experts', one after the other; or its rows'. */
 static void run_experts(const struct cpu_isa *isa, const struct rfg_device *dev, const struct rfg_problem *prob,
                         const int *p, bool dot, const struct gemm_args *all, struct rfg_cpu_pool *pool)
 {
-    int scale_dtype = (int)prob->v[GEMM_W_SCALE], x_dtype = prob->dtype[0];
-    int64_t groups = gemm_w_groups(prob);
-    for (int64_t e = 0; e < all->experts; e++) {
+    bool ids = prob->v[GEMM_IDS];
+    for (int64_t i = 0; i < (ids ? all->m : all->experts); i++) {
         struct rfg_problem one = *prob;
-        struct gemm_args a = *all;
-        int64_t begin = offset_of(all, e), n = e * all->n;
-        one.v[GEMM_M] = a.m = (int)(offset_of(all, e + 1) - begin);
-        if (a.m <= 0)
+        int64_t e = ids ? all->offsets[i] : i, begin = ids ? i : offset_of(all, e);
+        int64_t rows = ids ? e >= 0 && e < all->experts : offset_of(all, e + 1) - begin;
+        if (rows <= 0)
             continue;
-        a.y = (char *)all->y + rfg_format_bytes(prob->dtype[2], begin * all->ldy);
-        a.w = (const char *)all->w + rfg_format_bytes(prob->dtype[1], n * all->ldw);
-        a.bias = all->bias ? (const char *)all->bias + rfg_format_bytes(gemm_bias_dtype(prob), n) : NULL;
-        a.weights = all->weights ? all->weights + begin : NULL;
-        if (all->rows) {
-            a.rows += begin;
-        } else {
-            a.x = (const char *)all->x + rfg_format_bytes(x_dtype, begin * all->ldx);
-            if (all->x_scale)
-                a.x_scale =
-                    (const char *)all->x_scale + rfg_format_bytes((int)prob->v[GEMM_X_SCALE], begin * all->x_scale_row);
-        }
-        if (all->w_scale)
-            a.w_scale = (const char *)all->w_scale +
-                        rfg_format_bytes(scale_dtype, gemm_w_has_per(prob) ? e * all->w_expert_scales : n * groups);
-        if (prob->v[GEMM_W_GLOBAL])
-            a.w_global += e;
-        else
-            a.w_zero = all->w_zero ? (const char *)all->w_zero + n * groups : NULL;
+        struct gemm_args a = args_of(prob, all, e, begin, rows);
+        one.v[GEMM_M] = rows;
+        one.v[GEMM_TOP] = ids ? 0 : prob->v[GEMM_TOP]; /* its row of x is found */
         run_one(isa, dev, &one, p, dot, &a, pool);
     }
 }
@@ -549,7 +561,8 @@ static void sum_slots(const struct rfg_problem *prob, const struct gemm_args *a,
     struct rfg_cpu_slots s = { .x = x,
                                .residual = a->residual,
                                .y = a->y,
-                               .places = a->places,
+                               .places = prob->v[GEMM_IDS] ? a->offsets : a->places,
+                               .experts = prob->v[GEMM_IDS] ? a->experts : 0,
                                .n = a->n,
                                .top = a->top,
                                .x_rows = a->m,

@@ -6,6 +6,10 @@
 #include "rfg_select.h"
 #include "rfg_xcd.h"
 
+#ifndef MANY_EXPERTS
+#define MANY_EXPERTS 0
+#endif
+
 #if EXPERTS
 /* One expert: its rows of Y are those from `begin` on; its tiles, of all, those from `first` on. */
 struct expert {
@@ -19,71 +23,64 @@ RFG_DEVICE int expert_begin(const struct gemm_args *a, int e)
     return offset < 0 ? 0 : offset < a->m ? offset : a->m;
 }
 
+#if EXPERT_IDS
+/* Each row of Y is a tile of its own; which expert's is said. */
+RFG_DEVICE bool find_expert(struct expert *x, const struct gemm_args *a, int tile_m, int tile)
+{
+    (void)tile_m;
+    x->e = xcd_scalar((int)rfg_load4((const char *)a->offsets + (long long)tile * 4));
+    x->begin = x->first = tile;
+    x->rows = x->tiles = 1;
+    return x->e >= 0 && x->e < a->experts;
+}
+#else
 /* Whose tile `tile` is, of all experts' tiles of tile_m rows, one after the other. False: there are fewer. The same in
- * all lanes, which must be on. */
-#if MANY_EXPERTS
-/* A round asks for the offsets of 512 experts at once: what takes long is that memory answers. Lanes have neighbouring
- * experts by turns, so that a load is of few lines; tiles are numbered in that order: all of a lane's, then the next
- * one's. */
-#define LANE_EXPERTS (512 / RFG_WAVE)
+ * all lanes, which must be on.
+ *
+ * What takes long is that memory answers, so that a round asks for all offsets at once: of FIND_CHUNKS times four
+ * experts a lane. The four are neighbours: a wave's loads are of few lines, the same ones each time. Tiles are numbered
+ * in that order: all of a lane's, then the next one's. */
+#define FIND_CHUNKS (MANY_EXPERTS ? 4 : 1)
 RFG_DEVICE bool find_expert(struct expert *x, const struct gemm_args *a, int tile_m, int tile)
 {
     int before = 0;
 #pragma unroll 1
-    for (int e0 = 0; e0 < a->experts; e0 += 512) {
-        int e = e0 + rfg_lane(), begin[LANE_EXPERTS], end[LANE_EXPERTS], tiles[LANE_EXPERTS], all = 0;
+    for (int e0 = 0; e0 < a->experts; e0 += FIND_CHUNKS * 4 * RFG_WAVE) {
+        int begin[FIND_CHUNKS][5], tiles[FIND_CHUNKS][4], all = 0;
 #pragma unroll
-        for (int i = 0; i < LANE_EXPERTS; i++) {
-            int at = e + i * RFG_WAVE;
-            begin[i] = expert_begin(a, at < a->experts ? at : a->experts);
-            end[i] = expert_begin(a, at < a->experts ? at + 1 : a->experts);
-        }
+        for (int c = 0; c < FIND_CHUNKS; c++)
 #pragma unroll
-        for (int i = 0; i < LANE_EXPERTS; i++) {
-            int rows = end[i] - begin[i];
-            all += tiles[i] = rows > 0 ? (rows + tile_m - 1) / tile_m : 0;
-        }
-        int upto = (int)rfg_wave_sum_upto((rfg_u64)all), first = before + upto - all;
+            for (int i = 0; i < 5; i++) {
+                int at = e0 + (c * RFG_WAVE + rfg_lane()) * 4 + i;
+                begin[c][i] = expert_begin(a, at < a->experts ? at : a->experts);
+            }
+#pragma unroll
+        for (int c = 0; c < FIND_CHUNKS; c++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                int rows = begin[c][i + 1] - begin[c][i];
+                all += tiles[c][i] = rows > 0 ? (rows + tile_m - 1) / tile_m : 0;
+            }
+        int upto = (int)rfg_wave_sum_upto_u32((rfg_u32)all), first = before + upto - all;
         before += (int)rfg_wave_max_u32((rfg_u32)upto);
         if (tile >= before)
             continue;
         struct expert own = { 0, 0, 0, 0, 0 }; /* not 0 in the one lane that has it */
 #pragma unroll
-        for (int i = 0; i < LANE_EXPERTS; i++) {
-            if (first <= tile && tile < first + tiles[i]) {
-                struct expert it = { e + i * RFG_WAVE, begin[i], end[i] - begin[i], first, tiles[i] };
-                own = it;
+        for (int c = 0; c < FIND_CHUNKS; c++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                if (first <= tile && tile < first + tiles[c][i]) {
+                    int e = e0 + (c * RFG_WAVE + rfg_lane()) * 4 + i;
+                    struct expert it = { e, begin[c][i], begin[c][i + 1] - begin[c][i], first, tiles[c][i] };
+                    own = it;
+                }
+                first += tiles[c][i];
             }
-            first += tiles[i];
-        }
         x->e = xcd_scalar((int)rfg_wave_max_u32((rfg_u32)own.e));
         x->begin = xcd_scalar((int)rfg_wave_max_u32((rfg_u32)own.begin));
         x->rows = xcd_scalar((int)rfg_wave_max_u32((rfg_u32)own.rows));
         x->first = xcd_scalar((int)rfg_wave_max_u32((rfg_u32)own.first));
-        x->tiles = (x->rows + tile_m - 1) / tile_m;
-        return true;
-    }
-    return false;
-}
-#else
-RFG_DEVICE bool find_expert(struct expert *x, const struct gemm_args *a, int tile_m, int tile)
-{
-    int before = 0;
-    for (int e0 = 0; e0 < a->experts; e0 += RFG_WAVE) {
-        int e = e0 + rfg_lane(), rows = 0;
-        if (e < a->experts)
-            rows = expert_begin(a, e + 1) - expert_begin(a, e);
-        int tiles = rows > 0 ? (rows + tile_m - 1) / tile_m : 0;
-        int upto = (int)rfg_wave_sum_upto((rfg_u64)tiles), first = before + upto - tiles;
-        before += (int)rfg_wave_max_u32((rfg_u32)upto);
-        if (tile >= before)
-            continue;
-        /* The last one that has tiles and whose first one is not behind it. */
-        bool is_it = tiles > 0 && first <= tile;
-        x->e = xcd_scalar((int)rfg_wave_max_u32(is_it ? (rfg_u32)e : 0u));
-        x->first = xcd_scalar((int)rfg_wave_max_u32(is_it ? (rfg_u32)first : 0u));
-        x->begin = xcd_scalar(expert_begin(a, x->e));
-        x->rows = xcd_scalar(expert_begin(a, x->e + 1)) - x->begin;
         x->tiles = (x->rows + tile_m - 1) / tile_m;
         return true;
     }
@@ -104,10 +101,15 @@ RFG_DEVICE struct gemm_args args_of(const struct gemm_args *all, const struct ex
 #if GATHER
     a.rows += begin;
 #else
-    a.x = (const char *)a.x + X_BYTES_OF(begin * GEMM_LDX(all));
+#if EXPERT_IDS
+    long long of_x = (rfg_u32)begin / (rfg_u32)a.x_each;
+#else
+    long long of_x = begin;
+#endif
+    a.x = (const char *)a.x + X_BYTES_OF(of_x * GEMM_LDX(all));
 #if SCALES
     if (a.x_scale)
-        a.x_scale = (const char *)a.x_scale + begin * a.x_scale_row * SCALE_BYTES;
+        a.x_scale = (const char *)a.x_scale + of_x * a.x_scale_row * SCALE_BYTES;
 #endif
 #endif
 #if SCALES

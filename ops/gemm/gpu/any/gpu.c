@@ -18,7 +18,7 @@ static const struct rfg_param portable_params[] = {
 
 static const struct gemm_takes portable_takes = { .rows = GEMM_READ_ALL,
                                                   .prepacked = GEMM_READ_ALL,
-                                                  .ends = GEMM_ENDS_ALL };
+                                                  .ends = GEMM_ENDS_ALL | GEMM_END_IDS };
 
 static bool portable_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
@@ -110,7 +110,7 @@ enum { SKINNY_M_TILE, SKINNY_ROWS, SKINNY_WAVES, SKINNY_UNROLL, SKINNY_SPLIT_K }
 
 static const struct rfg_param skinny_params[] = {
     [SKINNY_M_TILE] = { "m_tile", 5, { 1, 2, 4, 8, 16 } }, [SKINNY_ROWS] = { "rows", 3, { 1, 2, 4 } },
-    [SKINNY_WAVES] = { "waves", 4, { 1, 2, 4, 8 } },       [SKINNY_UNROLL] = { "unroll", 2, { 2, 4 } },
+    [SKINNY_WAVES] = { "waves", 4, { 1, 2, 4, 8 } },       [SKINNY_UNROLL] = { "unroll", 4, { 2, 4, 7, 8 } },
     [SKINNY_SPLIT_K] = { "split_k", 4, { 1, 2, 4, 8 } },
 };
 
@@ -118,7 +118,7 @@ static const struct gemm_takes skinny_takes = {
     .rows = GEMM_READ_F32 | GEMM_READ_HALF | GEMM_READ_GROUPS | GEMM_READ_MX4 | GEMM_READ_W8 | GEMM_READ_PARTS |
             GEMM_READ_NVFP4 | GEMM_READ_FINE,
     .chunks = true,
-    .ends = GEMM_ENDS_EPILOGUE | GEMM_END_BATCH,
+    .ends = GEMM_ENDS_EPILOGUE | GEMM_END_BATCH | GEMM_END_IDS,
 };
 
 static bool skinny_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
@@ -179,7 +179,8 @@ static bool skinny_worth(const struct rfg_device *dev, const struct rfg_problem 
     if (m_tile != next_pow2(prob->v[GEMM_M]))
         return rfg_refuse(why, "m_tile=%d: less is enough for M=%" PRId64, m_tile, prob->v[GEMM_M]);
     int loads = MIN(MIN(8 / rows, 4), 32 / m_tile); /* 8 in flight, unless X then fills the registers */
-    if (unroll != loads)
+    bool more = prob->v[GEMM_IDS] && unroll > loads && unroll * rows <= 16; /* of few rows nothing else hides a wait */
+    if (unroll != loads && !more)
         return rfg_refuse(why, "unroll=%d: %d is better with m_tile=%d, rows=%d", unroll, loads, m_tile, rows);
     /* As compiled; prepacked, such a W is for matrix cores. */
     if (rfg_format(prob->dtype[1])->elements > 1 &&
@@ -259,6 +260,8 @@ static void skinny_kernel(const struct rfg_device *dev, const struct rfg_problem
     rfg_kernel_macro(k, "ROWS", p[SKINNY_ROWS]);
     rfg_kernel_macro(k, "WAVES", p[SKINNY_WAVES]);
     rfg_kernel_macro(k, "UNROLL", p[SKINNY_UNROLL]);
+    if (prob->v[GEMM_IDS] && gemm_w_is_8_bits(prob) && gemm_scales(prob) == GEMM_SCALES_BLOCKS)
+        rfg_kernel_macro(k, "W_LATE", 1);
 }
 
 static void skinny_launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,

@@ -142,9 +142,11 @@ static inline void common_macros(const struct rfg_problem *prob, struct rfg_kern
         rfg_kernel_macro(k, "HALVES", 1);
     if (prob->v[GEMM_EXPERTS]) {
         rfg_kernel_macro(k, "EXPERTS", 1);
-        if (prob->v[GEMM_EXPERTS] > FEW_EXPERTS)
+        if (prob->v[GEMM_IDS])
+            rfg_kernel_macro(k, "EXPERT_IDS", 1);
+        else if (prob->v[GEMM_EXPERTS] > FEW_EXPERTS)
             rfg_kernel_macro(k, "MANY_EXPERTS", 1);
-        rfg_kernel_macro(k, "GATHER", prob->v[GEMM_TOP] != 0);
+        rfg_kernel_macro(k, "GATHER", prob->v[GEMM_TOP] && !prob->v[GEMM_IDS]);
         rfg_kernel_macro(k, "WEIGHTED", (int)prob->v[GEMM_WEIGHTS]);
     }
     if (prob->v[GEMM_BATCH])
@@ -275,7 +277,8 @@ static inline struct down tiles_down(const struct rfg_problem *grouped, const st
  * between them. (By two problems on an H200; of few experts other constants were fitted with it.) */
 static inline double find_us(const struct rfg_problem *grouped)
 {
-    return grouped->v[GEMM_EXPERTS] > FEW_EXPERTS ? 3.0 * (double)ceil_div(grouped->v[GEMM_EXPERTS], 512) + 0.6 : 0;
+    int64_t experts = grouped->v[GEMM_EXPERTS];
+    return grouped->v[GEMM_IDS] ? 0.5 : experts > FEW_EXPERTS ? 3.0 * (double)ceil_div(experts, 512) + 0.6 : 0;
 }
 
 /* Of a step of their main loops: fragments of X for one of W, */

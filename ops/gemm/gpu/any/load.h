@@ -8,6 +8,7 @@
  *   w_element()          one element as a float (gemm_portable)
  *   struct w_row, w_row_of(), w_chunk, w_load(), w_unpack()
  *                        a lane's vector, loaded first, dequantised to floats later (gemm_skinny)
+ *   W_CHUNK_SCALE(chunk) with SCALE_LATE, what the sum of a chunk's products is multiplied by; 1 if it isn't there
  *   W_IS_FRAGMENTS       1: 16-byte chunks of W are those of matrix fragments, elements of X's format
  *   W_IS_4_BITS           1: they become fragments by w_decode(); see load4.h
  *   W_IS_NVFP4            1: they are scaled as they become fragments, by w_decode_by()
@@ -24,11 +25,11 @@
  * (columns of W that share them), SCALES (of codes: gemm_args.h), SCALE_DTYPE (of these), PACKED (rows of X, W and Y
  * follow each other), PREPACKED (W is; see prepack_layout.h). Kernels that only read rows of W have no macro
  * PREPACKED.
- * Macros that may be missing, which is 0: W_PADDED (1: a prepacked W's K is padded to whole blocks),
+ * Macros that may be missing, which is 0: SCALE_LATE (w_unpack() leaves scales out that all of a chunk has), W_PADDED (1: a prepacked W's K is padded to whole blocks),
  * W_ZERO (not 0: zero points, i8), W_GLOBAL (1: its scales are multiplied by w_global), W_SHORTER (1: a row's last group
  * may be shorter), GATED (epilogue.h), HALVES (rows of W are all gates, then all
  * ups, and kernels number them as if they took turns), LIMITED (epilogue.h), EXPERTS (a grouped product: experts.h),
- * and with it GATHER (rows of X are said by a->rows), WEIGHTED and SLOTS (rows are summed: slots.h); BATCH (a product for
+ * and with it EXPERT_IDS (of rows of Y experts are said), GATHER (rows of X are said by a->rows), WEIGHTED and SLOTS (rows are summed: slots.h); BATCH (a product for
  * each plane of the grid: take_batch()). */
 #ifndef W_ZERO
 #define W_ZERO 0
@@ -44,6 +45,12 @@
 #endif
 #ifndef EXPERTS
 #define EXPERTS 0
+#endif
+#ifndef SCALE_LATE
+#define SCALE_LATE 0
+#endif
+#ifndef EXPERT_IDS
+#define EXPERT_IDS 0
 #endif
 #ifndef GATHER
 #define GATHER 0
@@ -316,6 +323,9 @@ RFG_DEVICE w_row w_row_of(const struct gemm_args *a, int n)
 #error "gemm has no loader for this format of W (with these of X and scales)"
 #endif
 
+#ifndef W_CHUNK_SCALE
+#define W_CHUNK_SCALE(chunk) 1.0f
+#endif
 #ifndef W_IS_4_BITS
 #define W_IS_4_BITS 0
 #endif

@@ -72,7 +72,10 @@ RFG_DEVICE w_chunk w_load(w_row row, int chunk)
 #endif
     return c;
 }
-/* The part-th eight elements of a chunk: two words. */
+/* The part-th eight elements of a chunk: two words. With SCALE_LATE who multiplies by them scales their sum. */
+#if SCALES == GEMM_SCALES_BLOCKS
+#define W_CHUNK_SCALE(chunk) (chunk).scale
+#endif
 RFG_DEVICE void w_unpack(float *f, w_chunk chunk, int part)
 {
     rfg_u32 codes[2] = { part == 0 ? chunk.codes.x : chunk.codes.z, part == 0 ? chunk.codes.y : chunk.codes.w };
@@ -90,7 +93,7 @@ RFG_DEVICE void w_unpack(float *f, w_chunk chunk, int part)
         f[4 * i + 3] = rfg_high(half.y, RFG_F16);
 #endif
     }
-#if SCALES == GEMM_SCALES_BLOCKS
+#if SCALES == GEMM_SCALES_BLOCKS && !SCALE_LATE
 #pragma unroll
     for (int i = 0; i < 8; i++)
         f[i] *= chunk.scale;

@@ -10,8 +10,12 @@
  * Budget of a lane's chunk: 16 bytes of each of ROWS rows of W, M_TILE chunks of X from the caches, W_VEC * ROWS * M_TILE
  * fma and the conversions. What binds is memory while M_TILE is small.
  *
- * Macros: those of load.h and epilogue.h, M_TILE (1, 2, 4, 8, 16), ROWS (1, 2, 4), WAVES, UNROLL. ROWS * M_TILE <= 32.
+ * Macros: those of load.h and epilogue.h, M_TILE (1, 2, 4, 8, 16), ROWS (1, 2, 4), WAVES, UNROLL, W_LATE (may be
+ * missing: 0; scales of blocks multiply a chunk's sums, not its elements). ROWS * M_TILE <= 32.
  * Needs rows of X and W aligned to 16 bytes and K a multiple of W_VEC. */
+#if W_LATE
+#define SCALE_LATE 1
+#endif
 #include "rfg_device.h"
 #include "gemm/gpu/any/load.h"
 #include "gemm/gpu/any/epilogue.h"
@@ -49,6 +53,14 @@ RFG_DEVICE void dot(const struct gemm_args *a, float *acc, const char *const *xp
         for (int m = 0; m < M_TILE; m++)
             x_scale[m] = x_scale_of(a, m < a->m ? m : a->m - 1, at);
 #endif
+#if SCALE_LATE
+        float sum[SUMS];
+#pragma unroll
+        for (int i = 0; i < SUMS; i++)
+            sum[i] = 0.0f;
+#else
+        float *sum = acc;
+#endif
 #pragma unroll
         for (int part = 0; part < PARTS; part++) {
             float wf[ROWS][X_PART];
@@ -70,9 +82,14 @@ RFG_DEVICE void dot(const struct gemm_args *a, float *acc, const char *const *xp
                 for (int r = 0; r < ROWS; r++)
 #pragma unroll
                     for (int i = 0; i < X_PART; i++)
-                        acc[r * M_TILE + m] = rfg_fma(wf[r][i], xf[i], acc[r * M_TILE + m]);
+                        sum[r * M_TILE + m] = rfg_fma(wf[r][i], xf[i], sum[r * M_TILE + m]);
             }
         }
+#if SCALE_LATE
+#pragma unroll
+        for (int i = 0; i < SUMS; i++)
+            acc[i] = rfg_fma(sum[i], W_CHUNK_SCALE(w[u][i / M_TILE]), acc[i]);
+#endif
     }
 }
 

@@ -9,14 +9,15 @@ struct slot_sums {
     const void *x, *residual;
     void *y;
     const int *places;
-    const float *weights; /* nor ldw: with SLOT_WEIGHTS alone */
-    int top, x_rows;
+    const float *weights;     /* nor ldw: with SLOT_WEIGHTS alone */
+    int top, x_rows, experts; /* experts: with SLOT_IDS */
     long long ldx, ldy, ldr, ldp, ldw;
 };
 #define SLOT_ARGS        struct slot_sums
 #define SLOT_IN          OUT_DTYPE
 #define SLOT_OUT         OUT_DTYPE
 #define SLOT_WEIGHTS     0
+#define SLOT_IDS         EXPERT_IDS
 #define SLOT_RESIDUAL(a) ((a)->residual != 0)
 #define SLOT_BATCH       8
 #define WIDTH            16 /* rows in the workspace are whole chunks */
@@ -33,7 +34,8 @@ RFG_DEVICE void sum_columns(const struct gemm_args *all, int n0, int tile_n, int
     s.ldy = all->ldy;
     s.residual = all->residual;
     s.ldr = all->ldr;
-    s.places = all->places;
+    s.places = EXPERT_IDS ? all->offsets : all->places;
+    s.experts = all->experts;
     s.ldp = s.top = all->top;
     int chunks = tile_n / SLOT_VEC, total = (int)rfg_slot_tokens(all->m / all->top, all->tokens) * chunks;
 #pragma unroll 1

@@ -88,7 +88,7 @@ static const struct gemm_takes takes = { .rows = GEMM_READ_FRAGMENTS | GEMM_READ
                                          .prepacked = GEMM_READ_HALF | GEMM_READ_GROUPS | GEMM_READ_MX4 | GEMM_READ_W8,
                                          .chunks = true,
                                          .steps = true,
-                                         .ends = GEMM_ENDS_EPILOGUE | GEMM_END_BATCH };
+                                         .ends = GEMM_ENDS_EPILOGUE | GEMM_END_BATCH | GEMM_END_IDS };
 
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
@@ -331,7 +331,7 @@ static const struct gemm_takes short_takes = { .rows = GEMM_READ_FRAGMENTS | GEM
                                                .prepacked = GEMM_READ_HALF | GEMM_READ_W8,
                                                .chunks = true,
                                                .steps = true,
-                                               .ends = GEMM_ENDS_EPILOGUE | GEMM_END_BATCH };
+                                               .ends = GEMM_ENDS_EPILOGUE | GEMM_END_BATCH | GEMM_END_IDS };
 
 static bool short_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
