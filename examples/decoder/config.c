@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads config.json of a Hugging Face folder. */
+ * Reads config.json of a Hugging Face folder, or what a .gguf file says of the same. */
 #include "decoder.h"
 
 #include <math.h>
@@ -472,10 +472,10 @@ void config_check(const struct config *c, const char *where)
 /* Reads "architectures"; an unknown one ends the program. */
 static void read_architecture(struct config *c, const struct source *s)
 {
-    static const char *const known[] = { "LlamaForCausalLM",    "Qwen3ForCausalLM",  "Gemma3ForCausalLM",
+    static const char *const known[] = { "LlamaForCausalLM",    "Qwen2ForCausalLM",  "Qwen3ForCausalLM",  "Gemma3ForCausalLM",
                                          "Phi3ForCausalLM",     "Gemma4ForCausalLM", "Qwen3_5ForCausalLM",
                                          "Qwen3MoeForCausalLM", "GptOssForCausalLM", "DeepseekV3ForCausalLM" };
-    enum { LLAMA, QWEN3, GEMMA3, PHI3, GEMMA4, QWEN3_5, QWEN3_MOE, GPT_OSS, DEEPSEEK_V3, KNOWN };
+    enum { LLAMA, QWEN2, QWEN3, GEMMA3, PHI3, GEMMA4, QWEN3_5, QWEN3_MOE, GPT_OSS, DEEPSEEK_V3, KNOWN };
     char names[256] = "";
     const char *arch = json_string_value(json_array_get(need(s, "architectures"), 0));
     int i = 0;
@@ -488,6 +488,7 @@ static void read_architecture(struct config *c, const struct source *s)
     if (i == KNOWN)
         die("%s: 'architectures' is '%s': must be %s", s->path, arch ? arch : "no list of a string", names);
     snprintf(c->name, sizeof(c->name), "%s", arch);
+    c->biased = i == QWEN2 || i == GPT_OSS;
     c->qk_norm = i == QWEN3 || i == GEMMA3 || i == QWEN3_MOE || i == GEMMA4 || i == QWEN3_5;
     c->gemma = i == GEMMA3 || i == GEMMA4;
     c->plus = i == GEMMA3 || i == QWEN3_5;
@@ -510,16 +511,23 @@ static void read_heads(struct config *c, const struct source *s)
     c->head_dim = integer_or(s, "head_dim", 1, 1 << 16, c->hidden / c->heads);
 }
 
-void config_read(struct config *c, const char *folder)
+static json_t *load(const char *path)
+{
+    json_error_t e;
+    json_t *object = json_load_file(path, JSON_REJECT_DUPLICATES, &e);
+    if (!object && e.line > 0)
+        die("%s:%d: %s", path, e.line, e.text);
+    if (!object)
+        die("%s", e.text);
+    return object;
+}
+
+void config_read(struct config *c, const char *model)
 {
     static char path[4096];
-    json_error_t e;
-    snprintf(path, sizeof(path), "%s/config.json", folder);
-    struct source s = { path, json_load_file(path, JSON_REJECT_DUPLICATES, &e) };
-    if (!s.object && e.line > 0)
-        die("%s:%d: %s", path, e.line, e.text);
-    if (!s.object)
-        die("%s", e.text);
+    bool gguf = is_gguf(model);
+    snprintf(path, sizeof(path), gguf ? "%s" : "%s/config.json", model);
+    struct source s = { path, gguf ? gguf_config(path) : load(path) };
     *c = (struct config){ 0 };
     read_architecture(c, &s);
     c->hidden = integer(&s, "hidden_size", 8, 1 << 20);

@@ -3,9 +3,11 @@
  * A decoder for Llama-, Qwen3- and Gemma-like dense models, and for mixtures of experts (Qwen3-MoE, gpt-oss, DeepSeek
  * V3), on rfg's operators alone: docs/decoder.md.
  *
- *   config.c    what a model is: config.json of a Hugging Face folder
+ *   config.c    what a model is: config.json of a Hugging Face folder, or a .gguf file's values
  *   shapes.c    the built-in shapes
- *   weights.c   tensors by name: safetensors files, or random numbers
+ *   weights.c   tensors by name: of files, or random numbers
+ *   safetensors.c, gguf.c  what is in a file of either kind
+ *   gguf_model.c  a .gguf file's values and tensors as a Hugging Face folder has them
  *   model.c     the weights in device memory, projections joined, tables of rotary angles
  *   load.c      how they get there
  *   experts.c   those of a layer's experts, one after the other
@@ -86,6 +88,7 @@ struct config {
     struct latent mla; /* head_dim is then what is rotated, kv_heads 1 */
     bool
         gpt_oss; /* projections, router and experts have biases, heads have sinks; an expert's gate and up take turns */
+    bool biased; /* q, k and v have biases (Qwen2, gpt-oss) */
     bool phi3;   /* files hold q, k and v as one matrix, gate and up as another */
     bool deepseek; /* MLA; a bias chooses experts, beside their scores */
     int64_t hidden, intermediate, layers, heads, kv_heads, head_dim, vocab, positions;
@@ -108,8 +111,8 @@ struct config {
     int eos_count;
 };
 
-/* folder/config.json */
-void config_read(struct config *c, const char *folder);
+/* Of model/config.json, or of the values of the .gguf file. */
+void config_read(struct config *c, const char *model);
 /* What scores are multiplied with: YaRN has a part in it. */
 float config_latent_scale(const struct latent *a, const rfg_rope_table_params *rope);
 /* A built-in shape, of so many layers; 0: all. */
@@ -151,9 +154,15 @@ static inline int64_t mlp_columns(const struct config *c, int64_t layer)
 /* ---- weights.c -------------------------------------------------------------------------------------------------- */
 
 struct weights;
-/* Maps folder/model.safetensors, or the files of folder/model.safetensors.index.json, and checks all of
+struct gguf;
+/* gguf_model.c: whether a path is a file, which must be .gguf then, and no folder; the file, or an error that ends the
+ * program; what config.json of such a model would be. */
+bool is_gguf(const char *path);
+struct gguf *open_gguf(const char *path);
+json_t *gguf_config(const char *path);
+/* Maps the .gguf file, or model/model.safetensors, or the files of model/model.safetensors.index.json, and checks all of
  * their headers. */
-struct weights *weights_open(const char *folder);
+struct weights *weights_open(const char *model);
 /* Any tensor that is asked for, from a generator that counts: element i of a tensor depends on seed, name and i. */
 struct weights *weights_random(uint64_t seed);
 void weights_close(struct weights *w);

@@ -83,10 +83,12 @@ static void load_attention(struct loader *l, int64_t i)
         to->k_norm = own ? norm(l, NAMED("self_attn.k_norm.weight"), d) : NULL;
     }
     to->o = load_matrix(l, NAMED("self_attn.o_proj.weight"), c->hidden, q);
-    if (c->gpt_oss) {
+    if (c->biased) {
         to->qkv_bias = load_vector(l, NAMED("self_attn.q_proj.bias"), q, 0, 0.1);
         load_more(l, NAMED("self_attn.k_proj.bias"), kv, 0, 0, 0.1);
         load_more(l, NAMED("self_attn.v_proj.bias"), kv, 0, 0, 0.1);
+    }
+    if (c->gpt_oss) {
         to->o_bias = load_vector(l, NAMED("self_attn.o_proj.bias"), c->hidden, 0, 0.1);
         to->sinks = load_floats(l, NAMED("self_attn.sinks"), c->heads, 0, 1);
     }
