@@ -473,4 +473,9 @@ struct ladder_params {
 /* Prints the table; the program's exit code: 1 if a rung is wrong, or slower than the baseline's by over 10 %. */
 int ladder(rfg_context *ctx, const struct model *m, const struct ladder_params *p);
 
+/* ---- bench.c ---------------------------------------------------------------------------------------------------- */
+
+/* Prints llama-bench's pp512 and tg128; the same as JSON. */
+json_t *bench(rfg_context *ctx, const struct model *m, int64_t chunk, bool graph);
+
 #endif

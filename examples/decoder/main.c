@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "options.h"
+#include "tokens.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,15 +9,11 @@
 
 /* ---- prompts ----------------------------------------------------------------------------------------------------- */
 
-/* Bytes of the text, or numbers between commas, as token ids. */
-static void read_prompt(struct request *q, const struct config *c, const char *text, const char *ids)
+/* Token ids between commas. */
+static void read_ids(struct request *q, const char *ids)
 {
-    int32_t *tokens = allocate(strlen(text ? text : ids) + 1, sizeof(*tokens));
+    int32_t *tokens = allocate(strlen(ids) + 1, sizeof(*tokens));
     q->prompt = tokens;
-    if (text && !c->bytes)
-        die("--prompt: the model's tokens aren't bytes (\"tokenizer\": \"bytes\" in its config.json): give --ids");
-    for (; text && *text; text++)
-        tokens[q->count++] = (unsigned char)*text;
     while (ids) {
         char *end;
         errno = 0;
@@ -28,11 +25,45 @@ static void read_prompt(struct request *q, const struct config *c, const char *t
     }
 }
 
+/* What the model's tokenizer makes of text. t NULL: its tokens are bytes. */
+static void read_text(struct request *q, const struct tokens *t, const char *text)
+{
+    size_t size = strlen(text);
+    if (t) {
+        q->prompt = tokens_encode(t, text, size, &q->count);
+        return;
+    }
+    int32_t *tokens = allocate(size + 1, sizeof(*tokens));
+    q->prompt = tokens;
+    for (; *text; text++)
+        tokens[q->count++] = (unsigned char)*text;
+}
+
+/* The tokenizer, if there is text. The file stays open. NULL: tokens are bytes, or nobody needs one. */
+static struct tokens *open_tokens(const struct options *o, const struct config *c, struct gguf **file)
+{
+    bool texts = false;
+    char error[GGUF_ERROR];
+    for (size_t i = 0; i < o->count; i++)
+        texts = texts || o->texts[i];
+    if (!texts || c->bytes)
+        return NULL;
+    if (o->random || !is_gguf(o->model))
+        die("--prompt: the model's tokens aren't bytes (\"tokenizer\": \"bytes\" in its config.json), and it is no .gguf "
+            "file: give --ids");
+    *file = open_gguf(o->model);
+    struct tokens *t = tokens_open(*file, o->model, error);
+    if (!t)
+        die("%s", error);
+    return t;
+}
+
 struct printer {
     struct engine *e;
     FILE *logits; /* NULL: not asked for */
     float *row;
-    bool bytes, stream;
+    const struct tokens *tokens; /* NULL: bytes, if they are text */
+    bool text, stream;
     size_t count;
     struct {
         int32_t *tokens;
@@ -40,12 +71,19 @@ struct printer {
     } of[MOST_PROMPTS];
 };
 
-static void print_token(bool bytes, int32_t token, bool first)
+/* Bytes of ASCII that are safe on any terminal, and of what a tokenizer makes those of other characters. */
+static void print_token(const struct printer *p, int32_t token, bool first)
 {
-    if (!bytes)
+    char byte = (char)token;
+    if (!p->text) {
         printf(first ? "%d" : ",%d", (int)token);
-    else
-        putchar((token >= ' ' && token < 127) || token == '\n' ? token : '?'); /* ASCII is safe on any terminal */
+        return;
+    }
+    struct gguf_text text = p->tokens ? tokens_decode(p->tokens, token) : (struct gguf_text){ &byte, 1 };
+    for (size_t i = 0; i < text.size; i++) {
+        unsigned char c = (unsigned char)text.at[i];
+        putchar((c >= ' ' && c < 127) || c == '\n' || (p->tokens && (c >= 128 || c == '\t')) ? c : '?');
+    }
 }
 
 /* One sequence is printed as it comes, several one after the other at the end. */
@@ -53,7 +91,7 @@ static void take_token(void *user, size_t request, int32_t token)
 {
     struct printer *p = user;
     if (p->stream) {
-        print_token(p->bytes, token, p->of[0].count == 0);
+        print_token(p, token, p->of[0].count == 0);
         fflush(stdout);
     }
     if (p->logits) {
@@ -68,7 +106,7 @@ static void print_all(const struct printer *p)
     for (size_t i = 0; i < p->count && !p->stream; i++) {
         printf("[%zu] ", i);
         for (int64_t n = 0; n < p->of[i].count; n++)
-            print_token(p->bytes, p->of[i].tokens[n], n == 0);
+            print_token(p, p->of[i].tokens[n], n == 0);
         putchar('\n');
     }
     if (p->stream)
@@ -77,16 +115,18 @@ static void print_all(const struct printer *p)
 
 /* ---- the program ------------------------------------------------------------------------------------------------ */
 
+/* path NULL: nobody asked for it. */
 static void write_json(const char *path, json_t *root)
 {
-    if (!root || json_dump_file(root, path, JSON_INDENT(2)) != 0)
+    if (path && (!root || json_dump_file(root, path, JSON_INDENT(2)) != 0))
         die("--json %s: can't be written: %m", path);
     json_decref(root);
 }
 
-static void run_prompts(rfg_context *ctx, const struct model *m, struct options *o)
+static void run_prompts(rfg_context *ctx, const struct model *m, const struct tokens *tokens,
+                        struct options *o)
 {
-    struct printer out = { .bytes = m->c.bytes && o->texts[0], .stream = o->count == 1, .count = o->count };
+    struct printer out = { .tokens = tokens, .text = o->texts[0], .stream = o->count == 1, .count = o->count };
     struct engine_params p = { .batch = o->batch ? o->batch : (int64_t)o->count,
                                .context = m->context,
                                .chunk = o->chunk < m->context ? o->chunk : m->context,
@@ -145,14 +185,19 @@ int main(int argc, char **argv)
     int64_t context = o.context ? o.context : 2048 < c.positions ? 2048 : c.positions;
     if (context > c.positions)
         die("--context %lld: the model has %lld positions", (long long)context, (long long)c.positions);
+    struct gguf *file = NULL;
+    struct tokens *tokens = open_tokens(&o, &c, &file);
     for (size_t i = 0; i < o.count; i++) {
         struct request *q = &o.requests[i];
-        read_prompt(q, &c, o.texts[i], o.ids[i]);
+        if (o.texts[i])
+            read_text(q, tokens, o.texts[i]);
+        else
+            read_ids(q, o.ids[i]);
         q->tokens = o.tokens;
         q->seed = o.sampling.seed + i;
         request_check(q, i, &c, context);
     }
-    if (o.count == 0 && !o.ladder)
+    if (o.count == 0 && !o.ladder && !o.bench)
         die("there is no --prompt and no --ids");
     struct weights *w = o.random ? weights_random(o.sampling.seed) : weights_open(o.model);
     rfg_context *ctx;
@@ -172,8 +217,14 @@ int main(int argc, char **argv)
                                                .chunk = o.chunk,
                                                .expand = o.expand,
                                                .gate = o.gate });
+    else if (o.bench)
+        write_json(o.json, bench(ctx, m, o.chunk, !o.no_graph));
     else
-        run_prompts(ctx, m, &o);
+        run_prompts(ctx, m, tokens, &o);
+    if (tokens)
+        tokens_close(tokens);
+    if (file)
+        gguf_close(file);
     for (size_t i = 0; i < o.count; i++)
         free((void *)o.requests[i].prompt);
     model_destroy(ctx, &m);

@@ -19,8 +19,9 @@ static const struct {
     size_t at;
     int64_t least, most;
 } table[] = {
-    { "model", "DIR",
-      "config.json and safetensors files of a Llama-, Qwen3-, Qwen3-MoE-, Gemma3-, gpt-oss- or DeepSeek-V3-like model",
+    { "model", "PATH",
+      "a folder with config.json and safetensors files of a Llama-, Qwen2-, Qwen3-, Qwen3-MoE-, Gemma3-, gpt-oss- or\n"
+      "DeepSeek-V3-like model, or a .gguf file of the first six",
       TEXT, AT(model) },
     { "random", "NAME",
       "random weights: llama3-8b, qwen3-8b, gemma3-4b, llama3-70b-tp8, small; of experts: small-moe,\nqwen3-30b-a3b, "
@@ -30,7 +31,7 @@ static const struct {
     { "layers", "N", "of --random: so many layers (as many as the model has)", INTEGER, AT(layers), 1, MOST_LAYERS },
     { "device", "D", "cpu, amd:0, nvidia:0, emu:gfx942:304 (default: $RFG_DEVICE, else the first GPU, else cpu)", TEXT,
       AT(device) },
-    { "prompt", "TEXT", "what to go on from, for models of bytes; more than one: as many sequences", PROMPT },
+    { "prompt", "TEXT", "what to go on from, for .gguf files and models of bytes; more than one: as many sequences", PROMPT },
     { "ids", "N,N,...", "the same as token ids, for any model; the answer is token ids", IDS },
     { "tokens", "N", "to generate for each prompt (128)", INTEGER, AT(tokens), 1, 1 << 24 },
     { "batch", "B", "sequences that decode together at most (as many as there are prompts)", INTEGER, AT(batch), 1,
@@ -53,6 +54,7 @@ static const struct {
       AT(logits) },
     { "ladder", NULL, "measure each step from portable kernels to graphs with launch overlap: docs/decoder.md", FLAG,
       AT(ladder) },
+    { "bench", NULL, "llama-bench's pp512 and tg128: tokens a second of a prompt and of decode", FLAG, AT(bench) },
     { "prompt-tokens", "N", "of the ladder: keys in the cache before the first step (1024)", INTEGER, AT(prompt_tokens),
       1, 1 << 24 },
     { "steps", "N", "of the ladder: timed decode steps of a rung (32)", INTEGER, AT(steps), 1, 100000 },
@@ -66,7 +68,7 @@ enum { OPTIONS = sizeof(table) / sizeof(table[0]), FIRST = 256 /* what getopt_lo
 
 static void print_help(void)
 {
-    puts("usage: rfg-decoder --model DIR | --random NAME [OPTIONS]");
+    puts("usage: rfg-decoder --model PATH | --random NAME [OPTIONS]");
     for (int i = 0; i < OPTIONS; i++) {
         char label[64];
         snprintf(label, sizeof(label), "--%s%s%s", table[i].name, table[i].value ? " " : "",
@@ -153,11 +155,13 @@ void options_read(struct options *o, int argc, char **argv)
     if (optind < argc)
         die("'%s': no such argument (--help)", argv[optind]);
     if (!o->model == !o->random)
-        die("one of --model DIR and --random NAME must be given (--help)");
+        die("one of --model PATH and --random NAME must be given (--help)");
     if (o->layers && !o->random)
         die("--layers is --random's");
     if ((o->baseline || o->save_baseline) && !o->ladder)
         die("--baseline and --save-baseline are --ladder's");
-    if (o->logits && (o->ladder || o->count != 1))
+    if (o->bench && o->ladder)
+        die("--bench and --ladder: must be one of them");
+    if (o->logits && (o->ladder || o->bench || o->count != 1))
         die("--logits: there must be one prompt");
 }

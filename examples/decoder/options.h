@@ -13,7 +13,7 @@ struct options {
     size_t count;
     int64_t tokens, batch, context, chunk, prompt_tokens, steps, from, layers, expand, gate;
     struct sampling sampling;
-    bool no_graph, ladder;
+    bool no_graph, ladder, bench;
 };
 
 /* Errors, and --help, end the program. */
