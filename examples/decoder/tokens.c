@@ -497,7 +497,7 @@ static void encode_text(const struct tokens *t, const char *text, size_t size, b
     if (t->scored) {
         char *copy = allocate(size + 1, 1);
         *copy = ' ';
-        memcpy(copy + space_first, text, size);
+        size = unescape((struct gguf_text){ text, size }, false, copy + space_first); /* as SentencePiece reads it */
         encode_piece(t, copy, size + space_first, out);
         free(copy);
         return;
