@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "gguf_file.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +10,8 @@ enum { U32 = 4, F32 = 6, BOOL = 7, STRING = 8, ARRAY = 9, ALIGNMENT = 32 };
 void gguf_put(struct gguf_bytes *b, const void *from, size_t size)
 {
     b->at = realloc(b->at, b->size + size + 1);
-    ck_assert_ptr_nonnull(b->at);
+    if (!b->at)
+        abort();
     if (from)
         memcpy(b->at + b->size, from, size);
     else
@@ -106,9 +106,8 @@ struct gguf_bytes gguf_join(const struct gguf_file *f)
 void gguf_write(const char *path, struct gguf_bytes b)
 {
     FILE *f = fopen(path, "wb");
-    ck_assert_ptr_nonnull(f);
-    ck_assert_uint_eq(fwrite(b.at, 1, b.size, f), b.size);
-    ck_assert_int_eq(fclose(f), 0);
+    if (!f || fwrite(b.at, 1, b.size, f) != b.size || fclose(f) != 0)
+        abort();
     free(b.at);
 }
 
