@@ -169,6 +169,8 @@ void weights_close(struct weights *w);
 /* Whether the files hold it (random weights: yes). */
 bool weights_has(const struct weights *w, const char *name);
 bool weights_are_random(const struct weights *w);
+/* The dtype of a tensor of a .gguf file's blocks; of others RFG_DTYPE_NONE. */
+rfg_dtype weights_blocks(const struct weights *w, const char *name);
 /* What model memory holds: bf16, or fp16 if the files do. */
 rfg_dtype weights_dtype(const struct weights *w);
 /* A tensor of the files that was never read: without it the model would compute something else. Rotary frequencies, a
@@ -178,6 +180,10 @@ const char *weights_unused(const struct weights *w);
  * bf16, and so are codes of e4m3 times their "<name>_scale_inv". mean, spread: of random weights, uniform in mean +- spread; their first is a multiple of 4. */
 void weights_get(struct weights *w, const char *name, int64_t rows, int64_t cols, double mean, double spread,
                  int64_t first, int64_t count, uint16_t *to);
+/* The same of rows of a tensor of blocks, as they are. */
+void weights_rows(struct weights *w, const char *name, int64_t rows, int64_t cols, int64_t first, int64_t count, void *to);
+/* How many tensors of blocks weights_get() has decoded so far, and what they became, in bytes. */
+int64_t weights_decoded(const struct weights *w, int64_t *bytes);
 /* All of it as fp32. */
 void weights_floats(struct weights *w, const char *name, int64_t rows, int64_t cols, double mean, double spread,
                     float *to);
@@ -188,19 +194,38 @@ void weights_bytes(struct weights *w, const char *name, const char *dtype, int n
 
 /* ---- model.c, load.c --------------------------------------------------------------------------------------------- */
 
+/* A matrix that activations are multiplied with: of the model's dtype; of e4m3, with a scale for each 128 x 128; or of a
+ * .gguf file's blocks. */
+struct weight {
+    void *at;
+    float *scale;
+    rfg_dtype dtype;
+};
+
+/* Its rows from `row` on, of so many columns; with scales, a multiple of 128. */
+static inline struct weight weight_from(struct weight w, int64_t row, int64_t cols)
+{
+    w.at = w.at ? (char *)w.at + rfg_dtype_bytes(w.dtype, row * cols) : NULL;
+    w.scale += w.scale ? row / 128 * ((cols + 127) / 128) : 0;
+    return w;
+}
+
 struct layer {
-    void *attention_norm, *qkv, *q_norm, *k_norm, *o, *mlp_norm, *gate_up, *down;
+    void *attention_norm, *q_norm, *k_norm, *mlp_norm;
+    /* q, k and v; if they are of one dtype, k's and v's rows follow q's, and `joined` is set. Rows of gate and up in turn. */
+    struct weight qkv[3], o, gate_up, down;
+    bool joined;
     void *after_attention_norm, *after_mlp_norm; /* Gemma */
     void *qkv_bias, *o_bias, *sinks;             /* gpt-oss */
     void *gate;                                  /* Qwen3.5: of attention; qkv has no rows of it */
     /* Gemma 4: a layer's input and what it becomes; what the layer's result is multiplied with. */
     void *extra_gate, *extra_projection, *extra_norm;
     float factor;
-    /* MLA: qkv makes q's latent, k's, and what of k is rotated; q_norm and k_norm are norms of latents. q_b makes the
+    /* MLA: qkv[0] makes q's latent, k's, and what of k is rotated; q_norm and k_norm are norms of latents. q_b makes the
      * heads' q. absorb_k [heads, kv_rank, nope] and absorb_v [heads, values, kv_rank] are kv_b's halves. expand_k
      * [heads, nope + rope, kv_rank + rope] makes a head's k of a key in the cache: k's half, and 1 for what is rotated. */
-    void *q_b, *absorb_k, *absorb_v, *expand_k;
-    void *qkv_scale, *q_b_scale, *o_scale; /* of e4m3, for each 128 x 128; NULL: they are of the model's dtype */
+    struct weight q_b;
+    void *absorb_k, *absorb_v, *expand_k;
     /* Of a mixture. The experts' are [E, 2 intermediate, hidden] and [E, hidden, intermediate], shared ones last. */
     void *router, *router_bias, *choice_bias; /* the latter chooses only (DeepSeek) */
     void *w1, *w2, *w1_scale, *w2_scale, *w1_bias, *w2_bias;
@@ -214,7 +239,8 @@ struct model {
     int64_t qkv;
     int64_t context; /* positions that the rotary tables have */
     void *memory;    /* one allocation holds all */
-    void *embedding, *norm, *head;
+    void *embedding, *norm;
+    struct weight head;
     void *extra_embedding, *extra_projection, *extra_norm; /* of the layers' inputs; the norm in fp32 */
     void *angles[2]; /* [context, head_dim] fp32: cosines, then sines; of full and of sliding layers */
     struct layer layer[MOST_LAYERS];

@@ -89,6 +89,40 @@ void *load_matrix(struct loader *l, const char *name, int64_t rows, int64_t cols
     return at;
 }
 
+rfg_dtype load_dtype(const struct loader *l, const char *name)
+{
+    rfg_dtype blocks = weights_blocks(l->w, name);
+    return blocks == RFG_DTYPE_NONE ? l->m->dtype : blocks;
+}
+
+void load_rows(struct loader *l, const char *name, rfg_dtype dtype, int64_t rows, int64_t cols, int64_t first,
+               int64_t count, void *to)
+{
+    if (dtype == l->m->dtype)
+        weights_get(l->w, name, rows, cols, 0, sqrt(3.0 / (double)cols), first * cols, count * cols, to);
+    else
+        weights_rows(l->w, name, rows, cols, first, count, to);
+}
+
+struct weight load_weight(struct loader *l, const char *name, int64_t rows, int64_t cols)
+{
+    struct weight w = { .dtype = load_dtype(l, name) };
+    char *to = l->arena.base ? l->arena.base + l->arena.used : NULL;
+    w.at = to;
+    size_t row = rfg_dtype_bytes(w.dtype, cols);
+    l->arena.used += row * (size_t)rows;
+    if (!row)
+        die("tensor '%s': its rows of %lld elements are no whole blocks of %s", name, (long long)cols,
+            rfg_dtype_name(w.dtype));
+    int64_t many = (int64_t)(PIECE * sizeof(*l->piece) / row);
+    for (int64_t at = 0, count; to && at < rows; at += count) {
+        count = rows - at < many ? rows - at : many;
+        load_rows(l, name, w.dtype, rows, cols, at, count, l->piece);
+        load_copy(l, to + (size_t)at * row, l->piece, (size_t)count * row, RFG_HOST_TO_DEVICE);
+    }
+    return w;
+}
+
 const char *load_name(struct loader *l, int64_t layer, const char *part)
 {
     snprintf(l->name, sizeof(l->name), "model.layers.%lld.%s", (long long)layer, part);

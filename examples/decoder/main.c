@@ -203,6 +203,10 @@ int main(int argc, char **argv)
     rfg_context *ctx;
     CHECK(rfg_context_create(&ctx, &(rfg_context_params){ .size = sizeof(rfg_context_params), .device = o.device }));
     struct model *m = model_create(ctx, &c, w, context);
+    int64_t bytes, decoded = weights_decoded(w, &bytes);
+    if (decoded)
+        fprintf(stderr, "%lld tensors of blocks were decoded, to %.1f MB: rfg takes rows of embeddings and experts as %s\n",
+                (long long)decoded, (double)bytes / 1e6, rfg_dtype_name(m->dtype));
     weights_close(w);
     int code = 0;
     if (o.ladder)

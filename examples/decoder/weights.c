@@ -143,6 +143,18 @@ bool weights_has(const struct weights *w, const char *name)
     return w->random || weights_find(w, name);
 }
 
+rfg_dtype weights_blocks(const struct weights *w, const char *name)
+{
+    const struct tensor *t = w->random ? NULL : weights_find(w, name);
+    return t && t->dtype == BLOCKS ? t->blocks : RFG_DTYPE_NONE;
+}
+
+int64_t weights_decoded(const struct weights *w, int64_t *bytes)
+{
+    *bytes = w->decoded_bytes;
+    return w->decoded;
+}
+
 bool weights_are_random(const struct weights *w)
 {
     return w->random;
@@ -372,6 +384,8 @@ void weights_get(struct weights *w, const char *name, int64_t rows, int64_t cols
     if (!w->gguf && (t->dtype == F16) != (wanted == F16))
         die("%s: tensor '%s' must be %s, as the embedding is", w->file[t->file].name, name,
             wanted == F16 ? "F16" : "BF16 or F32");
+    w->decoded += t->dtype == BLOCKS && first == 0;
+    w->decoded_bytes += t->dtype == BLOCKS ? count * 2 : 0;
     for (int64_t i = 0, n, at; i < count; i += n) {
         const char *data;
         n = side_by_side(t, first + i, count - i, &data, &at);
@@ -381,6 +395,19 @@ void weights_get(struct weights *w, const char *name, int64_t rows, int64_t cols
             memcpy(to + i, data + at * 2, (size_t)n * 2);
         else
             narrow(t, data, at, n, wanted == F16, to + i);
+    }
+}
+
+void weights_rows(struct weights *w, const char *name, int64_t rows, int64_t cols, int64_t first, int64_t count, void *to)
+{
+    const struct tensor *t = use(w, name, BLOCKS, 2, (int64_t[]){ rows, cols });
+    char *put = to;
+    for (int64_t i = first * cols, n, at; i < (first + count) * cols; i += n) {
+        const char *data;
+        n = side_by_side(t, i, (first + count) * cols - i, &data, &at);
+        size_t bytes = rfg_dtype_bytes(t->blocks, n);
+        memcpy(put, data + (at ? rfg_dtype_bytes(t->blocks, at) : 0), bytes);
+        put += bytes;
     }
 }
 

@@ -28,7 +28,8 @@ struct tensor {
 struct weights {
     bool random, gguf;
     uint64_t seed;
-    rfg_context *host; /* "cpu", once blocks were decoded */
+    rfg_context *host; /* "cpu", once blocks were decoded; how many tensors, and what they became */
+    int64_t decoded, decoded_bytes;
     int files;
     struct {
         char *name; /* without the folder */

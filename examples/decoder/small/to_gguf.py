@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: MIT
 """Writes the small model as a .gguf file, as llama.cpp's converter would: `pip install gguf`.
 
-  to_gguf.py small.gguf [--type BF16|F16|F32|Q8_0|Q4_0|...] [--llama-bpe]
+  to_gguf.py small.gguf [--type BF16|F16|F32|Q8_0|Q4_0|...] [--embedding TYPE]
 
 Rows of a head's q and k are put in turn. Tokens are bytes: a byte-level BPE without merges. Types of blocks are those that
-gguf can quantise to; matrices whose rows are no whole blocks, and the embedding, are Q8_0 then.
+gguf can quantise to; matrices whose rows are no whole blocks are Q8_0 then.
 """
 import argparse
 import json
@@ -50,6 +50,7 @@ def main():
     o = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     o.add_argument("out")
     o.add_argument("--type", default="BF16")
+    o.add_argument("--embedding", default="")
     o = o.parse_args()
     c = json.load(open(os.path.join(HERE, "config.json")))
     w = gguf.GGUFWriter(o.out, "llama")
@@ -83,7 +84,9 @@ def main():
                 x = in_turn(x, c["num_attention_heads" if "q_proj" in part else "num_key_value_heads"])
         kind = gguf.GGMLQuantizationType[o.type if x.ndim > 1 else "F32"]
         block = gguf.GGML_QUANT_SIZES[kind][0]
-        if block > 1 and (x.shape[-1] % block or to == "token_embd"):
+        if to == "token_embd" and o.embedding:
+            kind = gguf.GGMLQuantizationType[o.embedding]
+        elif block > 1 and x.shape[-1] % block:
             kind = gguf.GGMLQuantizationType.Q8_0
         if kind == gguf.GGMLQuantizationType.F32:
             w.add_tensor(to + ".weight", x)
