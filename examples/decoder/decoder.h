@@ -165,6 +165,8 @@ json_t *gguf_config(const char *path);
 struct weights *weights_open(const char *model);
 /* Any tensor that is asked for, from a generator that counts: element i of a tensor depends on seed, name and i. */
 struct weights *weights_random(uint64_t seed);
+/* Their matrices, but for experts, become blocks: of a dtype's name, or as llama.cpp mixes them for Q4_K_M. */
+void weights_random_blocks(struct weights *w, const char *type, int64_t layers);
 void weights_close(struct weights *w);
 /* Whether the files hold it (random weights: yes). */
 bool weights_has(const struct weights *w, const char *name);

@@ -95,6 +95,15 @@ rfg_dtype load_dtype(const struct loader *l, const char *name)
     return blocks == RFG_DTYPE_NONE ? l->m->dtype : blocks;
 }
 
+size_t load_row_bytes(const char *name, rfg_dtype dtype, int64_t cols)
+{
+    size_t bytes = rfg_dtype_bytes(dtype, cols);
+    if (!bytes)
+        die("tensor '%s': its rows of %lld elements are no whole blocks of %s", name, (long long)cols,
+            rfg_dtype_name(dtype));
+    return bytes;
+}
+
 void load_rows(struct loader *l, const char *name, rfg_dtype dtype, int64_t rows, int64_t cols, int64_t first,
                int64_t count, void *to)
 {
@@ -109,11 +118,8 @@ struct weight load_weight(struct loader *l, const char *name, int64_t rows, int6
     struct weight w = { .dtype = load_dtype(l, name) };
     char *to = l->arena.base ? l->arena.base + l->arena.used : NULL;
     w.at = to;
-    size_t row = rfg_dtype_bytes(w.dtype, cols);
+    size_t row = load_row_bytes(name, w.dtype, cols);
     l->arena.used += row * (size_t)rows;
-    if (!row)
-        die("tensor '%s': its rows of %lld elements are no whole blocks of %s", name, (long long)cols,
-            rfg_dtype_name(w.dtype));
     int64_t many = (int64_t)(PIECE * sizeof(*l->piece) / row);
     for (int64_t at = 0, count; to && at < rows; at += count) {
         count = rows - at < many ? rows - at : many;

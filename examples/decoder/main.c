@@ -200,6 +200,8 @@ int main(int argc, char **argv)
     if (o.count == 0 && !o.ladder && !o.bench)
         die("there is no --prompt and no --ids");
     struct weights *w = o.random ? weights_random(o.sampling.seed) : weights_open(o.model);
+    if (o.blocks)
+        weights_random_blocks(w, o.blocks, c.layers);
     rfg_context *ctx;
     CHECK(rfg_context_create(&ctx, &(rfg_context_params){ .size = sizeof(rfg_context_params), .device = o.device }));
     struct model *m = model_create(ctx, &c, w, context);

@@ -21,7 +21,7 @@ static struct weight interleaved(struct loader *l, const char *first, const char
     struct weight w = { .at = arena_take(&l->arena, 0), .dtype = load_dtype(l, names[0]) };
     if (w.dtype != load_dtype(l, names[1]))
         w.dtype = l->m->dtype;
-    size_t row = rfg_dtype_bytes(w.dtype, cols);
+    size_t row = load_row_bytes(first, w.dtype, cols);
     l->arena.used += (size_t)(2 * rows) * row;
     char *to = w.at, *piece = (char *)l->piece;
     int64_t many = (int64_t)(PIECE * sizeof(*l->piece) / 3 / row); /* rows of one: they take a third, and of both two */

@@ -29,6 +29,10 @@ static const struct {
       "ranks",
       TEXT, AT(random) },
     { "layers", "N", "of --random: so many layers (as many as the model has)", INTEGER, AT(layers), 1, MOST_LAYERS },
+    { "blocks", "TYPE",
+      "of --random: matrices but experts are a .gguf file's blocks: q4_0, q8_0, q4_k, q5_k, q6_k, or as Q4_K_M mixes them:\n"
+      "q4_k_m",
+      TEXT, AT(blocks) },
     { "device", "D", "cpu, amd:0, nvidia:0, emu:gfx942:304 (default: $RFG_DEVICE, else the first GPU, else cpu)", TEXT,
       AT(device) },
     { "prompt", "TEXT", "what to go on from, for .gguf files and models of bytes; more than one: as many sequences", PROMPT },
@@ -156,8 +160,8 @@ void options_read(struct options *o, int argc, char **argv)
         die("'%s': no such argument (--help)", argv[optind]);
     if (!o->model == !o->random)
         die("one of --model PATH and --random NAME must be given (--help)");
-    if (o->layers && !o->random)
-        die("--layers is --random's");
+    if ((o->layers || o->blocks) && !o->random)
+        die("%s is --random's", o->layers ? "--layers" : "--blocks");
     if ((o->baseline || o->save_baseline) && !o->ladder)
         die("--baseline and --save-baseline are --ladder's");
     if (o->bench && o->ladder)

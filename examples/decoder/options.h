@@ -7,7 +7,7 @@
 enum { MOST_PROMPTS = 256 };
 
 struct options {
-    const char *model, *random, *device, *json, *logits, *save_baseline, *baseline;
+    const char *model, *random, *device, *json, *logits, *blocks, *save_baseline, *baseline;
     struct request requests[MOST_PROMPTS];
     const char *texts[MOST_PROMPTS], *ids[MOST_PROMPTS]; /* of a request one is set */
     size_t count;

@@ -143,9 +143,53 @@ bool weights_has(const struct weights *w, const char *name)
     return w->random || weights_find(w, name);
 }
 
+/* Random blocks: where their fp16 scales are, and what codes times inner scales are about (rms). A block's minimum is so
+ * many times its scale that the mean is 0. */
+static const struct {
+    rfg_dtype dtype;
+    int elements, scale_at, min_at;
+    double size, min;
+} random_kinds[] = { { RFG_Q4_0, 32, 0, -1, 4.6, 0 },       { RFG_Q8_0, 32, 0, -1, 74, 0 },
+                     { RFG_Q4_K, 256, 0, 2, 36 * 5.5, 7.5 }, { RFG_Q5_K, 256, 0, 2, 36 * 11, 15.5 },
+                     { RFG_Q6_K, 256, 208, -1, 74 * 18, 0 } };
+enum { RANDOM_KINDS = sizeof(random_kinds) / sizeof(random_kinds[0]) };
+
+static int random_kind(const char *name)
+{
+    int i = 0;
+    while (i < RANDOM_KINDS && strcmp(rfg_dtype_name(random_kinds[i].dtype), name))
+        i++;
+    return i;
+}
+
+void weights_random_blocks(struct weights *w, const char *type, int64_t layers)
+{
+    if (strcmp(type, "q4_k_m") && random_kind(type) == RANDOM_KINDS)
+        die("--blocks '%s': must be q4_0, q8_0, q4_k, q5_k, q6_k or q4_k_m", type);
+    w->random_blocks = type;
+    w->layers = layers;
+}
+
+/* llama.cpp's Q4_K_M has v and down of the first and last eighth of layers, and of each third one between, in q6_k. */
+static rfg_dtype random_blocks(const struct weights *w, const char *name)
+{
+    int layer = 0, eighth = (int)w->layers / 8;
+    bool head = !strcmp(name, "lm_head.weight"), table = !strcmp(name, "model.embed_tokens.weight");
+    if (!w->random_blocks || strstr(name, "experts") || (!head && !table && !strstr(name, "_proj.weight")))
+        return RFG_DTYPE_NONE;
+    if (strcmp(w->random_blocks, "q4_k_m"))
+        return random_kinds[random_kind(w->random_blocks)].dtype;
+    bool often = strstr(name, "v_proj") || strstr(name, "down_proj");
+    sscanf(name, "model.layers.%d.", &layer);
+    bool more = layer < eighth || layer >= 7 * (int)w->layers / 8 || (layer - eighth) % 3 == 2;
+    return head || (often && more) ? RFG_Q6_K : RFG_Q4_K;
+}
+
 rfg_dtype weights_blocks(const struct weights *w, const char *name)
 {
-    const struct tensor *t = w->random ? NULL : weights_find(w, name);
+    if (w->random)
+        return random_blocks(w, name);
+    const struct tensor *t = weights_find(w, name);
     return t && t->dtype == BLOCKS ? t->blocks : RFG_DTYPE_NONE;
 }
 
@@ -398,8 +442,40 @@ void weights_get(struct weights *w, const char *name, int64_t rows, int64_t cols
     }
 }
 
+static void random_bytes(const struct weights *w, const char *name, bool e4m3, int64_t first, int64_t count,
+                         uint8_t *to)
+{
+    uint64_t seed = w->seed ^ hash_name(name);
+    for (int64_t i = 0; i < count; i += 8) {
+        uint64_t bits = draw(seed, (uint64_t)(first + i) / 8), magnitudes = bits & 0x7f7f7f7f7f7f7f7f;
+        if (e4m3) /* one less, where all bits of a magnitude are set */
+            bits -= (magnitudes + 0x0101010101010101) >> 7 & 0x0101010101010101;
+        memcpy(to + i, &bits, (size_t)(count - i < 8 ? count - i : 8));
+    }
+}
+
+/* Rows of blocks of size about 1 / sqrt(cols): their codes and inner scales are any numbers. */
+static void random_rows(const struct weights *w, const char *name, int64_t cols, int64_t first, int64_t count, char *to)
+{
+    int kind = random_kind(rfg_dtype_name(weights_blocks(w, name)));
+    size_t row = rfg_dtype_bytes(random_kinds[kind].dtype, cols),
+           block = rfg_dtype_bytes(random_kinds[kind].dtype, random_kinds[kind].elements);
+    double scale = 1 / (random_kinds[kind].size * sqrt((double)cols));
+    uint16_t halves[] = { to_f16((float)scale), to_f16((float)(scale * random_kinds[kind].min)) };
+    random_bytes(w, name, false, first * (int64_t)row / 8 * 8, count * (int64_t)row, (uint8_t *)to);
+    for (char *at = to; at < to + (size_t)count * row; at += block) {
+        memcpy(at + random_kinds[kind].scale_at, &halves[0], sizeof(halves[0]));
+        if (random_kinds[kind].min_at >= 0)
+            memcpy(at + random_kinds[kind].min_at, &halves[1], sizeof(halves[1]));
+    }
+}
+
 void weights_rows(struct weights *w, const char *name, int64_t rows, int64_t cols, int64_t first, int64_t count, void *to)
 {
+    if (w->random) {
+        random_rows(w, name, cols, first, count, to);
+        return;
+    }
     const struct tensor *t = use(w, name, BLOCKS, 2, (int64_t[]){ rows, cols });
     char *put = to;
     for (int64_t i = first * cols, n, at; i < (first + count) * cols; i += n) {
@@ -431,18 +507,6 @@ void weights_floats(struct weights *w, const char *name, int64_t rows, int64_t c
             decode_blocks(w, t->blocks, data, at, n, RFG_F32, to + i);
         else
             widen(t, data, at, n, to + i);
-    }
-}
-
-static void random_bytes(const struct weights *w, const char *name, bool e4m3, int64_t first, int64_t count,
-                         uint8_t *to)
-{
-    uint64_t seed = w->seed ^ hash_name(name);
-    for (int64_t i = 0; i < count; i += 8) {
-        uint64_t bits = draw(seed, (uint64_t)(first + i) / 8), magnitudes = bits & 0x7f7f7f7f7f7f7f7f;
-        if (e4m3) /* one less, where all bits of a magnitude are set */
-            bits -= (magnitudes + 0x0101010101010101) >> 7 & 0x0101010101010101;
-        memcpy(to + i, &bits, (size_t)(count - i < 8 ? count - i : 8));
     }
 }
 
