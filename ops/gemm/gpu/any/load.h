@@ -312,6 +312,10 @@ RFG_DEVICE w_row w_row_of(const struct gemm_args *a, int n)
 
 #include "gemm/gpu/any/load8.h"
 
+#elif RFG_IS_BLOCKS(W_DTYPE) && RFG_IS_FLOAT(IN_DTYPE)
+
+#include "gemm/gpu/any/load_blocks.h"
+
 #else
 #error "gemm has no loader for this format of W (with these of X and scales)"
 #endif
