@@ -63,6 +63,8 @@
 #ifndef BATCH
 #define BATCH 0
 #endif
+#include "rfg_blocks.h"
+
 #define Y_CODES RFG_IS_CODE(OUT_DTYPE)
 /* In the order in which they lie. */
 #define GEMM_ARGS                                                                                                      \
