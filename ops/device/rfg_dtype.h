@@ -14,27 +14,10 @@
 #define RFG_E2M1     10
 #define RFG_E8M0     11
 #define RFG_I64      12
-#define RFG_Q4_0     13
-#define RFG_Q4_1     14
-#define RFG_Q5_0     15
-#define RFG_Q5_1     16
-#define RFG_Q8_0     17
-#define RFG_Q2_K     18
-#define RFG_Q3_K     19
-#define RFG_Q4_K     20
-#define RFG_Q5_K     21
-#define RFG_Q6_K     22
-#define RFG_IQ4_NL   23
-#define RFG_IQ4_XS   24
-#define RFG_MXFP4    25
-#define RFG_NVFP4    26
 
 #define RFG_IS_FLOAT(d) ((d) == RFG_F32 || (d) == RFG_F16 || (d) == RFG_BF16)
 #define RFG_IS_HALF(d)  ((d) == RFG_F16 || (d) == RFG_BF16)
 #define RFG_IS_CODE(d)  ((d) == RFG_E4M3 || (d) == RFG_E4M3FNUZ || (d) == RFG_E5M2 || (d) == RFG_I8)
-
-/* GGUF's, whose blocks hold their scales. */
-#define RFG_IS_BLOCKS(d) ((d) >= RFG_Q4_0 && (d) <= RFG_NVFP4)
 
 #define RFG_IS_4_BITS(d) ((d) == RFG_I4 || (d) == RFG_E2M1)
 
