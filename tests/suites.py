@@ -24,7 +24,7 @@ ROOT = os.path.dirname(HERE)
 ROOMS = ["dispatch", "db", "jit", "ops", "emu", "tools", "examples"]
 
 # Sources in a library that all test programs link.
-SHARED = {"fakehip", "faulty", "emu_kernel", "mha_batch", "gguf_file"}
+SHARED = {"fakehip", "faulty", "emu_kernel", "mha_batch"}
 # Sources that are programs or libraries of their own: meson.build says which.
 BY_THEMSELVES = {"fake_nvidia", "fake_rocm", "mock_hip", "mock_hip_rest", "mock_cuda", "mock_tx", "kill_engine", "supports"}
 NEED_LLVM_MC = {"emu_isa", "emu_rules"}

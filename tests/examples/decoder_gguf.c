@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gguf_file.h"
+#include "tests/gguf_file.h"
 
 enum { D = 64, POSITIONS = 64, INTER = 96, F32 = 0, F16 = 1, BF16 = 30, MXFP4 = 39 };
 

@@ -7,7 +7,7 @@
 #include "base/util.h"
 #include "examples/decoder/gguf.h"
 #include "examples/decoder/tokens.h"
-#include "gguf_file.h"
+#include "tests/gguf_file.h"
 #include "tests/program.h"
 #include "tests/suite.h"
 #include "tokens_vectors.h"

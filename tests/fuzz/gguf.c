@@ -6,7 +6,7 @@
 #include "examples/decoder/gguf.h"
 #include "examples/decoder/tokens.h"
 #include "fuzz.h"
-#include "tests/examples/gguf_file.h"
+#include "tests/gguf_file.h"
 
 const char fuzz_name[] = "gguf";
 const int fuzz_is_text = 0;
