@@ -45,6 +45,7 @@ static json_t *report(const struct model *m, const char *device, const char *tes
         squares += (tokens / times[i] - mean) * (tokens / times[i] - mean) / (REPEATS - 1);
     printf("| %s | %.2f GiB | %s | %s | %.2f +- %.2f |\n", m->c.name, (double)m->bytes / 0x1p30, device, test, mean,
            sqrt(squares));
+    fflush(stdout);
     return json_pack("{s:f, s:f}", "tokens_per_second", mean, "deviation", sqrt(squares));
 }
 
@@ -60,7 +61,7 @@ json_t *bench(rfg_context *ctx, const struct model *m, int64_t chunk, bool graph
                                .mean = STEPS / 2 };
     struct engine *e = engine_create(ctx, m, &p);
     int32_t *tokens = allocate(PROMPT, sizeof(*tokens)), *table = allocate((size_t)e->cache.per_sequence, sizeof(*table));
-    double prompt[REPEATS + 1], steps[REPEATS + 1];
+    double times[REPEATS + 1];
     for (int64_t i = 0; i < PROMPT; i++)
         tokens[i] = (int32_t)((i * 7919 + 1) % c->vocab);
     if (!cache_take(&e->cache, table, PROMPT))
@@ -72,15 +73,15 @@ json_t *bench(rfg_context *ctx, const struct model *m, int64_t chunk, bool graph
     engine_decode(e); /* of no sequence: loads the kernels */
     if (graph)
         engine_capture(e);
-    for (int i = 0; i <= REPEATS; i++) {
-        prompt[i] = run_prompt(e, tokens, table);
-        steps[i] = run_steps(e, table);
-    }
     const char *device = rfg_context_device(ctx);
     puts("| model | memory | device | test | t/s |\n| --- | ---: | --- | --- | ---: |");
     json_t *root = json_pack("{s:s, s:s}", "model", c->name, "device", device);
-    json_object_set_new(root, "pp512", report(m, device, "pp512", PROMPT, prompt + 1));
-    json_object_set_new(root, "tg128", report(m, device, "tg128", STEPS, steps + 1));
+    for (int i = 0; i <= REPEATS; i++)
+        times[i] = run_steps(e, table);
+    json_object_set_new(root, "tg128", report(m, device, "tg128", STEPS, times + 1));
+    for (int i = 0; i <= REPEATS; i++)
+        times[i] = run_prompt(e, tokens, table);
+    json_object_set_new(root, "pp512", report(m, device, "pp512", PROMPT, times + 1));
     free(tokens);
     free(table);
     engine_destroy(&e);

@@ -94,6 +94,8 @@ void op_gemm(struct engine *e, void *y, rfg_dtype dtype, int64_t ldy, const void
         p.w_scale = &ts;
         p.w_per = RFG_GEMM_SCALE_BLOCK;
     }
+    if (!w.scale && w.dtype != e->m->dtype) /* blocks: x may be rounded to bytes, as llama.cpp rounds it (q8_1) */
+        p.fast_accum = 1;
     rfg_tensor tb = rfg_tensor_1d((void *)bias, e->m->dtype, n);
     p.bias = bias ? &tb : NULL;
     int64_t columns = p.gated ? n / 2 : n;
