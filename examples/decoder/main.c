@@ -207,8 +207,8 @@ int main(int argc, char **argv)
     struct model *m = model_create(ctx, &c, w, context);
     int64_t bytes, decoded = weights_decoded(w, &bytes);
     if (decoded)
-        fprintf(stderr, "%lld tensors of blocks were decoded, to %.1f MB: rfg takes rows of embeddings and experts as %s\n",
-                (long long)decoded, (double)bytes / 1e6, rfg_dtype_name(m->dtype));
+        fprintf(stderr, "decoded to %s, %.1f MB: %lld tensors of blocks, which operators here don't take as they are\n",
+                rfg_dtype_name(m->dtype), (double)bytes / 1e6, (long long)decoded);
     weights_close(w);
     int code = 0;
     if (o.ladder)

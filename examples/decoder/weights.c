@@ -363,8 +363,11 @@ static void decode_blocks(struct weights *w, rfg_dtype blocks, const char *data,
     size_t bytes = rfg_dtype_bytes(blocks, n);
     void *aligned = allocate(1, bytes); /* which a file's blocks needn't be */
     memcpy(aligned, data + (at ? rfg_dtype_bytes(blocks, at) : 0), bytes);
-    rfg_tensor y = rfg_tensor_2d(to, dtype, 1, n, n), q = rfg_tensor_2d(aligned, blocks, 1, n, n);
-    CHECK(rfg_op_dequantize(w->host, &y, &q, NULL, NULL, NULL));
+    int64_t block = 256, rows = n % block ? 1 : n / block; /* rows are shared out among threads */
+    float one = 1;
+    rfg_tensor y = rfg_tensor_2d(to, dtype, rows, n / rows, n / rows), scale = rfg_tensor_2d(&one, RFG_F32, 1, 1, 1);
+    rfg_tensor q = rfg_tensor_2d(aligned, blocks, rows, n / rows, n / rows);
+    CHECK(rfg_op_dequantize(w->host, &y, &q, &scale, NULL, NULL));
     CHECK(rfg_stream_sync(w->host, NULL));
     free(aligned);
 }

@@ -9,7 +9,7 @@
 
 #include "tests/gguf_file.h"
 
-enum { D = 64, POSITIONS = 64, INTER = 96, F32 = 0, F16 = 1, BF16 = 30, MXFP4 = 39 };
+enum { D = 64, POSITIONS = 64, INTER = 96, F32 = 0, F16 = 1, Q8_0 = 8, BF16 = 30, MXFP4 = 39 };
 
 static const struct {
     const char *class, *name;
@@ -102,6 +102,22 @@ static void put_number(struct gguf_bytes *b, uint32_t type, double v)
     gguf_put(b, type == F32 ? (void *)&single : type == F16 ? (void *)&half : (void *)&upper, type == F32 ? 4 : 2);
 }
 
+/* 32 of a tensor's numbers, k 2^-8 with k of 7 bits. */
+static void put_block(struct gguf_bytes *b, const double *v)
+{
+    _Float16 scale = (_Float16)0x1p-8;
+    int8_t codes[32];
+    for (int i = 0; i < 32; i++)
+        codes[i] = (int8_t)lrint(v[i] * 0x1p8);
+    gguf_put(b, &scale, sizeof(scale));
+    gguf_put(b, codes, sizeof(codes));
+}
+
+static bool is_q8(const char *name, enum tiny_q8 q8)
+{
+    return q8 == TINY_Q8_ALL || (q8 == TINY_Q8_SOME && (strstr(name, "attn_v") || strstr(name, "ffn_up") || strstr(name, "token_embd")));
+}
+
 /* Row r of q and k in a llama's file: a head's rows 0, half, 1, half + 1 ... */
 static int64_t row_in_turn(int64_t r)
 {
@@ -109,34 +125,46 @@ static int64_t row_in_turn(int64_t r)
     return r - in + in / 2 + in % 2 * (D / 2);
 }
 
-static void put_floats(const struct tiny *t, struct gguf_file *f, const char *name, const struct tiny_item *x)
+static void put_floats(const struct tiny *t, struct gguf_file *f, const char *name, const struct tiny_item *x, enum tiny_q8 q8)
 {
     struct gguf_bytes b = { 0 };
     bool vector = x->ndim == 1, q_or_k = strstr(name, "attn_q.") || strstr(name, "attn_k.");
-    uint32_t type = vector ? F32 : t->f16 ? F16 : BF16;
+    uint32_t type = vector ? F32 : is_q8(name, q8) ? Q8_0 : t->f16 ? F16 : BF16;
+    double block[32];
     int64_t rows = x->shape[0], cols = vector ? 1 : x->shape[1];
     double more = t->gemma && strstr(name, "norm") ? 1 : 0;
     for (int64_t i = 0; i < rows * cols; i++) {
         int64_t row = i / cols;
         row = q_or_k && !strcmp(t->arch, "LlamaForCausalLM") ? row_in_turn(row) : row;
-        put_number(&b, type, tiny_item_element(t, x, row * cols + i % cols) + more);
+        block[i % 32] = tiny_item_element(t, x, row * cols + i % cols) + more;
+        if (type != Q8_0)
+            put_number(&b, type, block[i % 32]);
+        else if (i % 32 == 31)
+            put_block(&b, block);
     }
     gguf_add(f, name, type, x->ndim, x->shape, b.at, b.size);
     free(b.at);
 }
 
 /* All experts' gates, ups or downs; x is the first expert's. */
-static void put_experts(const struct tiny *t, struct gguf_file *f, int layer, const struct tiny_item *x, const char *which)
+static void put_experts(const struct tiny *t, struct gguf_file *f, int layer, const struct tiny_item *x, const char *which,
+                        enum tiny_q8 q8)
 {
     struct gguf_bytes b = { 0 };
     char name[96];
+    double block[32];
     int64_t shape[3] = { t->experts, x->shape[0], x->shape[1] };
-    uint32_t type = t->f16 ? F16 : BF16;
+    uint32_t type = q8 == TINY_Q8_ALL ? Q8_0 : t->f16 ? F16 : BF16;
     for (int e = 0; e < t->experts; e++) {
         struct tiny_item one = *x;
         snprintf(one.name, sizeof(one.name), "model.layers.%d.mlp.experts.%d.%s_proj.weight", layer, e, which);
-        for (int64_t i = 0; i < x->shape[0] * x->shape[1]; i++)
-            put_number(&b, type, tiny_item_element(t, &one, i));
+        for (int64_t i = 0; i < x->shape[0] * x->shape[1]; i++) {
+            block[i % 32] = tiny_item_element(t, &one, i);
+            if (type != Q8_0)
+                put_number(&b, type, block[i % 32]);
+            else if (i % 32 == 31)
+                put_block(&b, block);
+        }
     }
     snprintf(name, sizeof(name), "blk.%d.ffn_%s_exps.weight", layer, which);
     gguf_add(f, name, type, 3, shape, b.at, b.size);
@@ -174,7 +202,8 @@ static void put_stacked(const struct tiny *t, struct gguf_file *f, int layer, co
 }
 
 /* Tensors of a layer's experts. False: it is none. */
-static bool put_mixture(const struct tiny *t, struct gguf_file *f, int layer, const char *part, const struct tiny_item *x)
+static bool put_mixture(const struct tiny *t, struct gguf_file *f, int layer, const char *part, const struct tiny_item *x,
+                        enum tiny_q8 q8)
 {
     static const char *const which[] = { "gate", "up", "down" };
     if (strncmp(part, "mlp.experts.", 12))
@@ -183,7 +212,7 @@ static bool put_mixture(const struct tiny *t, struct gguf_file *f, int layer, co
         char first[64];
         snprintf(first, sizeof(first), "mlp.experts.0.%s_proj.weight", which[i]);
         if (!strcmp(part, first))
-            put_experts(t, f, layer, x, which[i]);
+            put_experts(t, f, layer, x, which[i], q8);
     }
     if (!strcmp(part, "mlp.experts.gate_up_proj_blocks")) {
         put_stacked(t, f, layer, x, 0, 2, "gate");
@@ -194,16 +223,16 @@ static bool put_mixture(const struct tiny *t, struct gguf_file *f, int layer, co
     return true;
 }
 
-static void put_item(const struct tiny *t, struct gguf_file *f, const struct tiny_item *x)
+static void put_item(const struct tiny *t, struct gguf_file *f, const struct tiny_item *x, enum tiny_q8 q8)
 {
     char name[128];
     int layer, n = 0;
     if (sscanf(x->name, "model.layers.%d.%n", &layer, &n) != 1) {
-        put_floats(t, f, strstr(x->name, "embed_tokens") ? "token_embd.weight" : strstr(x->name, "lm_head") ? "output.weight" : "output_norm.weight", x);
+        put_floats(t, f, strstr(x->name, "embed_tokens") ? "token_embd.weight" : strstr(x->name, "lm_head") ? "output.weight" : "output_norm.weight", x, q8);
         return;
     }
     const char *part = x->name + n, *last = strrchr(part, '.');
-    if (put_mixture(t, f, layer, part, x))
+    if (put_mixture(t, f, layer, part, x, q8))
         return;
     snprintf(name, sizeof(name), "blk.%d.%s%s", layer, t->gemma || t->gpt_oss ? "post_attention_norm" : "ffn_norm", last);
     if (!strcmp(part, "self_attn.sinks"))
@@ -211,17 +240,17 @@ static void put_item(const struct tiny *t, struct gguf_file *f, const struct tin
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (strlen(names[i][0]) == (size_t)(last - part) && !strncmp(part, names[i][0], (size_t)(last - part)))
             snprintf(name, sizeof(name), "blk.%d.%s%s", layer, names[i][1], last);
-    put_floats(t, f, name, x);
+    put_floats(t, f, name, x, q8);
 }
 
-void tiny_write_gguf(const struct tiny *t, const char *path)
+void tiny_write_gguf(const struct tiny *t, const char *path, enum tiny_q8 q8)
 {
     struct gguf_file f = { 0 };
     int count;
     const struct tiny_item *list = tiny_items(t, &count);
     put_values(t, &f);
     for (int i = 0; i < count; i++)
-        put_item(t, &f, &list[i]);
+        put_item(t, &f, &list[i], q8);
     if (t->llama3_original)
         put_factors(t, &f);
     gguf_write(path, gguf_join(&f));

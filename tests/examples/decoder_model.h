@@ -63,8 +63,10 @@ extern const struct tiny tiny_models[TINY_MODELS];
 /* Writes folder/config.json and the weights; bytes of the last file of weights. */
 int64_t tiny_write(const struct tiny *t, const char *folder);
 
-/* The same model as llama.cpp's converter writes it, of the architectures that the decoder reads; from decoder_gguf.c. */
-void tiny_write_gguf(const struct tiny *t, const char *path);
+/* The same model as llama.cpp's converter writes it, of the architectures that the decoder reads; from decoder_gguf.c.
+ * Matrices may be Q8_0, which has their numbers exactly: all; or some, such that of what is joined not all is. */
+enum tiny_q8 { TINY_Q8_NONE, TINY_Q8_ALL, TINY_Q8_SOME };
+void tiny_write_gguf(const struct tiny *t, const char *path, enum tiny_q8 q8);
 /* All tensors of a model; how many. Element i of one, of TINY_FLOATS. */
 const struct tiny_item *tiny_items(const struct tiny *t, int *count);
 double tiny_item_element(const struct tiny *t, const struct tiny_item *x, int64_t i);

@@ -93,7 +93,7 @@ static const struct rule {
     { "quantize_scale bf16->f32 M=1100000000 N=9 codes=e4m3", "must be fewer than 2^31 - 4096 chunks of 8 columns" },
     { "dequantize e4m3,f32->bf16 M=1100000000 N=8 group_rows=1", NULL },
     { "dequantize e4m3,f32->bf16 M=1100000000 N=9 group_rows=1", "must be fewer than 2^31 - 4096 chunks of" },
-    { "dequantize bf16,f32->bf16 M=3 N=64 group_rows=1", "q is bf16: must be e4m3, e4m3fnuz, e5m2, i8, e2m1 or i4" },
+    { "dequantize bf16,f32->bf16 M=3 N=64 group_rows=1", "q is bf16: must be e4m3, e4m3fnuz, e5m2, i8, e2m1, i4 or of blocks" },
     { "dequantize e4m3,bf16->bf16 M=3 N=64 group_rows=1", "scale is bf16: must be f32 or e8m0" },
     { "dequantize e4m3,f32->i8 M=3 N=64 group_rows=1", "y is i8: must be bf16, f16 or f32" },
     { "dequantize e4m3,f32->bf16 M=2000000000 N=64 group_rows=1", "must be fewer than 2^31 - 4096 chunks of" },
