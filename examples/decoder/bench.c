@@ -54,13 +54,12 @@ json_t *bench(rfg_context *ctx, const struct model *m, int64_t chunk, bool graph
     const struct config *c = &m->c;
     if (m->context < PROMPT)
         die("--bench: %lld keys are too few (--context): must be %d at least", (long long)m->context, PROMPT);
-    struct engine_params p = { .batch = 1,
-                               .context = PROMPT,
-                               .chunk = chunk < PROMPT ? chunk : PROMPT,
-                               .longest = STEPS,
-                               .mean = STEPS / 2 };
+    struct engine_params p = {
+        .batch = 1, .context = PROMPT, .chunk = chunk < PROMPT ? chunk : PROMPT, .longest = STEPS, .mean = STEPS / 2
+    };
     struct engine *e = engine_create(ctx, m, &p);
-    int32_t *tokens = allocate(PROMPT, sizeof(*tokens)), *table = allocate((size_t)e->cache.per_sequence, sizeof(*table));
+    int32_t *tokens = allocate(PROMPT, sizeof(*tokens)),
+            *table = allocate((size_t)e->cache.per_sequence, sizeof(*table));
     double times[REPEATS + 1];
     for (int64_t i = 0; i < PROMPT; i++)
         tokens[i] = (int32_t)((i * 7919 + 1) % c->vocab);

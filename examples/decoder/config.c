@@ -12,13 +12,23 @@
 struct source {
     const char *path;
     json_t *object;
+    bool gguf;
 };
+
+/* What messages call a key: a .gguf file has another name for it. */
+static const char *called(const struct source *s, const char *key)
+{
+    static char both[128];
+    const char *other = s->gguf ? gguf_key(key) : NULL;
+    snprintf(both, sizeof(both), other ? "%s' ('%s')" : "%s'", key, other);
+    return both;
+}
 
 static const json_t *need(const struct source *s, const char *key)
 {
     const json_t *v = json_object_get(s->object, key);
     if (!v)
-        die("%s: the key '%s' is missing", s->path, key);
+        die("%s: the key '%s is missing", s->path, called(s, key));
     return v;
 }
 
@@ -26,7 +36,7 @@ static int64_t integer(const struct source *s, const char *key, int64_t least, i
 {
     const json_t *v = need(s, key);
     if (!json_is_integer(v) || json_integer_value(v) < least || json_integer_value(v) > most)
-        die("%s: '%s' must be an integer from %lld to %lld", s->path, key, (long long)least, (long long)most);
+        die("%s: '%s must be an integer from %lld to %lld", s->path, called(s, key), (long long)least, (long long)most);
     return json_integer_value(v);
 }
 
@@ -34,7 +44,7 @@ static double number(const struct source *s, const char *key)
 {
     const json_t *v = need(s, key);
     if (!json_is_number(v) || !(json_number_value(v) > 0) || isinf(json_number_value(v)))
-        die("%s: '%s' must be a number above 0", s->path, key);
+        die("%s: '%s must be a number above 0", s->path, called(s, key));
     return json_number_value(v);
 }
 
@@ -146,7 +156,7 @@ static void read_rotated(struct config *c, rfg_rope_table_params *r, const struc
  * "type". NULL: there is none. */
 static void read_scaling(struct config *c, rfg_rope_table_params *r, const struct source *config, json_t *object)
 {
-    struct source s = { config->path, object };
+    struct source s = { config->path, object, config->gguf };
     if (object && !json_is_object(object))
         die("%s: 'rope_scaling' or 'rope_parameters' must be an object", s.path);
     bool typed = object && (has(&s, "rope_type") || has(&s, "type"));
@@ -226,7 +236,7 @@ static int64_t of_full_layers(const struct config *c, const struct source *s, co
     for (int64_t l = 0; given && l < c->layers; l++) {
         char number[24];
         snprintf(number, sizeof(number), "%lld", (long long)l);
-        struct source one = { s->path, json_object_get(given, number) };
+        struct source one = { s->path, json_object_get(given, number), s->gguf };
         int64_t n = integer_or(&one, key, 1, 1 << 16, integer(s, key, 1, 1 << 16));
         if (c->sliding[l] ? n != integer(s, key, 1, 1 << 16) : !first && n != found)
             die("%s: 'per_layer_config': layer %s has '%s' %lld: full layers must have one value, sliding layers the "
@@ -325,7 +335,7 @@ static void read_act(struct config *c, const struct source *s, const char *key)
 /* The format of the experts' weights in the files, "quantization_config". */
 static enum expert_format read_format(const struct source *config, bool gpt_oss)
 {
-    struct source s = { config->path, json_object_get(config->object, "quantization_config") };
+    struct source s = { config->path, json_object_get(config->object, "quantization_config"), config->gguf };
     if (!json_is_object(s.object)) {
         if (gpt_oss)
             die("%s: 'quantization_config' is missing: gpt-oss' experts must be mxfp4", s.path);
@@ -472,9 +482,10 @@ void config_check(const struct config *c, const char *where)
 /* Reads "architectures"; an unknown one ends the program. */
 static void read_architecture(struct config *c, const struct source *s)
 {
-    static const char *const known[] = { "LlamaForCausalLM",    "Qwen2ForCausalLM",  "Qwen3ForCausalLM",  "Gemma3ForCausalLM",
-                                         "Phi3ForCausalLM",     "Gemma4ForCausalLM", "Qwen3_5ForCausalLM",
-                                         "Qwen3MoeForCausalLM", "GptOssForCausalLM", "DeepseekV3ForCausalLM" };
+    static const char *const known[] = { "LlamaForCausalLM",     "Qwen2ForCausalLM",    "Qwen3ForCausalLM",
+                                         "Gemma3ForCausalLM",    "Phi3ForCausalLM",     "Gemma4ForCausalLM",
+                                         "Qwen3_5ForCausalLM",   "Qwen3MoeForCausalLM", "GptOssForCausalLM",
+                                         "DeepseekV3ForCausalLM" };
     enum { LLAMA, QWEN2, QWEN3, GEMMA3, PHI3, GEMMA4, QWEN3_5, QWEN3_MOE, GPT_OSS, DEEPSEEK_V3, KNOWN };
     char names[256] = "";
     const char *arch = json_string_value(json_array_get(need(s, "architectures"), 0));
@@ -527,7 +538,7 @@ void config_read(struct config *c, const char *model)
     static char path[4096];
     bool gguf = is_gguf(model);
     snprintf(path, sizeof(path), gguf ? "%s" : "%s/config.json", model);
-    struct source s = { path, gguf ? gguf_config(path) : load(path) };
+    struct source s = { path, gguf ? gguf_config(path) : load(path), gguf };
     *c = (struct config){ 0 };
     read_architecture(c, &s);
     c->hidden = integer(&s, "hidden_size", 8, 1 << 20);

@@ -160,6 +160,8 @@ struct gguf;
 bool is_gguf(const char *path);
 struct gguf *open_gguf(const char *path);
 json_t *gguf_config(const char *path);
+/* The value that becomes a key of config.json, without its architecture; NULL: none does. */
+const char *gguf_key(const char *name);
 /* Maps the .gguf file, or model/model.safetensors, or the files of model/model.safetensors.index.json, and checks all of
  * their headers. */
 struct weights *weights_open(const char *model);
@@ -183,7 +185,8 @@ const char *weights_unused(const struct weights *w);
 void weights_get(struct weights *w, const char *name, int64_t rows, int64_t cols, double mean, double spread,
                  int64_t first, int64_t count, uint16_t *to);
 /* The same of rows of a tensor of blocks, as they are. */
-void weights_rows(struct weights *w, const char *name, int64_t rows, int64_t cols, int64_t first, int64_t count, void *to);
+void weights_rows(struct weights *w, const char *name, int64_t rows, int64_t cols, int64_t first, int64_t count,
+                  void *to);
 /* How many tensors of blocks weights_get() has decoded so far, and what they became, in bytes. */
 int64_t weights_decoded(const struct weights *w, int64_t *bytes);
 /* All of it as fp32. */

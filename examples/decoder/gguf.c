@@ -17,23 +17,26 @@
 #include <unistd.h>
 
 const struct gguf_type gguf_types[GGUF_TYPES] = {
-    [0] = { "F32", 1, 4 },      [1] = { "F16", 1, 2 },      [2] = { "Q4_0", 32, 18 },   [3] = { "Q4_1", 32, 20 },
-    [6] = { "Q5_0", 32, 22 },   [7] = { "Q5_1", 32, 24 },   [8] = { "Q8_0", 32, 34 },   [9] = { "Q8_1", 32, 36 },
-    [10] = { "Q2_K", 256, 84 }, [11] = { "Q3_K", 256, 110 }, [12] = { "Q4_K", 256, 144 }, [13] = { "Q5_K", 256, 176 },
-    [14] = { "Q6_K", 256, 210 }, [15] = { "Q8_K", 256, 292 }, [16] = { "IQ2_XXS", 256, 66 }, [17] = { "IQ2_XS", 256, 74 },
-    [18] = { "IQ3_XXS", 256, 98 }, [19] = { "IQ1_S", 256, 50 }, [20] = { "IQ4_NL", 32, 18 }, [21] = { "IQ3_S", 256, 110 },
-    [22] = { "IQ2_S", 256, 82 }, [23] = { "IQ4_XS", 256, 136 }, [24] = { "I8", 1, 1 }, [25] = { "I16", 1, 2 },
-    [26] = { "I32", 1, 4 }, [27] = { "I64", 1, 8 }, [28] = { "F64", 1, 8 }, [29] = { "IQ1_M", 256, 56 },
-    [30] = { "BF16", 1, 2 }, [34] = { "TQ1_0", 256, 54 }, [35] = { "TQ2_0", 256, 66 }, [39] = { "MXFP4", 32, 17 },
-    [40] = { "NVFP4", 64, 36 },
+    [0] = { "F32", 1, 4 },         [1] = { "F16", 1, 2 },         [2] = { "Q4_0", 32, 18 },
+    [3] = { "Q4_1", 32, 20 },      [6] = { "Q5_0", 32, 22 },      [7] = { "Q5_1", 32, 24 },
+    [8] = { "Q8_0", 32, 34 },      [9] = { "Q8_1", 32, 36 },      [10] = { "Q2_K", 256, 84 },
+    [11] = { "Q3_K", 256, 110 },   [12] = { "Q4_K", 256, 144 },   [13] = { "Q5_K", 256, 176 },
+    [14] = { "Q6_K", 256, 210 },   [15] = { "Q8_K", 256, 292 },   [16] = { "IQ2_XXS", 256, 66 },
+    [17] = { "IQ2_XS", 256, 74 },  [18] = { "IQ3_XXS", 256, 98 }, [19] = { "IQ1_S", 256, 50 },
+    [20] = { "IQ4_NL", 32, 18 },   [21] = { "IQ3_S", 256, 110 },  [22] = { "IQ2_S", 256, 82 },
+    [23] = { "IQ4_XS", 256, 136 }, [24] = { "I8", 1, 1 },         [25] = { "I16", 1, 2 },
+    [26] = { "I32", 1, 4 },        [27] = { "I64", 1, 8 },        [28] = { "F64", 1, 8 },
+    [29] = { "IQ1_M", 256, 56 },   [30] = { "BF16", 1, 2 },       [34] = { "TQ1_0", 256, 54 },
+    [35] = { "TQ2_0", 256, 66 },   [39] = { "MXFP4", 32, 17 },    [40] = { "NVFP4", 64, 36 },
 };
 
 /* Bytes of a value; 0: strings and arrays. */
 static const struct {
     const char *name;
     size_t size;
-} kinds[GGUF_KINDS] = { { "u8", 1 },  { "i8", 1 },   { "u16", 2 },    { "i16", 2 },   { "u32", 4 }, { "i32", 4 }, { "f32", 4 },
-                        { "bool", 1 }, { "string", 0 }, { "array", 0 }, { "u64", 8 }, { "i64", 8 }, { "f64", 8 } };
+} kinds[GGUF_KINDS] = { { "u8", 1 },  { "i8", 1 },  { "u16", 2 },  { "i16", 2 },    { "u32", 4 },
+                        { "i32", 4 }, { "f32", 4 }, { "bool", 1 }, { "string", 0 }, { "array", 0 },
+                        { "u64", 8 }, { "i64", 8 }, { "f64", 8 } };
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
@@ -273,8 +276,9 @@ static bool place(struct reader *r, struct gguf *g, const uint64_t *offsets, uin
             return fail(r, "tensor '%.*s' is at offset %llu: must be a multiple of %llu", n, t->name.at,
                         (unsigned long long)offsets[i], (unsigned long long)alignment);
         if (offsets[i] > size || t->bytes > size - offsets[i])
-            return fail(r, "tensor '%.*s' has %llu bytes at offset %llu: the file has %llu bytes of data", n, t->name.at,
-                        (unsigned long long)t->bytes, (unsigned long long)offsets[i], (unsigned long long)size);
+            return fail(r, "tensor '%.*s' has %llu bytes at offset %llu: the file has %llu bytes of data", n,
+                        t->name.at, (unsigned long long)t->bytes, (unsigned long long)offsets[i],
+                        (unsigned long long)size);
         t->at = g->map + begin + offsets[i];
     }
     qsort(g->tensors, g->tensor_count, sizeof(*g->tensors), by_place);

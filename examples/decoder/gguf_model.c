@@ -38,9 +38,12 @@ enum arch { LLAMA, QWEN2, QWEN3, QWEN3MOE, GEMMA3, GPT_OSS, ARCHS };
 static const struct {
     const char *name, *class, *act;
 } archs[ARCHS] = {
-    [LLAMA] = { "llama", "LlamaForCausalLM", "silu" },          [QWEN2] = { "qwen2", "Qwen2ForCausalLM", "silu" },
-    [QWEN3] = { "qwen3", "Qwen3ForCausalLM", "silu" },          [QWEN3MOE] = { "qwen3moe", "Qwen3MoeForCausalLM", "silu" },
-    [GEMMA3] = { "gemma3", "Gemma3ForCausalLM", "gelu_pytorch_tanh" }, [GPT_OSS] = { "gpt-oss", "GptOssForCausalLM", "silu" },
+    [LLAMA] = { "llama", "LlamaForCausalLM", "silu" },
+    [QWEN2] = { "qwen2", "Qwen2ForCausalLM", "silu" },
+    [QWEN3] = { "qwen3", "Qwen3ForCausalLM", "silu" },
+    [QWEN3MOE] = { "qwen3moe", "Qwen3MoeForCausalLM", "silu" },
+    [GEMMA3] = { "gemma3", "Gemma3ForCausalLM", "gelu_pytorch_tanh" },
+    [GPT_OSS] = { "gpt-oss", "GptOssForCausalLM", "silu" },
 };
 
 struct source {
@@ -100,6 +103,14 @@ static const struct {
     { "expert_feed_forward_length", "intermediate_size", GPT_OSS }, /* in place of the other one */
 };
 
+const char *gguf_key(const char *name)
+{
+    for (size_t i = 0; i < sizeof(renamed) / sizeof(renamed[0]); i++)
+        if (!strcmp(renamed[i].name, name))
+            return renamed[i].key;
+    return NULL;
+}
+
 static bool number(const struct source *s, const char *key, double *to)
 {
     const struct gguf_value *v = find(s, key);
@@ -127,7 +138,8 @@ static json_t *factors(const struct source *s)
     if (!t)
         return NULL;
     if (t->type != GGUF_F32_TENSOR || t->ndim != 1 || t->shape[0] > MOST_HEAD / 2)
-        die("%s: tensor 'rope_freqs.weight' must be F32, one number for each of up to %d pairs", s->path, MOST_HEAD / 2);
+        die("%s: tensor 'rope_freqs.weight' must be F32, one number for each of up to %d pairs", s->path,
+            MOST_HEAD / 2);
     json_t *list = json_array();
     for (uint64_t i = 0; i < t->shape[0]; i++) {
         float f;
@@ -146,9 +158,9 @@ static void read_scaling(const struct source *s, json_t *to)
         die("%s: '%s.rope.scaling.type' must be a string", s->path, archs[s->arch].name);
     number(s, "rope.scaling.factor", &factor);
     if (list) {
-        scaling = json_pack("{s:s, s:O, s:o, s:f, s:f, s:i}", "rope_type", "longrope", "short_factor", list,
-                            "long_factor", list, "factor", 1.0, "attention_factor", 1.0,
-                            "original_max_position_embeddings", 2);
+        scaling =
+            json_pack("{s:s, s:O, s:o, s:f, s:f, s:i}", "rope_type", "longrope", "short_factor", list, "long_factor",
+                      list, "factor", 1.0, "attention_factor", 1.0, "original_max_position_embeddings", 2);
     } else if (type && gguf_is(gguf_string(type), "linear")) {
         scaling = json_pack("{s:s, s:f}", "rope_type", "linear", "factor", factor);
     } else if (type && gguf_is(gguf_string(type), "yarn")) {
@@ -179,8 +191,8 @@ static void read_pattern(const struct source *s, json_t *to)
         return;
     }
     if (v->kind != GGUF_BOOL || v->count > MOST_LAYERS)
-        die("%s: '%s.attention.sliding_window_pattern' must be an integer, or a bool for each of up to %d layers", s->path,
-            archs[s->arch].name, MOST_LAYERS);
+        die("%s: '%s.attention.sliding_window_pattern' must be an integer, or a bool for each of up to %d layers",
+            s->path, archs[s->arch].name, MOST_LAYERS);
     json_t *types = json_array();
     for (uint64_t i = 0; i < v->count; i++)
         json_array_append_new(types, json_string(v->at[i] ? "sliding_attention" : "full_attention"));
@@ -228,7 +240,8 @@ static void check_values(const struct source *s)
     double n, keys = 0, values = 0;
     int64_t files;
     if (split && gguf_integer(split, 0, &files) && files > 1)
-        die("%s: 'split.count' is %lld: must be 1: a model in several files isn't known here", s->path, (long long)files);
+        die("%s: 'split.count' is %lld: must be 1: a model in several files isn't known here", s->path,
+            (long long)files);
     if (number(s, "attention.key_length", &keys) && number(s, "attention.value_length", &values) && keys != values)
         die("%s: '%s.attention.key_length' is %g, 'attention.value_length' %g: must be the same", s->path, arch, keys,
             values);
@@ -246,7 +259,8 @@ json_t *gguf_config(const char *path)
     struct source s = { path, g, read_arch(path, g) };
     const struct gguf_tensor *embedding = gguf_find_tensor(g, "token_embd.weight");
     if (!embedding || embedding->ndim != 2)
-        die("%s: tensor 'token_embd.weight' must have two dimensions, and %s", path, embedding ? "hasn't" : "is missing");
+        die("%s: tensor 'token_embd.weight' must have two dimensions, and %s", path,
+            embedding ? "hasn't" : "is missing");
     json_t *to = json_pack("{s:[s], s:s, s:b, s:f, s:b}", "architectures", archs[s.arch].class, "hidden_act",
                            archs[s.arch].act, "tie_word_embeddings", gguf_find_tensor(g, "output.weight") == NULL,
                            "rope_theta", 10000.0, "norm_topk_prob", s.arch == QWEN3MOE);
@@ -391,8 +405,8 @@ static bool add_experts(struct weights *w, const struct source *s, const struct 
     const struct gguf_tensor *up = NULL;
     uint32_t must_be = kinds[i].dims == 3 ? GGUF_MXFP4_TENSOR : GGUF_F32_TENSOR;
     if (t->ndim != kinds[i].dims || t->shape[0] > MOST_EXPERTS)
-        die("%s: tensor 'blk.%d.%s' must have %d dimensions, and at most %d experts", s->path, layer, part, kinds[i].dims,
-            MOST_EXPERTS);
+        die("%s: tensor 'blk.%d.%s' must have %d dimensions, and at most %d experts", s->path, layer, part,
+            kinds[i].dims, MOST_EXPERTS);
     if (s->arch == QWEN3MOE) {
         add_each(w, t, layer, kinds[i].each);
         return true;

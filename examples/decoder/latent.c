@@ -58,8 +58,8 @@ static void project(struct engine *e, const struct layer *l, const struct rows *
         op_gemm(e, e->qkv, m->dtype, m->qkv, e->normed, l->qkv[0], hidden, NULL, r->count, m->qkv, hidden, NULL);
     }
     norm_latent(e, e->normed, r, 0, s->q_rank, l->q_norm);
-    op_gemm(e, e->q, m->dtype, query_columns(&m->c), e->normed, l->q_b, s->q_rank, NULL, r->count,
-            query_columns(&m->c), s->q_rank, NULL);
+    op_gemm(e, e->q, m->dtype, query_columns(&m->c), e->normed, l->q_b, s->q_rank, NULL, r->count, query_columns(&m->c),
+            s->q_rank, NULL);
 }
 
 /* [blocks, PAGE, 1, n] of a layer's cache, from element `at` of a key on. */

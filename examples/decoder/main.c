@@ -49,7 +49,8 @@ static struct tokens *open_tokens(const struct options *o, const struct config *
     if (!texts || c->bytes)
         return NULL;
     if (o->random || !is_gguf(o->model))
-        die("--prompt: the model's tokens aren't bytes (\"tokenizer\": \"bytes\" in its config.json), and it is no .gguf "
+        die("--prompt: the model's tokens aren't bytes (\"tokenizer\": \"bytes\" in its config.json), and it is no "
+            ".gguf "
             "file: give --ids");
     *file = open_gguf(o->model);
     struct tokens *t = tokens_open(*file, o->model, error);
@@ -123,8 +124,7 @@ static void write_json(const char *path, json_t *root)
     json_decref(root);
 }
 
-static void run_prompts(rfg_context *ctx, const struct model *m, const struct tokens *tokens,
-                        struct options *o)
+static void run_prompts(rfg_context *ctx, const struct model *m, const struct tokens *tokens, struct options *o)
 {
     struct printer out = { .tokens = tokens, .text = o->texts[0], .stream = o->count == 1, .count = o->count };
     struct engine_params p = { .batch = o->batch ? o->batch : (int64_t)o->count,

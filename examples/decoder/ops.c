@@ -230,8 +230,8 @@ void op_gate(struct engine *e, int64_t layer, const struct rows *r)
 {
     const struct model *m = e->m;
     int64_t n = attention_columns(&m->c), second = (int64_t)e->state_elements;
-    op_gemm(e, e->gates, RFG_F32, n, e->normed, plain(e, m->layer[layer].gate), m->c.hidden, NULL, r->count, n, m->c.hidden,
-            NULL);
+    op_gemm(e, e->gates, RFG_F32, n, e->normed, plain(e, m->layer[layer].gate), m->c.hidden, NULL, r->count, n,
+            m->c.hidden, NULL);
     if (!wanted(e, OP_ACT))
         return;
     rfg_tensor states = { e->attention, m->dtype, 4, { 2, r->count, n, 1 }, { second, n, 1, 1 } };

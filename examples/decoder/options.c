@@ -30,12 +30,14 @@ static const struct {
       TEXT, AT(random) },
     { "layers", "N", "of --random: so many layers (as many as the model has)", INTEGER, AT(layers), 1, MOST_LAYERS },
     { "blocks", "TYPE",
-      "of --random: matrices but experts are a .gguf file's blocks: q4_0, q8_0, q4_k, q5_k, q6_k, or as Q4_K_M mixes them:\n"
+      "of --random: matrices but experts are a .gguf file's blocks: q4_0, q8_0, q4_k, q5_k, q6_k, or as Q4_K_M mixes "
+      "them:\n"
       "q4_k_m",
       TEXT, AT(blocks) },
     { "device", "D", "cpu, amd:0, nvidia:0, emu:gfx942:304 (default: $RFG_DEVICE, else the first GPU, else cpu)", TEXT,
       AT(device) },
-    { "prompt", "TEXT", "what to go on from, for .gguf files and models of bytes; more than one: as many sequences", PROMPT },
+    { "prompt", "TEXT", "what to go on from, for .gguf files and models of bytes; more than one: as many sequences",
+      PROMPT },
     { "ids", "N,N,...", "the same as token ids, for any model; the answer is token ids", IDS },
     { "tokens", "N", "to generate for each prompt (128)", INTEGER, AT(tokens), 1, 1 << 24 },
     { "batch", "B", "sequences that decode together at most (as many as there are prompts)", INTEGER, AT(batch), 1,

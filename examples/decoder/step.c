@@ -51,7 +51,8 @@ static void attention_block(struct engine *e, int64_t l, const struct rows *r, b
             op_gemm(e, e->qkv + at * sizeof(uint16_t), m->dtype, m->qkv, e->normed, of->qkv[i], c->hidden,
                     bias ? bias + at * sizeof(uint16_t) : NULL, r->count, part[i], c->hidden, NULL);
     } else {
-        op_gemm(e, e->qkv, m->dtype, m->qkv, e->normed, of->qkv[0], c->hidden, bias, r->count, columns, c->hidden, NULL);
+        op_gemm(e, e->qkv, m->dtype, m->qkv, e->normed, of->qkv[0], c->hidden, bias, r->count, columns, c->hidden,
+                NULL);
     }
     if (!c->mla.kv_rank) {
         op_rope_append(e, l, r);

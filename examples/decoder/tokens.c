@@ -37,10 +37,10 @@ struct tokens {
     char *error; /* while it is opened */
     bool scored; /* SentencePiece */
     enum splitter splitter;
-    bool whole_words;  /* a piece that is a token is that one, whatever the merges */
-    bool space_first;  /* SentencePiece: a text has a space in front */
-    int32_t begin;     /* in front of each text; -1: none */
-    int32_t unknown;   /* -1: none */
+    bool whole_words;   /* a piece that is a token is that one, whatever the merges */
+    bool space_first;   /* SentencePiece: a text has a space in front */
+    int32_t begin;      /* in front of each text; -1: none */
+    int32_t unknown;    /* -1: none */
     int32_t bytes[256]; /* the token of each byte, or -1 */
     struct token *token;
     int64_t count;
@@ -177,7 +177,9 @@ static bool array(const struct tokens *t, const struct gguf *g, const char *key,
         return true;
     if (!(*to)->array || (*to)->kind != kind)
         return fail(t, "'%s' must be an array of %s", key,
-                    kind == GGUF_STRING ? "strings" : kind == GGUF_F32 ? "f32" : "i32");
+                    kind == GGUF_STRING ? "strings"
+                    : kind == GGUF_F32  ? "f32"
+                                        : "i32");
     if (count && (*to)->count != count)
         return fail(t, "'%s' has %llu elements: must be %llu, as many as 'tokenizer.ggml.tokens' has", key,
                     (unsigned long long)(*to)->count, (unsigned long long)count);
@@ -220,7 +222,8 @@ static bool read_vocabulary(struct tokens *t, const struct gguf *g)
             return fail(t, "'tokenizer.ggml.token_type': token %lld is of type %lld: must be 0 to %d", (long long)i,
                         (long long)kind, BYTE);
         if (kind == BYTE && !is_byte_text(text))
-            return fail(t, "token %lld is a byte, and '%.*s': must be <0x00> to <0xFF>", (long long)i, shown(text), text.at);
+            return fail(t, "token %lld is a byte, and '%.*s': must be <0x00> to <0xFF>", (long long)i, shown(text),
+                        text.at);
         *token = (struct token){ text, (float)score, (uint8_t)kind };
         if (kind == CONTROL || kind == UNKNOWN || (kind == USER_DEFINED && !t->scored))
             continue;
@@ -259,7 +262,8 @@ static bool read_merges(struct tokens *t, const struct gguf *g)
     if (longer)
         return fail(t, "'tokenizer.ggml.merges' is missing: tokens of more than a byte must have merges");
     if (texts && texts->count > 1 << 26)
-        return fail(t, "'tokenizer.ggml.merges' has %llu merges: must be at most 2^26", (unsigned long long)texts->count);
+        return fail(t, "'tokenizer.ggml.merges' has %llu merges: must be at most 2^26",
+                    (unsigned long long)texts->count);
     t->by_pair = make_table(texts ? (int64_t)texts->count : 0);
     if (!texts)
         return true;
@@ -273,8 +277,7 @@ static bool read_merges(struct tokens *t, const struct gguf *g)
                         (unsigned long long)i, shown(text), text.at);
         char both[4096];
         size_t left = unwrap((struct gguf_text){ text.at, (size_t)(space - text.at) }, both);
-        size_t right =
-            unwrap((struct gguf_text){ space + 1, (size_t)(text.at + text.size - space - 1) }, both + left);
+        size_t right = unwrap((struct gguf_text){ space + 1, (size_t)(text.at + text.size - space - 1) }, both + left);
         struct merge *m = &t->merges[i];
         *m = (struct merge){ *find_text(t, both, left), *find_text(t, both + left, right),
                              *find_text(t, both, left + right) };
@@ -315,21 +318,24 @@ static bool read_splitter(struct tokens *t, const struct gguf *g)
     static const struct {
         const char *name;
         enum splitter splitter;
-    } known[] = { { "gpt-2", SPLIT_GPT2 },     { "llama-bpe", SPLIT_LLAMA3 },      { "llama3", SPLIT_LLAMA3 },
-                  { "llama-v3", SPLIT_LLAMA3 }, { "qwen2", SPLIT_QWEN2 },           { "deepseek-r1-qwen", SPLIT_QWEN2 },
+    } known[] = { { "gpt-2", SPLIT_GPT2 },      { "llama-bpe", SPLIT_LLAMA3 }, { "llama3", SPLIT_LLAMA3 },
+                  { "llama-v3", SPLIT_LLAMA3 }, { "qwen2", SPLIT_QWEN2 },      { "deepseek-r1-qwen", SPLIT_QWEN2 },
                   { "gpt-4o", SPLIT_GPT4O } };
     enum { KNOWN = sizeof(known) / sizeof(known[0]) };
     const struct gguf_value *v = gguf_find(g, "tokenizer.ggml.pre");
     if (!v || v->array || v->kind != GGUF_STRING)
-        return fail(t, "'tokenizer.ggml.pre' must be a string, and %s: how text is cut isn't known", v ? "isn't" : "is missing");
+        return fail(t, "'tokenizer.ggml.pre' must be a string, and %s: how text is cut isn't known",
+                    v ? "isn't" : "is missing");
     struct gguf_text name = gguf_string(v);
     for (int i = 0; i < KNOWN; i++)
         if (gguf_is(name, known[i].name)) {
             t->splitter = known[i].splitter;
             return true;
         }
-    return fail(t, "'tokenizer.ggml.pre' is '%.*s': must be gpt-2, llama-bpe, llama3, llama-v3, qwen2, deepseek-r1-qwen "
-                   "or gpt-4o", shown(name), name.at);
+    return fail(t,
+                "'tokenizer.ggml.pre' is '%.*s': must be gpt-2, llama-bpe, llama3, llama-v3, qwen2, deepseek-r1-qwen "
+                "or gpt-4o",
+                shown(name), name.at);
 }
 
 /* qsort() takes no argument. */

@@ -35,12 +35,13 @@ size_t utf8_size(const char *text, size_t size);
 /* A part of a text, while it is merged. */
 struct symbol {
     const char *at;
-    size_t size; /* 0: merged into the one before */
-    int32_t id;  /* -1: no token */
+    size_t size;          /* 0: merged into the one before */
+    int32_t id;           /* -1: no token */
     int64_t before, next; /* -1: none */
 };
 /* The token that two neighbours become, or -1; its priority: the least first. */
-typedef int32_t merge_rule(const struct tokens *t, const struct symbol *left, const struct symbol *right, double *priority);
+typedef int32_t merge_rule(const struct tokens *t, const struct symbol *left, const struct symbol *right,
+                           double *priority);
 /* Merges until no rule applies; of equal ones the leftmost first. */
 void merge_symbols(const struct tokens *t, merge_rule *rule, struct symbol *symbols, size_t count);
 

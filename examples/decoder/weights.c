@@ -149,8 +149,10 @@ static const struct {
     rfg_dtype dtype;
     int elements, scale_at, min_at;
     double size, min;
-} random_kinds[] = { { RFG_Q4_0, 32, 0, -1, 4.6, 0 },       { RFG_Q8_0, 32, 0, -1, 74, 0 },
-                     { RFG_Q4_K, 256, 0, 2, 36 * 5.5, 7.5 }, { RFG_Q5_K, 256, 0, 2, 36 * 11, 15.5 },
+} random_kinds[] = { { RFG_Q4_0, 32, 0, -1, 4.6, 0 },
+                     { RFG_Q8_0, 32, 0, -1, 74, 0 },
+                     { RFG_Q4_K, 256, 0, 2, 36 * 5.5, 7.5 },
+                     { RFG_Q5_K, 256, 0, 2, 36 * 11, 15.5 },
                      { RFG_Q6_K, 256, 208, -1, 74 * 18, 0 } };
 enum { RANDOM_KINDS = sizeof(random_kinds) / sizeof(random_kinds[0]) };
 
@@ -332,7 +334,8 @@ static bool get_scaled(struct weights *w, const char *name, int64_t rows, int64_
     t = use(w, name, F8_E4M3, 2, (int64_t[]){ rows, cols });
     for (int64_t i = 0; i < count; i++) {
         int64_t row = (first + i) / cols, col = (first + i) % cols;
-        to[i] = to_bf16(e4m3_value((uint8_t)t->data[first + i]) * float_at(scales->data, row / 128 * along + col / 128));
+        to[i] =
+            to_bf16(e4m3_value((uint8_t)t->data[first + i]) * float_at(scales->data, row / 128 * along + col / 128));
     }
     return true;
 }
@@ -359,7 +362,8 @@ static void decode_blocks(struct weights *w, rfg_dtype blocks, const char *data,
                           void *to)
 {
     if (!w->host)
-        CHECK(rfg_context_create(&w->host, &(rfg_context_params){ .size = sizeof(rfg_context_params), .device = "cpu" }));
+        CHECK(
+            rfg_context_create(&w->host, &(rfg_context_params){ .size = sizeof(rfg_context_params), .device = "cpu" }));
     size_t bytes = rfg_dtype_bytes(blocks, n);
     void *aligned = allocate(1, bytes); /* which a file's blocks needn't be */
     memcpy(aligned, data + (at ? rfg_dtype_bytes(blocks, at) : 0), bytes);
@@ -473,7 +477,8 @@ static void random_rows(const struct weights *w, const char *name, int64_t cols,
     }
 }
 
-void weights_rows(struct weights *w, const char *name, int64_t rows, int64_t cols, int64_t first, int64_t count, void *to)
+void weights_rows(struct weights *w, const char *name, int64_t rows, int64_t cols, int64_t first, int64_t count,
+                  void *to)
 {
     if (w->random) {
         random_rows(w, name, cols, first, count, to);

@@ -30,7 +30,7 @@ struct weights {
     uint64_t seed;
     const char *random_blocks; /* of matrices, if not NULL */
     int64_t layers;            /* of random ones of "q4_k_m" */
-    rfg_context *host; /* "cpu", once blocks were decoded; how many tensors, and what they became */
+    rfg_context *host;         /* "cpu", once blocks were decoded; how many tensors, and what they became */
     int64_t decoded, decoded_bytes;
     int files;
     struct {

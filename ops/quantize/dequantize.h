@@ -39,7 +39,7 @@ static inline bool dequantize_is_blocks(int dtype)
 }
 
 #define DEQUANTIZE_BLOCKS (2 * RFG_DTYPE(NVFP4) - RFG_DTYPE(Q4_0))
-#define DEQUANTIZE_CODES (RFG_8_BIT_FLOATS | RFG_DTYPE(I8) | RFG_DTYPE(E2M1) | RFG_DTYPE(I4))
+#define DEQUANTIZE_CODES  (RFG_8_BIT_FLOATS | RFG_DTYPE(I8) | RFG_DTYPE(E2M1) | RFG_DTYPE(I4))
 
 /* Fills in what follows from the problem. */
 void dequantize_set_chunks(struct dequantize_args *a, const struct rfg_problem *prob);

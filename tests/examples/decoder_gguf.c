@@ -13,19 +13,26 @@ enum { D = 64, POSITIONS = 64, INTER = 96, F32 = 0, F16 = 1, Q8_0 = 8, BF16 = 30
 
 static const struct {
     const char *class, *name;
-} archs[] = { { "LlamaForCausalLM", "llama" },      { "Qwen2ForCausalLM", "qwen2" },
-              { "Qwen3ForCausalLM", "qwen3" },      { "Qwen3MoeForCausalLM", "qwen3moe" },
-              { "Gemma3ForCausalLM", "gemma3" },    { "GptOssForCausalLM", "gpt-oss" } };
+} archs[] = { { "LlamaForCausalLM", "llama" },   { "Qwen2ForCausalLM", "qwen2" },
+              { "Qwen3ForCausalLM", "qwen3" },   { "Qwen3MoeForCausalLM", "qwen3moe" },
+              { "Gemma3ForCausalLM", "gemma3" }, { "GptOssForCausalLM", "gpt-oss" } };
 
 /* A tensor's name without its last word. */
 static const char *const names[][2] = {
-    { "input_layernorm", "attn_norm" },           { "self_attn.q_proj", "attn_q" },
-    { "self_attn.k_proj", "attn_k" },             { "self_attn.v_proj", "attn_v" },
-    { "self_attn.o_proj", "attn_output" },        { "self_attn.q_norm", "attn_q_norm" },
-    { "self_attn.k_norm", "attn_k_norm" },        { "mlp.gate_proj", "ffn_gate" },
-    { "mlp.up_proj", "ffn_up" },                  { "mlp.down_proj", "ffn_down" },
-    { "pre_feedforward_layernorm", "ffn_norm" },  { "post_feedforward_layernorm", "post_ffw_norm" },
-    { "mlp.router", "ffn_gate_inp" },             { "mlp.gate", "ffn_gate_inp" },
+    { "input_layernorm", "attn_norm" },
+    { "self_attn.q_proj", "attn_q" },
+    { "self_attn.k_proj", "attn_k" },
+    { "self_attn.v_proj", "attn_v" },
+    { "self_attn.o_proj", "attn_output" },
+    { "self_attn.q_norm", "attn_q_norm" },
+    { "self_attn.k_norm", "attn_k_norm" },
+    { "mlp.gate_proj", "ffn_gate" },
+    { "mlp.up_proj", "ffn_up" },
+    { "mlp.down_proj", "ffn_down" },
+    { "pre_feedforward_layernorm", "ffn_norm" },
+    { "post_feedforward_layernorm", "post_ffw_norm" },
+    { "mlp.router", "ffn_gate_inp" },
+    { "mlp.gate", "ffn_gate_inp" },
 };
 
 static const char *arch_of(const struct tiny *t)
@@ -115,7 +122,8 @@ static void put_block(struct gguf_bytes *b, const double *v)
 
 static bool is_q8(const char *name, enum tiny_q8 q8)
 {
-    return q8 == TINY_Q8_ALL || (q8 == TINY_Q8_SOME && (strstr(name, "attn_v") || strstr(name, "ffn_up") || strstr(name, "token_embd")));
+    return q8 == TINY_Q8_ALL ||
+           (q8 == TINY_Q8_SOME && (strstr(name, "attn_v") || strstr(name, "ffn_up") || strstr(name, "token_embd")));
 }
 
 /* Row r of q and k in a llama's file: a head's rows 0, half, 1, half + 1 ... */
@@ -125,7 +133,8 @@ static int64_t row_in_turn(int64_t r)
     return r - in + in / 2 + in % 2 * (D / 2);
 }
 
-static void put_floats(const struct tiny *t, struct gguf_file *f, const char *name, const struct tiny_item *x, enum tiny_q8 q8)
+static void put_floats(const struct tiny *t, struct gguf_file *f, const char *name, const struct tiny_item *x,
+                       enum tiny_q8 q8)
 {
     struct gguf_bytes b = { 0 };
     bool vector = x->ndim == 1, q_or_k = strstr(name, "attn_q.") || strstr(name, "attn_k.");
@@ -147,8 +156,8 @@ static void put_floats(const struct tiny *t, struct gguf_file *f, const char *na
 }
 
 /* All experts' gates, ups or downs; x is the first expert's. */
-static void put_experts(const struct tiny *t, struct gguf_file *f, int layer, const struct tiny_item *x, const char *which,
-                        enum tiny_q8 q8)
+static void put_experts(const struct tiny *t, struct gguf_file *f, int layer, const struct tiny_item *x,
+                        const char *which, enum tiny_q8 q8)
 {
     struct gguf_bytes b = { 0 };
     char name[96];
@@ -202,8 +211,8 @@ static void put_stacked(const struct tiny *t, struct gguf_file *f, int layer, co
 }
 
 /* Tensors of a layer's experts. False: it is none. */
-static bool put_mixture(const struct tiny *t, struct gguf_file *f, int layer, const char *part, const struct tiny_item *x,
-                        enum tiny_q8 q8)
+static bool put_mixture(const struct tiny *t, struct gguf_file *f, int layer, const char *part,
+                        const struct tiny_item *x, enum tiny_q8 q8)
 {
     static const char *const which[] = { "gate", "up", "down" };
     if (strncmp(part, "mlp.experts.", 12))
@@ -228,13 +237,18 @@ static void put_item(const struct tiny *t, struct gguf_file *f, const struct tin
     char name[128];
     int layer, n = 0;
     if (sscanf(x->name, "model.layers.%d.%n", &layer, &n) != 1) {
-        put_floats(t, f, strstr(x->name, "embed_tokens") ? "token_embd.weight" : strstr(x->name, "lm_head") ? "output.weight" : "output_norm.weight", x, q8);
+        put_floats(t, f,
+                   strstr(x->name, "embed_tokens") ? "token_embd.weight"
+                   : strstr(x->name, "lm_head")    ? "output.weight"
+                                                   : "output_norm.weight",
+                   x, q8);
         return;
     }
     const char *part = x->name + n, *last = strrchr(part, '.');
     if (put_mixture(t, f, layer, part, x, q8))
         return;
-    snprintf(name, sizeof(name), "blk.%d.%s%s", layer, t->gemma || t->gpt_oss ? "post_attention_norm" : "ffn_norm", last);
+    snprintf(name, sizeof(name), "blk.%d.%s%s", layer, t->gemma || t->gpt_oss ? "post_attention_norm" : "ffn_norm",
+             last);
     if (!strcmp(part, "self_attn.sinks"))
         snprintf(name, sizeof(name), "blk.%d.attn_sinks.weight", layer);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)

@@ -493,7 +493,8 @@ static void linear_from(const struct tiny *t, double *y, const double *x, int n,
                         int cols)
 {
     char bias[80];
-    bool biased = strstr(name, "self_attn") && (t->gpt_oss || (t->biased && !strstr(name, "o_proj"))), coded = t->fp8 && strstr(name, "_proj");
+    bool biased = strstr(name, "self_attn") && (t->gpt_oss || (t->biased && !strstr(name, "o_proj"))),
+         coded = t->fp8 && strstr(name, "_proj");
     snprintf(bias, sizeof(bias), "%.*sbias", (int)(strlen(name) - strlen("weight")), name);
     double *w = malloc((size_t)(rows * cols) * sizeof(*w));
     ck_assert_ptr_nonnull(w);

@@ -21,7 +21,7 @@ enum {
     TINY_GEMMA4,       /* inputs of layers, keys of other layers */
     TINY_GEMMA4_KV,    /* values that are keys, another number of heads in full layers */
     TINY_QWEN35,       /* a gate of attention, a quarter of a head rotated */
-    TINY_QWEN2,  /* biases of q, k and v */
+    TINY_QWEN2,        /* biases of q, k and v */
     TINY_QWEN3_MOE,
     TINY_GPT_OSS,
     TINY_PREPACKED,

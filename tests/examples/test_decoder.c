@@ -432,9 +432,18 @@ START_TEST(gguf_is_the_folder)
         int model;
         enum tiny_q8 q8;
         double allowed;
-    } ways[] = { { TINY_LLAMA, .allowed = 0x1p-10 }, { TINY_LLAMA }, { TINY_QWEN2 }, { TINY_QWEN3 }, { TINY_GEMMA3 },
-                 { TINY_QWEN3_MOE }, { TINY_GPT_OSS }, { TINY_QWEN3, TINY_Q8_ALL, 0x1p-10 }, { TINY_QWEN3, TINY_Q8_SOME, 0x1p-10 },
-                 { TINY_GEMMA3, TINY_Q8_ALL, 0x1p-10 }, { TINY_QWEN2, TINY_Q8_ALL, 0x1p-10 }, { TINY_QWEN3_MOE, TINY_Q8_ALL, 0x1p-10 } };
+    } ways[] = { { TINY_LLAMA, .allowed = 0x1p-10 },
+                 { TINY_LLAMA },
+                 { TINY_QWEN2 },
+                 { TINY_QWEN3 },
+                 { TINY_GEMMA3 },
+                 { TINY_QWEN3_MOE },
+                 { TINY_GPT_OSS },
+                 { TINY_QWEN3, TINY_Q8_ALL, 0x1p-10 },
+                 { TINY_QWEN3, TINY_Q8_SOME, 0x1p-10 },
+                 { TINY_GEMMA3, TINY_Q8_ALL, 0x1p-10 },
+                 { TINY_QWEN2, TINY_Q8_ALL, 0x1p-10 },
+                 { TINY_QWEN3_MOE, TINY_Q8_ALL, 0x1p-10 } };
     float one[TINY_VOCAB], other[TINY_VOCAB];
     struct tiny t = tiny_models[ways[_i].model];
     double d = 0, all = 0;

@@ -49,7 +49,8 @@ START_TEST(reads)
     ck_assert(gguf_integer(gguf_find(g, "value.b"), 0, &integer) && integer == 0xfffffffe);
     ck_assert(gguf_number(gguf_find(g, "value.b"), 0, &d) && d == 0xfffffffe);
     ck_assert(gguf_number(gguf_find(g, "value.d"), 0, &d) && d == 0.5);
-    ck_assert(!gguf_integer(gguf_find(g, "value.d"), 0, &integer) && !gguf_integer(gguf_find(g, "value.a"), 0, &integer));
+    ck_assert(!gguf_integer(gguf_find(g, "value.d"), 0, &integer) &&
+              !gguf_integer(gguf_find(g, "value.a"), 0, &integer));
     ck_assert(!gguf_number(gguf_find(g, "value.d"), 1, &d));
     ck_assert_ptr_null(gguf_find(g, "value.e"));
     const struct gguf_value *a = gguf_find(g, "value.a");
@@ -179,8 +180,8 @@ START_TEST(splits)
         size_t at = 0;
         for (int i = *want++; i > 0; i--) {
             size_t size = split_next((enum splitter)_i, x->text + at, x->size - at);
-            ck_assert_msg((int)size == *want, "%s: text %d, '%s', from byte %zu on: %zu bytes, not %d", splitters[_i], n,
-                          x->text, at, size, *want);
+            ck_assert_msg((int)size == *want, "%s: text %d, '%s', from byte %zu on: %zu bytes, not %d", splitters[_i],
+                          n, x->text, at, size, *want);
             at += size;
             want++;
         }
@@ -255,8 +256,10 @@ START_TEST(encodes)
         }
         ck_assert_msg(count == many, "%d: text %d, '%s': %d tokens, not %d", _i, n, x->text, (int)count, many);
         if (!strstr(x->text, "<|") || scored)
-            ck_assert_msg(size == x->size + space && !memcmp(back + space, x->text, x->size), "%d: text %d comes back as "
-                          "'%.*s'", _i, n, (int)size, back);
+            ck_assert_msg(size == x->size + space && !memcmp(back + space, x->text, x->size),
+                          "%d: text %d comes back as "
+                          "'%.*s'",
+                          _i, n, (int)size, back);
         want += many;
         free(got);
     }
@@ -297,7 +300,8 @@ END_TEST
 /* A tokenizer's value that is wrong: what is changed, before the file is joined. */
 static void wrong(struct gguf_file *f, int which)
 {
-    static const char *const a[] = { "a" }, *const ab[] = { "a", "b" }, *const merges[] = { "ab" }, *const no_token[] = { "a b" };
+    static const char *const a[] = { "a" }, *const ab[] = { "a", "b" }, *const merges[] = { "ab" },
+                             *const no_token[] = { "a b" };
     const float scores[] = { 0, which == 7 ? NAN : 1 };
     static const int32_t kinds[][2] = { { 1, 7 }, { 1, 6 } };
     gguf_text(f, "tokenizer.ggml.model", which == 1 ? "bert" : which >= 6 ? "llama" : "gpt2");
@@ -361,10 +365,10 @@ int main(void)
         const char *name;
         const TTest *test;
         int n;
-    } cases[] = { { "reads", reads, 1 },         { "damaged", damaged, LENGTH(damages) },
-                  { "truncated", truncated, 1 }, { "twice", twice, 1 },
+    } cases[] = { { "reads", reads, 1 },           { "damaged", damaged, LENGTH(damages) },
+                  { "truncated", truncated, 1 },   { "twice", twice, 1 },
                   { "splits", splits, SPLITTERS }, { "encodes", encodes, LENGTH(ids) },
-                  { "edges", edges, 1 },         { "wrong_tokens", wrong_tokens, LENGTH(wrong_says) } };
+                  { "edges", edges, 1 },           { "wrong_tokens", wrong_tokens, LENGTH(wrong_says) } };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         TCase *c = test_case(s, cases[i].name, program_setup, program_teardown);
         ADD_LOOPS(c, cases[i].n, cases[i].test);

@@ -22,7 +22,9 @@ static void add_one(struct gguf_file *f, void (*add)(const void *data, size_t si
 
 static void more_seeds(void (*add)(const void *data, size_t size))
 {
-    static const char *const bpe[] = { "a", "b", "\u0120", "ab", "\u0120ab", "<|x|>" }, *const merges[] = { "a b", "\u0120 ab" };
+    static const char *const bpe[] = { "a", "b", "\u0120", "ab", "\u0120ab", "<|x|>" }, *const merges[] = {
+        "a b", "\u0120 ab"
+    };
     static const char *const spm[] = { "<unk>", "<0x41>", "\u2581", "a", "\u2581a", "aa" };
     static const int32_t bpe_kinds[] = { 1, 1, 1, 1, 1, 3 }, spm_kinds[] = { 2, 6, 1, 1, 1, 1 };
     static const float scores[] = { 0, 0, -3, -4, -1, -2 };

@@ -508,9 +508,10 @@ END_TEST
 
 int main(void)
 {
-    return op_main_gpus("quantize",
-                        OP_TESTS(right_codes, right_powers_of_two, right_layouts_of_codes, right_special_codes,
-                                 right_scales, right_values_of_codes, right_layouts, right_specials),
-                        OP_TESTS(by_hand, scales_by_hand, codes_by_hand, smooth_by_hand, nibbles_by_hand, i4_by_hand, blocks_by_hand),
-                        OP_TESTS(rows_by_turns));
+    return op_main_gpus(
+        "quantize",
+        OP_TESTS(right_codes, right_powers_of_two, right_layouts_of_codes, right_special_codes, right_scales,
+                 right_values_of_codes, right_layouts, right_specials),
+        OP_TESTS(by_hand, scales_by_hand, codes_by_hand, smooth_by_hand, nibbles_by_hand, i4_by_hand, blocks_by_hand),
+        OP_TESTS(rows_by_turns));
 }
