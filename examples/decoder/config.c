@@ -19,7 +19,7 @@ struct source {
 static const char *called(const struct source *s, const char *key)
 {
     static char both[128];
-    const char *other = s->gguf ? gguf_key(key) : NULL;
+    const char *other = s->gguf ? gguf_key_of(key) : NULL;
     snprintf(both, sizeof(both), other ? "%s' ('%s')" : "%s'", key, other);
     return both;
 }

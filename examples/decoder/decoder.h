@@ -161,7 +161,7 @@ bool is_gguf(const char *path);
 struct gguf *open_gguf(const char *path);
 json_t *gguf_config(const char *path);
 /* The value that becomes a key of config.json, without its architecture; NULL: none does. */
-const char *gguf_key(const char *name);
+const char *gguf_key_of(const char *name);
 /* Maps the .gguf file, or model/model.safetensors, or the files of model/model.safetensors.index.json, and checks all of
  * their headers. */
 struct weights *weights_open(const char *model);

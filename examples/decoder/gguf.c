@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A .gguf file (github.com/ggml-org/ggml, docs/gguf.md), all little-endian: "GGUF"; u32 version; u64 tensors, u64 values;
+ * A .gguf file (github.com/ggml-org/ggml, its gguf document), all little-endian: "GGUF"; u32 version; u64 tensors, u64 values;
  * of each value a string (its key), u32 kind, and the value; of each tensor a string (its name), u32 dimensions, a u64
  * for each of them (the shortest stride first), u32 type, u64 offset; then, aligned, the data, from which offsets count.
  * A string is u64 bytes and the text. An array is u32 kind of its elements, u64 elements, and these. */

@@ -103,7 +103,7 @@ static const struct {
     { "expert_feed_forward_length", "intermediate_size", GPT_OSS }, /* in place of the other one */
 };
 
-const char *gguf_key(const char *name)
+const char *gguf_key_of(const char *name)
 {
     for (size_t i = 0; i < sizeof(renamed) / sizeof(renamed[0]); i++)
         if (!strcmp(renamed[i].name, name))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The decoder's tiny models as llama.cpp's converter (convert_hf_to_gguf.py) writes them. */
+ * The decoder's tiny models as llama.cpp's converter from Hugging Face's folders writes them. */
 #include "decoder_model.h"
 
 #include <math.h>
