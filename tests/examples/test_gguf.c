@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The decoder's .gguf files: what is read is what was written; damaged ones are refused with the rule that they break;
- * and the tokenizer in them gives what others make of the same text (tokens_vectors.h). */
+ * and the tokenizer in them gives what others make of the same text (tokens_vectors.inc). */
 #include <math.h>
 
 #include "base/util.h"
@@ -10,7 +10,7 @@
 #include "tests/gguf_file.h"
 #include "tests/program.h"
 #include "tests/suite.h"
-#include "tokens_vectors.h"
+#include "tokens_vectors.inc"
 
 enum { COUNT = sizeof(texts) / sizeof(texts[0]) };
 #define LENGTH(list) (sizeof(list) / sizeof((list)[0]))

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes tokens_vectors.h: what other programs make of tricky text. `pip install tokenizers sentencepiece protobuf regex`.
+"""Writes tokens_vectors.inc: what other programs make of tricky text. `pip install tokenizers sentencepiece protobuf regex`.
 
-  tokens_vectors.py > tokens_vectors.h         the committed ones
+  tokens_vectors.py > tokens_vectors.inc         the committed ones
   tokens_vectors.py --more 5000 > OTHER.h      as many random texts besides
 
 The models are tiny: trained on the repository's own documentation. Pieces are those of the models' regular expressions,
