@@ -50,6 +50,34 @@ RFG_DEVICE int rfg_dot4(rfg_u32 a, rfg_u32 b, int c)
 }
 #endif
 
+/* Bytes of a table of 16, by the codes in the low and in the high four bits of q's bytes. */
+#if RFG_NVIDIA
+RFG_DEVICE rfg_u32 rfg_byte_table_4(rfg_u32 codes, const rfg_u32 *table)
+{
+    rfg_u32 at = codes & 0x7777u; /* a selector has four bits of a byte of two words */
+    return __byte_perm(__byte_perm(table[0], table[1], at), __byte_perm(table[2], table[3], at),
+                       0x3210u | (codes & 0x8888u) >> 1);
+}
+RFG_DEVICE void rfg_byte_table(rfg_u32 q, const rfg_u32 *table, rfg_u32 *low, rfg_u32 *high)
+{
+    rfg_u32 first = rfg_byte_table_4(q, table), second = rfg_byte_table_4(q >> 16, table);
+    *low = __byte_perm(first, second, 0x6420);
+    *high = __byte_perm(first, second, 0x7531);
+}
+#else
+RFG_DEVICE rfg_u32 rfg_byte_table_4(rfg_u32 codes, const rfg_u32 *table)
+{
+    rfg_u32 at = codes & 0x07070707u, upper = (codes >> 3 & 0x01010101u) * 255u;
+    rfg_u32 a = __builtin_amdgcn_perm(table[1], table[0], at), b = __builtin_amdgcn_perm(table[3], table[2], at);
+    return (a & ~upper) | (b & upper);
+}
+RFG_DEVICE void rfg_byte_table(rfg_u32 q, const rfg_u32 *table, rfg_u32 *low, rfg_u32 *high)
+{
+    *low = rfg_byte_table_4(q & 0x0f0f0f0fu, table);
+    *high = rfg_byte_table_4(q >> 4 & 0x0f0f0f0fu, table);
+}
+#endif
+
 #if RFG_NVIDIA
 /* The four bytes from byte `at` (0 to 3) of two words on. */
 RFG_DEVICE rfg_u32 rfg_from_byte(rfg_u32 low, rfg_u32 high, rfg_u32 at)

@@ -49,6 +49,16 @@ static const struct op_case rounded[] = {
     { "gemm bf16,q4_k->bf16 M=2 N=96 K=512 fast=1 act=silu" },
     { "gemm bf16,q4_0->bf16 M=5 N=40 K=512 fast=1 act=gelu gates=interleaved bias=1" },
     { "gemm bf16,q4_0->bf16 M=3 N=40 K=96 fast=1" },
+    { "gemm bf16,q4_1->bf16 M=1 N=40 K=2048 fast=1" },
+    { "gemm bf16,q5_0->f32 M=2 N=40 K=1024 fast=1" },
+    { "gemm f16,q5_1->f32 M=1 N=40 K=1024 fast=1" },
+    { "gemm bf16,q2_k->f32 M=2 N=40 K=2048 fast=1" },
+    { "gemm bf16,q3_k->f32 M=1 N=40 K=2048 fast=1" },
+    { "gemm bf16,q5_k->bf16 M=4 N=40 K=1024 fast=1" },
+    { "gemm f16,iq4_nl->f32 M=1 N=40 K=2048 fast=1" },
+    { "gemm bf16,iq4_xs->bf16 M=2 N=40 K=2048 fast=1" },
+    { "gemm bf16,mxfp4->f32 M=1 N=40 K=2048 fast=1" },
+    { "gemm bf16,nvfp4->f32 M=3 N=40 K=2048 fast=1" },
     { "gemm bf16,q6_k->f32 M=2 N=40 K=2048 fast=1", S },
 };
 

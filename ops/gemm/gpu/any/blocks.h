@@ -100,6 +100,9 @@
 #ifndef W_PART
 #define W_PART 32
 #endif
+#ifndef W_BIAS
+#define W_BIAS 0
+#endif
 #ifndef W_LOW_BITS
 #define W_LOW_BITS 4
 #endif

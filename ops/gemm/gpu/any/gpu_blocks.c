@@ -59,14 +59,11 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
 {
     if (!is_gpu(dev, why) || !gemm_takes(prob, &takes, why) || !few_rows(prob, 64, why))
         return false;
-    int w = prob->dtype[1];
-    if (w != RFG_Q4_0 && w != RFG_Q8_0 && w != RFG_Q4_K && w != RFG_Q6_K)
-        return rfg_refuse(why, "w is %s: must be q4_0, q8_0, q4_k or q6_k", rfg_dtype_name((rfg_dtype)w));
     if (!prob->v[GEMM_FAST])
         return rfg_refuse(why, "fast=0: must be 1, it rounds x to q8_1");
     if (is_nvidia(dev) && !has_wgmma(dev, why))
         return false;
-    int64_t row = rfg_format_bytes(w, prob->v[GEMM_K]);
+    int64_t row = rfg_format_bytes(prob->dtype[1], prob->v[GEMM_K]);
     return !is_nvidia(dev) || row % 16 == 0 ||
            rfg_refuse(why, "K=%" PRId64 ": rows of w must be whole 16 bytes, not %" PRId64, prob->v[GEMM_K], row);
 }
