@@ -139,12 +139,19 @@ static void scale_encode(const struct rfg_format *f, void *block, const double *
 
 #define FLOAT(name, bytes, elements, largest, mantissa, bias, specials)                                                \
     {                                                                                                                  \
-        name, elements, bytes, RFG_FORMAT_FLOAT, largest, { mantissa, bias, specials }, float_decode, float_encode     \
+        name, elements, bytes, RFG_FORMAT_FLOAT, largest, { mantissa, bias, specials }, float_decode, float_encode,    \
+            NULL                                                                                                       \
     }
 #define INT(name, bytes, elements, largest)                                                                            \
     {                                                                                                                  \
-        name, elements, bytes, RFG_FORMAT_INT, largest, { 0, 0, RFG_FORMAT_NONE }, int_decode, int_encode              \
+        name, elements, bytes, RFG_FORMAT_INT, largest, { 0, 0, RFG_FORMAT_NONE }, int_decode, int_encode, NULL        \
     }
+#define BLOCKS(name, bytes, elements, largest)                                                                         \
+    {                                                                                                                  \
+#name, elements, bytes, RFG_FORMAT_BLOCK, largest,                                                             \
+            { 0, 0, RFG_FORMAT_NONE }, rfg_blocks_decode, rfg_blocks_encode, &rfg_blocks_##name                        \
+    }
+#define MOST 65504.0 /* of fp16 */
 
 static const struct rfg_format formats[RFG_DTYPE_COUNT] = {
     [RFG_F32] = FLOAT("f32", 4, 1, 0x1.fffffep127, 23, 127, RFG_FORMAT_IEEE),
@@ -157,8 +164,30 @@ static const struct rfg_format formats[RFG_DTYPE_COUNT] = {
     [RFG_I32] = INT("i32", 4, 1, INT32_MAX),
     [RFG_I4] = INT("i4", 1, 2, 7),
     [RFG_E2M1] = FLOAT("e2m1", 1, 2, 6, 1, 1, RFG_FORMAT_NONE),
-    [RFG_E8M0] = { "e8m0", 1, 1, RFG_FORMAT_SCALE, 0x1p127, { 0, 127, RFG_FORMAT_NONE }, scale_decode, scale_encode },
-    [RFG_I64] = { "i64", 1, 8, RFG_FORMAT_INT, 0x1p63, { 0, 0, RFG_FORMAT_NONE }, long_decode, long_encode },
+    [RFG_E8M0] = { "e8m0",
+                   1,
+                   1,
+                   RFG_FORMAT_SCALE,
+                   0x1p127,
+                   { 0, 127, RFG_FORMAT_NONE },
+                   scale_decode,
+                   scale_encode,
+                   NULL },
+    [RFG_I64] = { "i64", 1, 8, RFG_FORMAT_INT, 0x1p63, { 0, 0, RFG_FORMAT_NONE }, long_decode, long_encode, NULL },
+    [RFG_Q4_0] = BLOCKS(q4_0, 18, 32, 8 * MOST),
+    [RFG_Q4_1] = BLOCKS(q4_1, 20, 32, 16 * MOST),
+    [RFG_Q5_0] = BLOCKS(q5_0, 22, 32, 16 * MOST),
+    [RFG_Q5_1] = BLOCKS(q5_1, 24, 32, 32 * MOST),
+    [RFG_Q8_0] = BLOCKS(q8_0, 34, 32, 128 * MOST),
+    [RFG_Q2_K] = BLOCKS(q2_k, 84, 256, 60 * MOST),
+    [RFG_Q3_K] = BLOCKS(q3_k, 110, 256, 128 * MOST),
+    [RFG_Q4_K] = BLOCKS(q4_k, 144, 256, 1008 * MOST),
+    [RFG_Q5_K] = BLOCKS(q5_k, 176, 256, 2016 * MOST),
+    [RFG_Q6_K] = BLOCKS(q6_k, 210, 256, 4096 * MOST),
+    [RFG_IQ4_NL] = BLOCKS(iq4_nl, 18, 32, 127 * MOST),
+    [RFG_IQ4_XS] = BLOCKS(iq4_xs, 136, 256, 4064 * MOST),
+    [RFG_MXFP4] = BLOCKS(mxfp4, 17, 32, 0x1.8p130),
+    [RFG_NVFP4] = BLOCKS(nvfp4, 36, 64, 2880),
 };
 
 const struct rfg_format *rfg_format(int dtype)

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "format_blocks.h"
 #include "rfg/core.h"
 
 enum rfg_format_kind {
@@ -45,8 +46,9 @@ struct rfg_format {
     void (*decode)(const struct rfg_format *f, const void *block, double *values);
     /* Each value to the nearest that there is, ties to the even code. What is too large becomes infinity in formats of
      * 16 bits and more that have one, else the largest of its sign. A NaN becomes a NaN, where there is none 0 in
-     * integers and the largest value in e2m1 (as CUDA's conversion). */
+     * integers and the largest value in e2m1 (as CUDA's conversion). Blocks: see rfg_blocks_encode(). */
     void (*encode)(const struct rfg_format *f, void *block, const double *values);
+    const struct rfg_blocks *blocks; /* of RFG_FORMAT_BLOCK: where a block's bits are */
 };
 
 /* The row of a dtype; NULL if there is none of that number. */
@@ -56,7 +58,7 @@ const struct rfg_format *rfg_format(int dtype);
 rfg_dtype rfg_format_find(const char *name, size_t len);
 
 /* "f32, f16, ... or i32": what a message lists. Returns buf. */
-#define RFG_FORMAT_NAMES 256
+#define RFG_FORMAT_NAMES 320
 char *rfg_format_names(char *buf, size_t size);
 
 /* Bytes of so many contiguous elements; the only way from elements to bytes. 0 if they aren't whole blocks, if 64 bits

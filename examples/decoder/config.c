@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads config.json of a Hugging Face folder. */
+ * Reads config.json of a Hugging Face folder, or what a .gguf file says of the same. */
 #include "decoder.h"
 
 #include <math.h>
@@ -12,13 +12,23 @@
 struct source {
     const char *path;
     json_t *object;
+    bool gguf;
 };
+
+/* What messages call a key: a .gguf file has another name for it. */
+static const char *called(const struct source *s, const char *key)
+{
+    static char both[128];
+    const char *other = s->gguf ? gguf_key_of(key) : NULL;
+    snprintf(both, sizeof(both), other ? "%s' ('%s')" : "%s'", key, other);
+    return both;
+}
 
 static const json_t *need(const struct source *s, const char *key)
 {
     const json_t *v = json_object_get(s->object, key);
     if (!v)
-        die("%s: the key '%s' is missing", s->path, key);
+        die("%s: the key '%s is missing", s->path, called(s, key));
     return v;
 }
 
@@ -26,7 +36,7 @@ static int64_t integer(const struct source *s, const char *key, int64_t least, i
 {
     const json_t *v = need(s, key);
     if (!json_is_integer(v) || json_integer_value(v) < least || json_integer_value(v) > most)
-        die("%s: '%s' must be an integer from %lld to %lld", s->path, key, (long long)least, (long long)most);
+        die("%s: '%s must be an integer from %lld to %lld", s->path, called(s, key), (long long)least, (long long)most);
     return json_integer_value(v);
 }
 
@@ -34,7 +44,7 @@ static double number(const struct source *s, const char *key)
 {
     const json_t *v = need(s, key);
     if (!json_is_number(v) || !(json_number_value(v) > 0) || isinf(json_number_value(v)))
-        die("%s: '%s' must be a number above 0", s->path, key);
+        die("%s: '%s must be a number above 0", s->path, called(s, key));
     return json_number_value(v);
 }
 
@@ -146,7 +156,7 @@ static void read_rotated(struct config *c, rfg_rope_table_params *r, const struc
  * "type". NULL: there is none. */
 static void read_scaling(struct config *c, rfg_rope_table_params *r, const struct source *config, json_t *object)
 {
-    struct source s = { config->path, object };
+    struct source s = { config->path, object, config->gguf };
     if (object && !json_is_object(object))
         die("%s: 'rope_scaling' or 'rope_parameters' must be an object", s.path);
     bool typed = object && (has(&s, "rope_type") || has(&s, "type"));
@@ -226,7 +236,7 @@ static int64_t of_full_layers(const struct config *c, const struct source *s, co
     for (int64_t l = 0; given && l < c->layers; l++) {
         char number[24];
         snprintf(number, sizeof(number), "%lld", (long long)l);
-        struct source one = { s->path, json_object_get(given, number) };
+        struct source one = { s->path, json_object_get(given, number), s->gguf };
         int64_t n = integer_or(&one, key, 1, 1 << 16, integer(s, key, 1, 1 << 16));
         if (c->sliding[l] ? n != integer(s, key, 1, 1 << 16) : !first && n != found)
             die("%s: 'per_layer_config': layer %s has '%s' %lld: full layers must have one value, sliding layers the "
@@ -325,7 +335,7 @@ static void read_act(struct config *c, const struct source *s, const char *key)
 /* The format of the experts' weights in the files, "quantization_config". */
 static enum expert_format read_format(const struct source *config, bool gpt_oss)
 {
-    struct source s = { config->path, json_object_get(config->object, "quantization_config") };
+    struct source s = { config->path, json_object_get(config->object, "quantization_config"), config->gguf };
     if (!json_is_object(s.object)) {
         if (gpt_oss)
             die("%s: 'quantization_config' is missing: gpt-oss' experts must be mxfp4", s.path);
@@ -479,7 +489,7 @@ static int64_t share(const struct config *c, const char *what, int64_t n, int64_
 
 void config_shard(struct config *c, int rank, int ranks)
 {
-    if (c->mla.kv_rank || c->gemma4.on || c->gated || c->phi3 || c->moe.format != EXPERTS_PLAIN)
+    if (c->mla.kv_rank || c->gemma4.on || c->gated || c->biased || c->phi3 || c->moe.format != EXPERTS_PLAIN)
         die("--tp %d: must be a Llama-, Qwen3-, Gemma3- or Qwen3-MoE-like model of 16 bits", ranks);
     c->shard = (struct shard){ rank, ranks, c->kv_heads };
     c->heads = share(c, "heads", c->heads, 1);
@@ -499,10 +509,11 @@ void config_shard(struct config *c, int rank, int ranks)
 /* Reads "architectures"; an unknown one ends the program. */
 static void read_architecture(struct config *c, const struct source *s)
 {
-    static const char *const known[] = { "LlamaForCausalLM",    "Qwen3ForCausalLM",  "Gemma3ForCausalLM",
-                                         "Phi3ForCausalLM",     "Gemma4ForCausalLM", "Qwen3_5ForCausalLM",
-                                         "Qwen3MoeForCausalLM", "GptOssForCausalLM", "DeepseekV3ForCausalLM" };
-    enum { LLAMA, QWEN3, GEMMA3, PHI3, GEMMA4, QWEN3_5, QWEN3_MOE, GPT_OSS, DEEPSEEK_V3, KNOWN };
+    static const char *const known[] = { "LlamaForCausalLM",     "Qwen2ForCausalLM",    "Qwen3ForCausalLM",
+                                         "Gemma3ForCausalLM",    "Phi3ForCausalLM",     "Gemma4ForCausalLM",
+                                         "Qwen3_5ForCausalLM",   "Qwen3MoeForCausalLM", "GptOssForCausalLM",
+                                         "DeepseekV3ForCausalLM" };
+    enum { LLAMA, QWEN2, QWEN3, GEMMA3, PHI3, GEMMA4, QWEN3_5, QWEN3_MOE, GPT_OSS, DEEPSEEK_V3, KNOWN };
     char names[256] = "";
     const char *arch = json_string_value(json_array_get(need(s, "architectures"), 0));
     int i = 0;
@@ -515,6 +526,7 @@ static void read_architecture(struct config *c, const struct source *s)
     if (i == KNOWN)
         die("%s: 'architectures' is '%s': must be %s", s->path, arch ? arch : "no list of a string", names);
     snprintf(c->name, sizeof(c->name), "%s", arch);
+    c->biased = i == QWEN2 || i == GPT_OSS;
     c->qk_norm = i == QWEN3 || i == GEMMA3 || i == QWEN3_MOE || i == GEMMA4 || i == QWEN3_5;
     c->gemma = i == GEMMA3 || i == GEMMA4;
     c->plus = i == GEMMA3 || i == QWEN3_5;
@@ -537,16 +549,23 @@ static void read_heads(struct config *c, const struct source *s)
     c->head_dim = integer_or(s, "head_dim", 1, 1 << 16, c->hidden / c->heads);
 }
 
-void config_read(struct config *c, const char *folder)
+static json_t *load(const char *path)
+{
+    json_error_t e;
+    json_t *object = json_load_file(path, JSON_REJECT_DUPLICATES, &e);
+    if (!object && e.line > 0)
+        die("%s:%d: %s", path, e.line, e.text);
+    if (!object)
+        die("%s", e.text);
+    return object;
+}
+
+void config_read(struct config *c, const char *model)
 {
     static char path[4096];
-    json_error_t e;
-    snprintf(path, sizeof(path), "%s/config.json", folder);
-    struct source s = { path, json_load_file(path, JSON_REJECT_DUPLICATES, &e) };
-    if (!s.object && e.line > 0)
-        die("%s:%d: %s", path, e.line, e.text);
-    if (!s.object)
-        die("%s", e.text);
+    bool gguf = is_gguf(model);
+    snprintf(path, sizeof(path), gguf ? "%s" : "%s/config.json", model);
+    struct source s = { path, gguf ? gguf_config(path) : load(path), gguf };
     *c = (struct config){ 0 };
     read_architecture(c, &s);
     c->hidden = integer(&s, "hidden_size", 8, 1 << 20);

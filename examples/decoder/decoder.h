@@ -3,9 +3,11 @@
  * A decoder for Llama-, Qwen3- and Gemma-like dense models, and for mixtures of experts (Qwen3-MoE, gpt-oss, DeepSeek
  * V3), on rfg's operators alone: docs/decoder.md.
  *
- *   config.c    what a model is: config.json of a Hugging Face folder
+ *   config.c    what a model is: config.json of a Hugging Face folder, or a .gguf file's values
  *   shapes.c    the built-in shapes
- *   weights.c   tensors by name: safetensors files, or random numbers
+ *   weights.c   tensors by name: of files, or random numbers
+ *   safetensors.c, gguf.c  what is in a file of either kind
+ *   gguf_model.c  a .gguf file's values and tensors as a Hugging Face folder has them
  *   model.c     the weights in device memory, projections joined, tables of rotary angles
  *   load.c      how they get there
  *   experts.c   those of a layer's experts, one after the other
@@ -94,6 +96,7 @@ struct config {
     struct latent mla; /* head_dim is then what is rotated, kv_heads 1 */
     bool
         gpt_oss; /* projections, router and experts have biases, heads have sinks; an expert's gate and up take turns */
+    bool biased; /* q, k and v have biases (Qwen2, gpt-oss) */
     bool phi3;   /* files hold q, k and v as one matrix, gate and up as another */
     bool deepseek; /* MLA; a bias chooses experts, beside their scores */
     int64_t hidden, intermediate, layers, heads, kv_heads, head_dim, vocab, positions;
@@ -116,8 +119,8 @@ struct config {
     int eos_count;
 };
 
-/* folder/config.json */
-void config_read(struct config *c, const char *folder);
+/* Of model/config.json, or of the values of the .gguf file. */
+void config_read(struct config *c, const char *model);
 /* What scores are multiplied with: YaRN has a part in it. */
 float config_latent_scale(const struct latent *a, const rfg_rope_table_params *rope);
 /* A built-in shape, of so many layers; 0: all. */
@@ -166,15 +169,27 @@ static inline int64_t mlp_columns(const struct config *c, int64_t layer)
 /* ---- weights.c -------------------------------------------------------------------------------------------------- */
 
 struct weights;
-/* Maps folder/model.safetensors, or the files of folder/model.safetensors.index.json, and checks all of
+struct gguf;
+/* gguf_model.c: whether a path is a file, which must be .gguf then, and no folder; the file, or an error that ends the
+ * program; what config.json of such a model would be. */
+bool is_gguf(const char *path);
+struct gguf *open_gguf(const char *path);
+json_t *gguf_config(const char *path);
+/* The value that becomes a key of config.json, without its architecture; NULL: none does. */
+const char *gguf_key_of(const char *name);
+/* Maps the .gguf file, or model/model.safetensors, or the files of model/model.safetensors.index.json, and checks all of
  * their headers. */
-struct weights *weights_open(const char *folder);
+struct weights *weights_open(const char *model);
 /* Any tensor that is asked for, from a generator that counts: element i of a tensor depends on seed, name and i. */
 struct weights *weights_random(uint64_t seed);
+/* Their matrices, but for experts, become blocks: of a dtype's name, or as llama.cpp mixes them for Q4_K_M. */
+void weights_random_blocks(struct weights *w, const char *type, int64_t layers);
 void weights_close(struct weights *w);
 /* Whether the files hold it (random weights: yes). */
 bool weights_has(const struct weights *w, const char *name);
 bool weights_are_random(const struct weights *w);
+/* The dtype of a tensor of a .gguf file's blocks; of others RFG_DTYPE_NONE. */
+rfg_dtype weights_blocks(const struct weights *w, const char *name);
 /* What model memory holds: bf16, or fp16 if the files do. */
 rfg_dtype weights_dtype(const struct weights *w);
 /* A tensor of the files that was never read: without it the model would compute something else. Rotary frequencies, a
@@ -184,6 +199,11 @@ const char *weights_unused(const struct weights *w);
  * bf16, and so are codes of e4m3 times their "<name>_scale_inv". mean, spread: of random weights, uniform in mean +- spread; their first is a multiple of 4. */
 void weights_get(struct weights *w, const char *name, int64_t rows, int64_t cols, double mean, double spread,
                  int64_t first, int64_t count, uint16_t *to);
+/* The same of rows of a tensor of blocks, as they are. */
+void weights_rows(struct weights *w, const char *name, int64_t rows, int64_t cols, int64_t first, int64_t count,
+                  void *to);
+/* How many tensors of blocks weights_get() has decoded so far, and what they became, in bytes. */
+int64_t weights_decoded(const struct weights *w, int64_t *bytes);
 /* All of it as fp32. */
 void weights_floats(struct weights *w, const char *name, int64_t rows, int64_t cols, double mean, double spread,
                     float *to);
@@ -194,19 +214,38 @@ void weights_bytes(struct weights *w, const char *name, const char *dtype, int n
 
 /* ---- model.c, load.c --------------------------------------------------------------------------------------------- */
 
+/* A matrix that activations are multiplied with: of the model's dtype; of e4m3, with a scale for each 128 x 128; or of a
+ * .gguf file's blocks. */
+struct weight {
+    void *at;
+    float *scale;
+    rfg_dtype dtype;
+};
+
+/* Its rows from `row` on, of so many columns; with scales, a multiple of 128. */
+static inline struct weight weight_from(struct weight w, int64_t row, int64_t cols)
+{
+    w.at = w.at ? (char *)w.at + rfg_dtype_bytes(w.dtype, row * cols) : NULL;
+    w.scale += w.scale ? row / 128 * ((cols + 127) / 128) : 0;
+    return w;
+}
+
 struct layer {
-    void *attention_norm, *qkv, *q_norm, *k_norm, *o, *mlp_norm, *gate_up, *down;
+    void *attention_norm, *q_norm, *k_norm, *mlp_norm;
+    /* q, k and v; if they are of one dtype, k's and v's rows follow q's, and `joined` is set. Rows of gate and up in turn. */
+    struct weight qkv[3], o, gate_up, down;
+    bool joined;
     void *after_attention_norm, *after_mlp_norm; /* Gemma */
     void *qkv_bias, *o_bias, *sinks;             /* gpt-oss */
     void *gate;                                  /* Qwen3.5: of attention; qkv has no rows of it */
     /* Gemma 4: a layer's input and what it becomes; what the layer's result is multiplied with. */
     void *extra_gate, *extra_projection, *extra_norm;
     float factor;
-    /* MLA: qkv makes q's latent, k's, and what of k is rotated; q_norm and k_norm are norms of latents. q_b makes the
+    /* MLA: qkv[0] makes q's latent, k's, and what of k is rotated; q_norm and k_norm are norms of latents. q_b makes the
      * heads' q. absorb_k [heads, kv_rank, nope] and absorb_v [heads, values, kv_rank] are kv_b's halves. expand_k
      * [heads, nope + rope, kv_rank + rope] makes a head's k of a key in the cache: k's half, and 1 for what is rotated. */
-    void *q_b, *absorb_k, *absorb_v, *expand_k;
-    void *qkv_scale, *q_b_scale, *o_scale; /* of e4m3, for each 128 x 128; NULL: they are of the model's dtype */
+    struct weight q_b;
+    void *absorb_k, *absorb_v, *expand_k;
     /* Of a mixture. The experts' are [E, 2 intermediate, hidden] and [E, hidden, intermediate], shared ones last. */
     void *router, *router_bias, *choice_bias; /* the latter chooses only (DeepSeek) */
     void *w1, *w2, *w1_scale, *w2_scale, *w1_bias, *w2_bias;
@@ -218,9 +257,10 @@ struct model {
     /* Columns of the joined projection, of the largest layer: (heads + 2 kv_heads) head_dim; MLA: q_rank + kv_rank +
      * rope */
     int64_t qkv;
-    int64_t context;                                       /* positions that the rotary tables have */
-    void *memory;                                          /* one allocation holds all */
-    void *embedding, *norm, *head;                         /* head: of a rank's part of the vocabulary */
+    int64_t context; /* positions that the rotary tables have */
+    void *memory;    /* one allocation holds all */
+    void *embedding, *norm;
+    struct weight head;                                    /* of a rank's part of the vocabulary */
     void *extra_embedding, *extra_projection, *extra_norm; /* of the layers' inputs; the norm in fp32 */
     void *angles[2]; /* [context, head_dim] fp32: cosines, then sines; of full and of sliding layers */
     struct layer layer[MOST_LAYERS];
@@ -228,6 +268,7 @@ struct model {
     size_t step_bytes;   /* of weights that a decode step reads, of experts none */
     size_t expert_bytes; /* of one expert, with its scales and biases */
     float embedding_scale;
+    bool blocks; /* weights are of a .gguf file's blocks */
 };
 
 /* Counts the model's weights by use; experts include the shared ones. */
@@ -503,5 +544,10 @@ struct ladder_params {
 
 /* Prints the table; the program's exit code: 1 if a rung is wrong, or slower than the baseline's by over 10 %. */
 int ladder(rfg_context *ctx, const struct model *m, const struct ladder_params *p);
+
+/* ---- bench.c ---------------------------------------------------------------------------------------------------- */
+
+/* Prints llama-bench's pp512 and tg128; the same as JSON. */
+json_t *bench(rfg_context *ctx, const struct model *m, int64_t chunk, bool graph);
 
 #endif

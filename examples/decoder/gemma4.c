@@ -39,8 +39,8 @@ void op_inputs(struct engine *e, const struct rows *r)
     int64_t n = m->c.gemma4.extra, columns = m->c.layers * n;
     if (!n)
         return;
-    op_gemm(e, e->inputs, m->dtype, columns, e->residual, m->extra_projection, m->c.hidden, NULL, r->count, columns,
-            m->c.hidden, NULL);
+    op_gemm(e, e->inputs, m->dtype, columns, e->residual, plain(e, m->extra_projection), m->c.hidden, NULL, r->count,
+            columns, m->c.hidden, NULL);
     rfg_tensor x = matrix(e, e->inputs, r->count * m->c.layers, n), weight = rfg_tensor_1d(m->extra_norm, RFG_F32, n);
     rfg_norm_params p = norm_params(e);
     p.eps *= (float)m->c.hidden;
@@ -64,12 +64,14 @@ static void take_input(struct engine *e, int64_t layer, const struct rows *r)
     const struct layer *l = &m->layer[layer];
     int64_t n = m->c.gemma4.extra, stride = 2 * n * m->c.layers;
     char *at = e->pairs + (size_t)(2 * n * layer) * sizeof(uint16_t);
-    op_gemm(e, at, m->dtype, stride, e->residual, l->extra_gate, m->c.hidden, NULL, r->count, n, m->c.hidden, NULL);
+    op_gemm(e, at, m->dtype, stride, e->residual, plain(e, l->extra_gate), m->c.hidden, NULL, r->count, n, m->c.hidden,
+            NULL);
     rfg_tensor x = rfg_tensor_2d(at, m->dtype, r->count, 2 * n, stride), y = matrix(e, e->scratch, r->count, n);
     rfg_act_params p = { .size = sizeof(p), .act = m->c.act, .gates = RFG_GATES_HALVES };
     if (wanted(e, OP_ACT))
         CHECK(rfg_op_act_and_mul(e->ctx, &y, &x, &p, e->stream));
-    op_gemm(e, e->x, m->dtype, m->c.hidden, e->scratch, l->extra_projection, n, NULL, r->count, m->c.hidden, n, NULL);
+    op_gemm(e, e->x, m->dtype, m->c.hidden, e->scratch, plain(e, l->extra_projection), n, NULL, r->count, m->c.hidden,
+            n, NULL);
     op_norm(e, e->x, e->x, l->extra_norm, r->count);
 }
 

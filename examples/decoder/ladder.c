@@ -306,7 +306,8 @@ static void time_calls(struct state *s, struct engine *e)
     int n = e->calls;
     bool says = s->m->c.shard.rank == 0;
     if (says)
-        printf("%-26s %10s %10s   of %.2f us a layer\n", "calls of a layer", "us alone", "us saved", 1e3 * whole / layers);
+        printf("%-26s %10s %10s   of %.2f us a layer\n", "calls of a layer", "us alone", "us saved",
+               1e3 * whole / layers);
     for (int i = 1; i <= n; i++) {
         e->alone = i;
         double alone = time_part(s, e, NULL);

@@ -51,21 +51,15 @@ static void project(struct engine *e, const struct layer *l, const struct rows *
     const struct latent *s = &m->c.mla;
     int64_t hidden = m->c.hidden, of_k = s->kv_rank + s->rope;
     if (e->p.separate) {
-        size_t each = l->qkv_scale ? 1 : sizeof(uint16_t);
-        float *scale = l->qkv_scale; /* q_rank is then whole blocks */
-        op_gemm_scaled(e, e->qkv, m->dtype, m->qkv, e->normed, l->qkv, scale, hidden, NULL, r->count, s->q_rank, hidden,
-                       NULL);
-        op_gemm_scaled(e, e->qkv + (size_t)s->q_rank * sizeof(uint16_t), m->dtype, m->qkv, e->normed,
-                       (char *)l->qkv + (size_t)(s->q_rank * hidden) * each,
-                       scale ? scale + s->q_rank / 128 * ((hidden + 127) / 128) : NULL, hidden, NULL, r->count, of_k,
-                       hidden, NULL);
+        op_gemm(e, e->qkv, m->dtype, m->qkv, e->normed, l->qkv[0], hidden, NULL, r->count, s->q_rank, hidden, NULL);
+        op_gemm(e, e->qkv + (size_t)s->q_rank * sizeof(uint16_t), m->dtype, m->qkv, e->normed,
+                weight_from(l->qkv[0], s->q_rank, hidden), hidden, NULL, r->count, of_k, hidden, NULL);
     } else {
-        op_gemm_scaled(e, e->qkv, m->dtype, m->qkv, e->normed, l->qkv, l->qkv_scale, hidden, NULL, r->count, m->qkv,
-                       hidden, NULL);
+        op_gemm(e, e->qkv, m->dtype, m->qkv, e->normed, l->qkv[0], hidden, NULL, r->count, m->qkv, hidden, NULL);
     }
     norm_latent(e, e->normed, r, 0, s->q_rank, l->q_norm);
-    op_gemm_scaled(e, e->q, m->dtype, query_columns(&m->c), e->normed, l->q_b, l->q_b_scale, s->q_rank, NULL, r->count,
-                   query_columns(&m->c), s->q_rank, NULL);
+    op_gemm(e, e->q, m->dtype, query_columns(&m->c), e->normed, l->q_b, s->q_rank, NULL, r->count, query_columns(&m->c),
+            s->q_rank, NULL);
 }
 
 /* [blocks, PAGE, 1, n] of a layer's cache, from element `at` of a key on. */

@@ -122,6 +122,56 @@ void *load_matrix(struct loader *l, const char *name, int64_t rows, int64_t cols
     return at;
 }
 
+rfg_dtype load_dtype(const struct loader *l, const char *name)
+{
+    rfg_dtype blocks = weights_blocks(l->w, name);
+    return blocks == RFG_DTYPE_NONE ? l->m->dtype : blocks;
+}
+
+size_t load_row_bytes(const char *name, rfg_dtype dtype, int64_t cols)
+{
+    size_t bytes = rfg_dtype_bytes(dtype, cols);
+    if (!bytes)
+        die("tensor '%s': its rows of %lld elements are no whole blocks of %s", name, (long long)cols,
+            rfg_dtype_name(dtype));
+    return bytes;
+}
+
+void load_rows(struct loader *l, const char *name, rfg_dtype dtype, int64_t rows, int64_t cols, int64_t first,
+               int64_t count, void *to)
+{
+    if (dtype == l->m->dtype)
+        weights_get(l->w, name, rows, cols, 0, sqrt(3.0 / (double)cols), first * cols, count * cols, to);
+    else
+        weights_rows(l->w, name, rows, cols, first, count, to);
+}
+
+struct weight load_weight(struct loader *l, const char *name, int64_t rows, int64_t cols)
+{
+    struct weight w = { .dtype = load_dtype(l, name) };
+    char *to = l->arena.base ? l->arena.base + l->arena.used : NULL;
+    w.at = to;
+    size_t row = load_row_bytes(name, w.dtype, cols);
+    l->m->blocks = l->m->blocks || w.dtype != l->m->dtype;
+    l->arena.used += row * (size_t)rows;
+    int64_t many = (int64_t)(PIECE * sizeof(*l->piece) / row);
+    for (int64_t at = 0, count; to && at < rows; at += count) {
+        count = rows - at < many ? rows - at : many;
+        load_rows(l, name, w.dtype, rows, cols, at, count, l->piece);
+        load_copy(l, to + (size_t)at * row, l->piece, (size_t)count * row, RFG_HOST_TO_DEVICE);
+    }
+    return w;
+}
+
+struct weight load_weight_part(struct loader *l, const char *name, struct cut cut, int64_t rows, int64_t cols)
+{
+    if (ranks_of(&l->m->c) == 1)
+        return load_weight(l, name, rows, cols);
+    struct weight w = { l->arena.base ? l->arena.base + l->arena.used : NULL, NULL, l->m->dtype };
+    load_more_part(l, name, cut, rows, cols);
+    return w;
+}
+
 const char *load_name(struct loader *l, int64_t layer, const char *part)
 {
     snprintf(l->name, sizeof(l->name), "model.layers.%lld.%s", (long long)layer, part);

@@ -41,6 +41,15 @@ void load_more(struct loader *l, const char *name, int64_t rows, int64_t cols, d
  */
 void *load_vector(struct loader *l, const char *name, int64_t n, double mean, double spread);
 void *load_matrix(struct loader *l, const char *name, int64_t rows, int64_t cols);
+/* A matrix that only activations are multiplied with, right behind what is there: blocks stay as they are. */
+struct weight load_weight(struct loader *l, const char *name, int64_t rows, int64_t cols);
+/* The same of a rank's part, which has no blocks. */
+struct weight load_weight_part(struct loader *l, const char *name, struct cut cut, int64_t rows, int64_t cols);
+/* The dtype that it has in device memory; bytes of a row of it, which must be whole blocks; and count of its rows as such, to host memory. */
+rfg_dtype load_dtype(const struct loader *l, const char *name);
+size_t load_row_bytes(const char *name, rfg_dtype dtype, int64_t cols);
+void load_rows(struct loader *l, const char *name, rfg_dtype dtype, int64_t rows, int64_t cols, int64_t first,
+               int64_t count, void *to);
 /* Bytes of a tensor to where `to` is; random: each `constant`, or if that is -1 any. */
 void load_bytes(struct loader *l, char *to, const char *name, const char *dtype, int ndim, const int64_t *shape,
                 int constant);

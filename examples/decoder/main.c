@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "options.h"
+#include "tokens.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,15 +9,11 @@
 
 /* ---- prompts ----------------------------------------------------------------------------------------------------- */
 
-/* Bytes of the text, or numbers between commas, as token ids. */
-static void read_prompt(struct request *q, const struct config *c, const char *text, const char *ids)
+/* Token ids between commas. */
+static void read_ids(struct request *q, const char *ids)
 {
-    int32_t *tokens = allocate(strlen(text ? text : ids) + 1, sizeof(*tokens));
+    int32_t *tokens = allocate(strlen(ids) + 1, sizeof(*tokens));
     q->prompt = tokens;
-    if (text && !c->bytes)
-        die("--prompt: the model's tokens aren't bytes (\"tokenizer\": \"bytes\" in its config.json): give --ids");
-    for (; text && *text; text++)
-        tokens[q->count++] = (unsigned char)*text;
     while (ids) {
         char *end;
         errno = 0;
@@ -28,11 +25,46 @@ static void read_prompt(struct request *q, const struct config *c, const char *t
     }
 }
 
+/* What the model's tokenizer makes of text. t NULL: its tokens are bytes. */
+static void read_text(struct request *q, const struct tokens *t, const char *text)
+{
+    size_t size = strlen(text);
+    if (t) {
+        q->prompt = tokens_encode(t, text, size, &q->count);
+        return;
+    }
+    int32_t *tokens = allocate(size + 1, sizeof(*tokens));
+    q->prompt = tokens;
+    for (; *text; text++)
+        tokens[q->count++] = (unsigned char)*text;
+}
+
+/* The tokenizer, if there is text. The file stays open. NULL: tokens are bytes, or nobody needs one. */
+static struct tokens *open_tokens(const struct options *o, const struct config *c, struct gguf **file)
+{
+    bool texts = false;
+    char error[GGUF_ERROR];
+    for (size_t i = 0; i < o->count; i++)
+        texts = texts || o->texts[i];
+    if (!texts || c->bytes)
+        return NULL;
+    if (o->random || !is_gguf(o->model))
+        die("--prompt: the model's tokens aren't bytes (\"tokenizer\": \"bytes\" in its config.json), and it is no "
+            ".gguf "
+            "file: give --ids");
+    *file = open_gguf(o->model);
+    struct tokens *t = tokens_open(*file, o->model, error);
+    if (!t)
+        die("%s", error);
+    return t;
+}
+
 struct printer {
     struct engine *e;
     FILE *logits; /* NULL: not asked for */
     float *row;
-    bool bytes, stream;
+    const struct tokens *tokens; /* NULL: bytes, if they are text */
+    bool text, stream;
     size_t count;
     struct {
         int32_t *tokens;
@@ -40,12 +72,19 @@ struct printer {
     } of[MOST_PROMPTS];
 };
 
-static void print_token(bool bytes, int32_t token, bool first)
+/* Bytes of ASCII that are safe on any terminal, and of what a tokenizer makes those of other characters. */
+static void print_token(const struct printer *p, int32_t token, bool first)
 {
-    if (!bytes)
+    char byte = (char)token;
+    if (!p->text) {
         printf(first ? "%d" : ",%d", (int)token);
-    else
-        putchar((token >= ' ' && token < 127) || token == '\n' ? token : '?'); /* ASCII is safe on any terminal */
+        return;
+    }
+    struct gguf_text text = p->tokens ? tokens_decode(p->tokens, token) : (struct gguf_text){ &byte, 1 };
+    for (size_t i = 0; i < text.size; i++) {
+        unsigned char c = (unsigned char)text.at[i];
+        putchar((c >= ' ' && c < 127) || c == '\n' || (p->tokens && (c >= 128 || c == '\t')) ? c : '?');
+    }
 }
 
 /* One sequence is printed as it comes, several one after the other at the end. */
@@ -53,7 +92,7 @@ static void take_token(void *user, size_t request, int32_t token)
 {
     struct printer *p = user;
     if (p->stream) {
-        print_token(p->bytes, token, p->of[0].count == 0);
+        print_token(p, token, p->of[0].count == 0);
         fflush(stdout);
     }
     if (p->logits) {
@@ -68,7 +107,7 @@ static void print_all(const struct printer *p)
     for (size_t i = 0; i < p->count && !p->stream; i++) {
         printf("[%zu] ", i);
         for (int64_t n = 0; n < p->of[i].count; n++)
-            print_token(p->bytes, p->of[i].tokens[n], n == 0);
+            print_token(p, p->of[i].tokens[n], n == 0);
         putchar('\n');
     }
     if (p->stream)
@@ -77,9 +116,10 @@ static void print_all(const struct printer *p)
 
 /* ---- the program ------------------------------------------------------------------------------------------------ */
 
+/* path NULL: nobody asked for it. */
 static void write_json(const char *path, json_t *root)
 {
-    if (!root || json_dump_file(root, path, JSON_INDENT(2)) != 0)
+    if (path && (!root || json_dump_file(root, path, JSON_INDENT(2)) != 0))
         die("--json %s: can't be written: %m", path);
     json_decref(root);
 }
@@ -119,10 +159,11 @@ static void say_times(const rfg_context *ctx, const struct model *m, const struc
 }
 
 /* Each rank generates the tokens; the first one says them. */
-static void run_prompts(rfg_context *ctx, const struct model *m, const struct options *o, struct team *team)
+static void run_prompts(rfg_context *ctx, const struct model *m, const struct tokens *tokens, const struct options *o,
+                        struct team *team)
 {
     bool says = m->c.shard.rank == 0;
-    struct printer out = { .bytes = m->c.bytes && o->texts[0], .stream = o->count == 1, .count = o->count };
+    struct printer out = { .tokens = tokens, .text = o->texts[0], .stream = o->count == 1, .count = o->count };
     struct engine_params p = { .batch = o->batch ? o->batch : (int64_t)o->count,
                                .context = m->context,
                                .chunk = o->chunk < m->context ? o->chunk : m->context,
@@ -163,6 +204,7 @@ struct program {
     struct options o;
     struct config c;
     int64_t context;
+    const struct tokens *tokens; /* NULL: tokens are bytes, or nobody needs them */
     char devices[RFG_COMM_MAX_RANKS][64];
     int code;
 };
@@ -203,15 +245,23 @@ static void name_devices(struct program *p)
 static void run(void *user, struct team *team, int rank)
 {
     struct program *p = user;
-    const struct options *o = &p->o;
+    struct options own = p->o, *o = &own;
     struct config c = p->c;
     if (team)
         config_shard(&c, rank, (int)o->tp);
     struct weights *w = o->random ? weights_random(o->sampling.seed) : weights_open(o->model);
+    if (o->blocks)
+        weights_random_blocks(w, o->blocks, c.layers);
     rfg_context *ctx;
     create_context(&ctx, o->tp == 1 ? o->device : p->devices[rank]);
     struct model *m = model_create(ctx, &c, w, p->context);
+    int64_t bytes, decoded = weights_decoded(w, &bytes);
+    if (decoded)
+        fprintf(stderr, "decoded to %s, %.1f MB: %lld tensors of blocks, which operators here don't take as they are\n",
+                rfg_dtype_name(m->dtype), (double)bytes / 1e6, (long long)decoded);
     weights_close(w);
+    if (!o->chunk) /* products of blocks with more than 64 rows have no fast kernel */
+        o->chunk = m->blocks ? 64 : 2048;
     if (o->ladder) {
         int code = ladder(ctx, m,
                           &(struct ladder_params){ .json = o->json,
@@ -228,8 +278,10 @@ static void run(void *user, struct team *team, int rank)
                                                    .apart = o->apart,
                                                    .calls = o->calls });
         p->code = rank == 0 ? code : p->code;
+    } else if (o->bench) {
+        write_json(o->json, bench(ctx, m, o->chunk, !o->no_graph));
     } else {
-        run_prompts(ctx, m, o, team);
+        run_prompts(ctx, m, p->tokens, o, team);
     }
     model_destroy(ctx, &m);
     rfg_context_destroy(&ctx);
@@ -246,19 +298,27 @@ int main(int argc, char **argv)
         config_read(&p.c, o->model);
     if (o->tp > 1) { /* what can't be spread is said once */
         struct config c = p.c;
+        if (o->blocks || (o->model && is_gguf(o->model)))
+            die("--tp %d: must be without blocks, of .gguf files or of --blocks", (int)o->tp);
         config_shard(&c, 0, (int)o->tp);
     }
     p.context = o->context ? o->context : 2048 < p.c.positions ? 2048 : p.c.positions;
     if (p.context > p.c.positions)
         die("--context %lld: the model has %lld positions", (long long)p.context, (long long)p.c.positions);
+    struct gguf *file = NULL;
+    struct tokens *tokens = open_tokens(o, &p.c, &file);
+    p.tokens = tokens;
     for (size_t i = 0; i < o->count; i++) {
         struct request *q = &o->requests[i];
-        read_prompt(q, &p.c, o->texts[i], o->ids[i]);
+        if (o->texts[i])
+            read_text(q, tokens, o->texts[i]);
+        else
+            read_ids(q, o->ids[i]);
         q->tokens = o->tokens;
         q->seed = o->sampling.seed + i;
         request_check(q, i, &p.c, p.context);
     }
-    if (o->count == 0 && !o->ladder)
+    if (o->count == 0 && !o->ladder && !o->bench)
         die("there is no --prompt and no --ids");
     if (o->tp > 1) {
         name_devices(&p);
@@ -266,6 +326,10 @@ int main(int argc, char **argv)
     } else {
         run(&p, NULL, 0);
     }
+    if (tokens)
+        tokens_close(tokens);
+    if (file)
+        gguf_close(file);
     for (size_t i = 0; i < o->count; i++)
         free((void *)o->requests[i].prompt);
     return p.code;

@@ -12,27 +12,31 @@
 
 /* ---- loading ----------------------------------------------------------------------------------------------------- */
 
-/* Rows of two matrices in turn. second NULL: the first one has the rows of both, one's after the other's. */
-static void *interleaved(struct loader *l, const char *first, const char *second, int64_t rows, int64_t cols)
+/* Rows of two matrices in turn. second NULL: the first one has the rows of both, one's after the other's. Blocks of two
+ * kinds become the model's dtype. */
+static struct weight interleaved(struct loader *l, const char *first, const char *second, int64_t rows, int64_t cols)
 {
     const char *names[] = { first, second ? second : first };
     struct cut cut = cut_rows(&l->m->c, rows);
     int64_t in_file = second ? cut.whole : 2 * rows, begin[] = { cut.first, second ? cut.first : rows };
-    char *to = arena_take(&l->arena, (size_t)(2 * rows * cols) * sizeof(*l->piece));
-    int64_t many = PIECE / 3 / cols; /* rows of one: they take a third, and of both two */
-    for (int64_t at = 0, count; l->arena.base && at < rows; at += count) {
+    struct weight w = { .at = arena_take(&l->arena, 0), .dtype = load_dtype(l, names[0]) };
+    if (w.dtype != load_dtype(l, names[1]))
+        w.dtype = l->m->dtype;
+    size_t row = load_row_bytes(first, w.dtype, cols);
+    l->arena.used += (size_t)(2 * rows) * row;
+    char *to = w.at, *piece = (char *)l->piece;
+    int64_t many = (int64_t)(PIECE * sizeof(*l->piece) / 3 / row); /* rows of one: they take a third, and of both two */
+    for (int64_t at = 0, count; to && at < rows; at += count) {
         count = rows - at < many ? rows - at : many;
-        uint16_t *read = l->piece + 2 * count * cols;
+        char *read = piece + (size_t)(2 * count) * row;
         for (int i = 0; i < 2; i++) {
-            weights_get(l->w, names[i], in_file, cols, 0, sqrt(3.0 / (double)cols), (begin[i] + at) * cols,
-                        count * cols, read);
+            load_rows(l, names[i], w.dtype, in_file, cols, begin[i] + at, count, read);
             for (int64_t r = 0; r < count; r++)
-                memcpy(l->piece + (2 * r + i) * cols, read + r * cols, (size_t)cols * sizeof(*read));
+                memcpy(piece + (size_t)(2 * r + i) * row, read + (size_t)r * row, row);
         }
-        load_copy(l, to + (size_t)(2 * at * cols) * sizeof(*read), l->piece, (size_t)(2 * count * cols) * sizeof(*read),
-                  RFG_HOST_TO_DEVICE);
+        load_copy(l, to + (size_t)(2 * at) * row, piece, (size_t)(2 * count) * row, RFG_HOST_TO_DEVICE);
     }
-    return to;
+    return w;
 }
 
 static void *norm(struct loader *l, const char *name, int64_t n)
@@ -41,7 +45,7 @@ static void *norm(struct loader *l, const char *name, int64_t n)
 }
 
 /* Qwen3.5's q_proj has, for each head, rows of q and rows of its gate: all of the one kind right behind what is there. */
-static void load_every_other(struct loader *l, const char *name, const struct config *c, int which)
+static struct weight load_every_other(struct loader *l, const char *name, const struct config *c, int which)
 {
     int64_t n = c->head_dim * c->hidden;
     char *to = l->arena.base ? l->arena.base + l->arena.used : NULL;
@@ -52,6 +56,7 @@ static void load_every_other(struct loader *l, const char *name, const struct co
         load_copy(l, to + (size_t)(h * n) * sizeof(*l->piece), l->piece, (size_t)n * sizeof(*l->piece),
                   RFG_HOST_TO_DEVICE);
     }
+    return (struct weight){ to, NULL, l->m->dtype };
 }
 
 /* Rows of k or v: of ranks that outnumber the heads, each has the one that its heads of q go with. */
@@ -64,48 +69,72 @@ static struct cut cut_keys(const struct config *c, int64_t rows)
     return cut;
 }
 
+/* q, k and v: side by side if they are of one dtype, or each aligned. */
+static void load_qkv(struct loader *l, int64_t i)
+{
+    static const char *const parts[] = { "self_attn.q_proj.weight", "self_attn.k_proj.weight",
+                                         "self_attn.v_proj.weight" };
+    const struct config *c = &l->m->c;
+    struct layer *to = &l->m->layer[i];
+    int64_t d = head_elements(c, i), kv = key_heads(c, i) * d, rows[] = { c->heads * d, kv, kv };
+    int n = keys_of(c, i) == i ? 3 : 1;
+    bool v_is_k = c->gemma4.k_is_v && !c->sliding[i];
+    to->joined = true;
+    for (int p = 0; p < n; p++)
+        to->joined = to->joined && load_dtype(l, load_name(l, i, parts[p - (v_is_k && p == 2)])) ==
+                                       load_dtype(l, load_name(l, i, parts[0]));
+    for (int p = 0; p < n; p++) {
+        const char *name = load_name(l, i, parts[p - (v_is_k && p == 2)]);
+        if (p == 0 || !to->joined)
+            arena_take(&l->arena, 0);
+        if (p == 0 && c->gated)
+            to->qkv[0] = load_every_other(l, name, c, 0);
+        else
+            to->qkv[p] = load_weight_part(l, name, p ? cut_keys(c, kv) : cut_rows(c, rows[0]), rows[p], c->hidden);
+    }
+}
+
 static void load_attention(struct loader *l, int64_t i)
 {
     const struct config *c = &l->m->c;
     struct layer *to = &l->m->layer[i];
     int64_t d = head_elements(c, i), q = c->heads * d, kv = key_heads(c, i) * d;
-    bool own = keys_of(c, i) == i, v_is_k = c->gemma4.k_is_v && !c->sliding[i];
+    bool own = keys_of(c, i) == i;
 #define NAMED(part) load_name(l, i, part)
     to->attention_norm = norm(l, NAMED("input_layernorm.weight"), c->hidden);
     if (c->phi3) {
-        to->qkv = load_matrix(l, NAMED("self_attn.qkv_proj.weight"), q + 2 * kv, c->hidden);
+        arena_take(&l->arena, 0);
+        to->qkv[0] = load_weight(l, NAMED("self_attn.qkv_proj.weight"), q + 2 * kv, c->hidden);
+        to->qkv[1] = weight_from(to->qkv[0], q, c->hidden);
+        to->qkv[2] = weight_from(to->qkv[0], q + kv, c->hidden);
+        to->joined = true;
     } else {
-        to->qkv = arena_take(&l->arena, 0);
-        if (c->gated)
-            load_every_other(l, NAMED("self_attn.q_proj.weight"), c, 0);
-        else
-            load_more_part(l, NAMED("self_attn.q_proj.weight"), cut_rows(c, q), q, c->hidden);
-        for (int n = 0; own && n < 2; n++)
-            load_more_part(l, n && !v_is_k ? NAMED("self_attn.v_proj.weight") : NAMED("self_attn.k_proj.weight"),
-                           cut_keys(c, kv), kv, c->hidden);
+        load_qkv(l, i);
     }
     if (c->gated) {
-        to->gate = arena_take(&l->arena, 0);
-        load_every_other(l, NAMED("self_attn.q_proj.weight"), c, 1);
+        arena_take(&l->arena, 0);
+        to->gate = load_every_other(l, NAMED("self_attn.q_proj.weight"), c, 1).at;
     }
     if (c->qk_norm) {
         to->q_norm = norm(l, NAMED("self_attn.q_norm.weight"), d);
         to->k_norm = own ? norm(l, NAMED("self_attn.k_norm.weight"), d) : NULL;
     }
-    to->o = arena_take(&l->arena, 0);
-    load_more_part(l, NAMED("self_attn.o_proj.weight"), cut_columns(c, q), c->hidden, q);
-    if (c->gpt_oss) {
+    arena_take(&l->arena, 0);
+    to->o = load_weight_part(l, NAMED("self_attn.o_proj.weight"), cut_columns(c, q), c->hidden, q);
+    if (c->biased) {
         to->qkv_bias = load_vector(l, NAMED("self_attn.q_proj.bias"), q, 0, 0.1);
         load_more(l, NAMED("self_attn.k_proj.bias"), kv, 0, 0, 0.1);
         load_more(l, NAMED("self_attn.v_proj.bias"), kv, 0, 0, 0.1);
+    }
+    if (c->gpt_oss) {
         to->o_bias = load_vector(l, NAMED("self_attn.o_proj.bias"), c->hidden, 0, 0.1);
         to->sinks = load_floats(l, NAMED("self_attn.sinks"), c->heads, 0, 1);
     }
 }
 
 /* Matrices one below the other, as the files have them: of the model's dtype, or, with fp8, codes and scales. */
-static void *load_joined(struct loader *l, int64_t layer, const char *const *parts, const int64_t *rows, int n,
-                         int64_t cols, void **scale)
+static struct weight load_joined(struct loader *l, int64_t layer, const char *const *parts, const int64_t *rows, int n,
+                                 int64_t cols)
 {
     bool fp8 = l->m->c.moe.format == EXPERTS_FP8_BLOCKS;
     int64_t all = 0, along = (cols + 127) / 128, blocks = 0, row = 0, block = 0;
@@ -115,7 +144,6 @@ static void *load_joined(struct loader *l, int64_t layer, const char *const *par
     }
     char *to = arena_take(&l->arena, (size_t)(all * cols) * (fp8 ? 1 : sizeof(uint16_t)));
     char *scales = fp8 ? arena_take(&l->arena, (size_t)(blocks * along) * sizeof(float)) : NULL;
-    *scale = scales;
     for (int i = 0; to && i < n; i++) {
         if (fp8)
             load_codes(l, to + (size_t)(row * cols), scales + (size_t)(block * along) * sizeof(float), layer, parts[i],
@@ -126,7 +154,7 @@ static void *load_joined(struct loader *l, int64_t layer, const char *const *par
         row += rows[i];
         block += (rows[i] + 127) / 128;
     }
-    return to;
+    return (struct weight){ to, (float *)scales, fp8 ? RFG_E4M3 : l->m->dtype };
 }
 
 /* A head's rows of expand_k; rows: those of kv_b that make its k. */
@@ -182,11 +210,12 @@ static void load_latent(struct loader *l, int64_t i)
     struct layer *to = &l->m->layer[i];
     int64_t of_q = query_columns(c), rows[] = { s->q_rank, s->kv_rank + s->rope };
     to->attention_norm = norm(l, NAMED("input_layernorm.weight"), c->hidden);
-    to->qkv = load_joined(l, i, down, rows, 2, c->hidden, &to->qkv_scale);
+    to->qkv[0] = load_joined(l, i, down, rows, 2, c->hidden);
+    to->joined = true;
     to->q_norm = norm(l, NAMED("self_attn.q_a_layernorm.weight"), s->q_rank);
     to->k_norm = norm(l, NAMED("self_attn.kv_a_layernorm.weight"), s->kv_rank);
-    to->q_b = load_joined(l, i, up, &of_q, 1, s->q_rank, &to->q_b_scale);
-    to->o = load_joined(l, i, o, &c->hidden, 1, attention_columns(c), &to->o_scale);
+    to->q_b = load_joined(l, i, up, &of_q, 1, s->q_rank);
+    to->o = load_joined(l, i, o, &c->hidden, 1, attention_columns(c));
     load_absorbed(l, i);
 }
 
@@ -252,8 +281,8 @@ static void load_layer(struct loader *l, int64_t i)
     char gate[sizeof(l->name)];
     snprintf(gate, sizeof(gate), "%s", c->phi3 ? NAMED("mlp.gate_up_proj.weight") : NAMED("mlp.gate_proj.weight"));
     to->gate_up = interleaved(l, gate, c->phi3 ? NULL : NAMED("mlp.up_proj.weight"), inner, c->hidden);
-    to->down = arena_take(&l->arena, 0);
-    load_more_part(l, NAMED("mlp.down_proj.weight"), cut_columns(c, inner), c->hidden, inner);
+    arena_take(&l->arena, 0);
+    to->down = load_weight_part(l, NAMED("mlp.down_proj.weight"), cut_columns(c, inner), c->hidden, inner);
 #undef NAMED
 }
 
@@ -262,14 +291,6 @@ static int64_t table_columns(const struct config *c, int which)
 {
     int64_t d = c->gemma4.on && which == 0 ? c->gemma4.head_dim : c->head_dim;
     return c->rotated ? c->rotated : d;
-}
-
-static void *load_head(struct loader *l)
-{
-    int64_t rows = l->m->c.vocab / ranks_of(&l->m->c);
-    void *at = arena_take(&l->arena, 0);
-    load_more_part(l, "lm_head.weight", cut_rows(&l->m->c, rows), rows, l->m->c.hidden);
-    return at;
 }
 
 /* Called twice: to know how many bytes it takes, and to fill them. */
@@ -281,14 +302,18 @@ static void load_all(struct loader *l)
     m->norm = norm(l, "model.norm.weight", m->c.hidden);
     if (m->c.gemma4.extra)
         load_inputs(l);
-    if (!m->c.tied)
-        m->head = load_head(l);
+    /* Rows of the embedding table are of the model's dtype: a tied head of blocks has them, too, as they are. */
+    const char *head = m->c.tied ? "model.embed_tokens.weight" : "lm_head.weight";
+    bool apart = !m->c.tied || load_dtype(l, head) != m->dtype;
+    int64_t part = m->c.vocab / ranks_of(&m->c);
+    arena_take(&l->arena, 0);
+    if (apart)
+        m->head = load_weight_part(l, head, cut_rows(&m->c, part), part, m->c.hidden);
     m->step_bytes = l->arena.used - l->apart;
     m->embedding = load_matrix(l, "model.embed_tokens.weight", m->c.vocab, m->c.hidden);
-    if (m->c.tied) {
-        size_t all = (size_t)(m->c.vocab * m->c.hidden) * sizeof(uint16_t), part = all / (size_t)ranks_of(&m->c);
-        m->head = l->arena.base ? (char *)m->embedding + part * (size_t)m->c.shard.rank : NULL;
-        m->step_bytes += part;
+    if (!apart) {
+        m->head = weight_from((struct weight){ m->embedding, NULL, m->dtype }, part * m->c.shard.rank, m->c.hidden);
+        m->step_bytes += rfg_dtype_bytes(m->dtype, part * m->c.hidden);
     }
     if (m->c.gemma4.extra)
         m->extra_embedding = load_matrix(l, "model.embed_tokens_per_layer.weight", m->c.gemma4.extra_vocab,

@@ -66,10 +66,9 @@ void op_add_norm(struct engine *e, void *y, void *residual, const void *x, const
     CHECK(rfg_op_add_rmsnorm(e->ctx, &ty, &tr, &tx, &tr, weight ? &tw : NULL, &p, e->stream));
 }
 
-void op_gemm(struct engine *e, void *y, rfg_dtype dtype, int64_t ldy, const void *x, const void *w, int64_t ldw,
-             const void *bias, int64_t rows, int64_t n, int64_t k, const rfg_gemm_params *params)
+struct weight plain(const struct engine *e, const void *at)
 {
-    op_gemm_scaled(e, y, dtype, ldy, x, w, NULL, ldw, bias, rows, n, k, params);
+    return (struct weight){ (void *)at, NULL, e->m->dtype };
 }
 
 static bool quantises(const struct engine *e, int64_t rows)
@@ -88,25 +87,26 @@ static void quantise(struct engine *e, rfg_tensor *x, rfg_tensor *scales)
     *x = codes;
 }
 
-void op_gemm_scaled(struct engine *e, void *y, rfg_dtype dtype, int64_t ldy, const void *x, const void *w,
-                    const void *scale, int64_t ldw, const void *bias, int64_t rows, int64_t n, int64_t k,
-                    const rfg_gemm_params *params)
+void op_gemm(struct engine *e, void *y, rfg_dtype dtype, int64_t ldy, const void *x, struct weight w, int64_t ldw,
+             const void *bias, int64_t rows, int64_t n, int64_t k, const rfg_gemm_params *params)
 {
     if (!wanted(e, OP_GEMM))
         return;
     rfg_gemm_params p = params ? *params : (rfg_gemm_params){ .size = sizeof(p) };
     int64_t blocks = (k + 127) / 128;
-    rfg_tensor ts = rfg_tensor_2d((void *)scale, RFG_F32, (n + 127) / 128, blocks, blocks);
-    if (scale) {
+    rfg_tensor ts = rfg_tensor_2d(w.scale, RFG_F32, (n + 127) / 128, blocks, blocks);
+    if (w.scale) {
         p.w_scale = &ts;
         p.w_per = RFG_GEMM_SCALE_BLOCK;
     }
+    if (!w.scale && w.dtype != e->m->dtype) /* blocks: x may be rounded to bytes, as llama.cpp rounds it (q8_1) */
+        p.fast_accum = 1;
     rfg_tensor tb = rfg_tensor_1d((void *)bias, e->m->dtype, n);
     p.bias = bias ? &tb : NULL;
     int64_t columns = p.gated ? n / 2 : n;
     rfg_tensor ty = rfg_tensor_2d(y, dtype, rows, columns, ldy), tx = matrix(e, x, rows, k);
-    rfg_tensor tw = rfg_tensor_2d((void *)w, scale ? RFG_E4M3 : e->m->dtype, n, k, ldw), xs;
-    if (scale && quantises(e, rows)) {
+    rfg_tensor tw = rfg_tensor_2d(w.at, w.dtype, n, k, ldw), xs;
+    if (w.scale && quantises(e, rows)) {
         quantise(e, &tx, &xs);
         p.x_scale = &xs;
         p.x_per = RFG_GEMM_SCALE_BLOCK;
@@ -115,13 +115,13 @@ void op_gemm_scaled(struct engine *e, void *y, rfg_dtype dtype, int64_t ldy, con
     CHECK(rfg_op_gemm(e->ctx, &ty, &tx, &tw, &p, e->stream));
 }
 
-void op_gemm_add(struct engine *e, void *residual, const void *x, const void *w, const void *scale, const void *bias,
-                 int64_t rows, int64_t k)
+void op_gemm_add(struct engine *e, void *residual, const void *x, struct weight w, const void *bias, int64_t rows,
+                 int64_t k)
 {
     int64_t n = e->m->c.hidden;
     rfg_tensor r = matrix(e, residual, rows, n);
     rfg_gemm_params p = { .size = sizeof(p), .residual = &r };
-    op_gemm_scaled(e, residual, e->m->dtype, n, x, w, scale, k, bias, rows, n, k, &p);
+    op_gemm(e, residual, e->m->dtype, n, x, w, k, bias, rows, n, k, &p);
 }
 
 void op_act(struct engine *e, int64_t rows, int64_t n, rfg_gates gates)
@@ -234,8 +234,8 @@ void op_gate(struct engine *e, int64_t layer, const struct rows *r)
 {
     const struct model *m = e->m;
     int64_t n = attention_columns(&m->c), second = (int64_t)e->state_elements;
-    op_gemm(e, e->gates, RFG_F32, n, e->normed, m->layer[layer].gate, m->c.hidden, NULL, r->count, n, m->c.hidden,
-            NULL);
+    op_gemm(e, e->gates, RFG_F32, n, e->normed, plain(e, m->layer[layer].gate), m->c.hidden, NULL, r->count, n,
+            m->c.hidden, NULL);
     if (!wanted(e, OP_ACT))
         return;
     rfg_tensor states = { e->attention, m->dtype, 4, { 2, r->count, n, 1 }, { second, n, 1, 1 } };
@@ -312,7 +312,7 @@ static void choose(struct engine *e, int64_t layer, const struct rows *r, const 
 {
     const struct mixture *m = &e->m->c.moe;
     const struct layer *l = &e->m->layer[layer];
-    op_gemm(e, e->router, RFG_F32, m->experts, e->normed, l->router, e->m->c.hidden, l->router_bias, r->count,
+    op_gemm(e, e->router, RFG_F32, m->experts, e->normed, plain(e, l->router), e->m->c.hidden, l->router_bias, r->count,
             m->experts, e->m->c.hidden, NULL);
     rfg_tensor logits = rfg_tensor_2d(e->router, RFG_F32, r->count, m->experts, m->experts);
     rfg_tensor bias = rfg_tensor_1d(l->choice_bias, RFG_F32, m->experts);

@@ -21,17 +21,15 @@ void op_embedding(struct engine *e, void *to, const struct rows *r);
 void op_norm(struct engine *e, void *y, const void *x, const void *weight, int64_t rows);
 /* y = norm(residual += x); weight NULL: 1 */
 void op_add_norm(struct engine *e, void *y, void *residual, const void *x, const void *weight, int64_t rows);
+/* A matrix of the model's dtype. */
+struct weight plain(const struct engine *e, const void *at);
 /* y [rows, n] = x [rows, k] w^T; rows of y are ldy elements apart, those of w ldw. bias: [n], or NULL. params:
  * an epilogue, or NULL. */
-void op_gemm(struct engine *e, void *y, rfg_dtype dtype, int64_t ldy, const void *x, const void *w, int64_t ldw,
+void op_gemm(struct engine *e, void *y, rfg_dtype dtype, int64_t ldy, const void *x, struct weight w, int64_t ldw,
              const void *bias, int64_t rows, int64_t n, int64_t k, const rfg_gemm_params *params);
-/* The same of a w of e4m3, with a scale for each 128 x 128; NULL: w is of the model's dtype. */
-void op_gemm_scaled(struct engine *e, void *y, rfg_dtype dtype, int64_t ldy, const void *x, const void *w,
-                    const void *scale, int64_t ldw, const void *bias, int64_t rows, int64_t n, int64_t k,
-                    const rfg_gemm_params *params);
-/* residual [rows, hidden] += x [rows, k] w^T + bias, or NULL; scale: as of op_gemm_scaled() */
-void op_gemm_add(struct engine *e, void *residual, const void *x, const void *w, const void *scale, const void *bias,
-                 int64_t rows, int64_t k);
+/* residual [rows, hidden] += x [rows, k] w^T + bias, or NULL */
+void op_gemm_add(struct engine *e, void *residual, const void *x, struct weight w, const void *bias, int64_t rows,
+                 int64_t k);
 /* In e->qkv: norms of the heads of q and k if the model has them, rotation; k and v into the cache. */
 void op_rope_append(struct engine *e, int64_t layer, const struct rows *r);
 /* e->attention = attention of the queries in e->qkv over the cache. */

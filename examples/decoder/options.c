@@ -19,8 +19,9 @@ static const struct {
     size_t at;
     int64_t least, most;
 } table[] = {
-    { "model", "DIR",
-      "config.json and safetensors files of a Llama-, Qwen3-, Qwen3-MoE-, Gemma3-, gpt-oss- or DeepSeek-V3-like model",
+    { "model", "PATH",
+      "a folder with config.json and safetensors files of a Llama-, Qwen2-, Qwen3-, Qwen3-MoE-, Gemma3-, gpt-oss- or\n"
+      "DeepSeek-V3-like model, or a .gguf file of the first six",
       TEXT, AT(model) },
     { "random", "NAME",
       "random weights: llama3-8b, qwen3-8b, gemma3-4b, llama3-70b, llama3-70b-tp8, small; of experts: small-moe,\n"
@@ -29,6 +30,11 @@ static const struct {
       "ranks",
       TEXT, AT(random) },
     { "layers", "N", "of --random: so many layers (as many as the model has)", INTEGER, AT(layers), 1, MOST_LAYERS },
+    { "blocks", "TYPE",
+      "of --random: matrices but experts are a .gguf file's blocks: q4_0, q8_0, q4_k, q5_k, q6_k, or as Q4_K_M mixes "
+      "them:\n"
+      "q4_k_m",
+      TEXT, AT(blocks) },
     { "device", "D", "cpu, amd:0, nvidia:0, emu:gfx942:304 (default: $RFG_DEVICE, else the first GPU, else cpu)", TEXT,
       AT(device) },
     { "tp", "N",
@@ -36,14 +42,16 @@ static const struct {
       "one for each rank (1)",
       INTEGER, AT(tp), 1, RFG_COMM_MAX_RANKS },
     { "apart", NULL, "of ranks: all-reduce, and add and norm, by two launches in place of one", FLAG, AT(apart) },
-    { "prompt", "TEXT", "what to go on from, for models of bytes; more than one: as many sequences", PROMPT },
+    { "prompt", "TEXT", "what to go on from, for .gguf files and models of bytes; more than one: as many sequences",
+      PROMPT },
     { "ids", "N,N,...", "the same as token ids, for any model; the answer is token ids", IDS },
     { "tokens", "N", "to generate for each prompt (128)", INTEGER, AT(tokens), 1, 1 << 24 },
     { "batch", "B", "sequences that decode together at most (as many as there are prompts)", INTEGER, AT(batch), 1,
       4096 },
     { "context", "N", "keys that the cache holds of a sequence (2048, or less if the model has less)", INTEGER,
       AT(context), 1, 1 << 24 },
-    { "chunk", "N", "tokens of a prompt that go through the layers together (2048)", INTEGER, AT(chunk), 1, 1 << 20 },
+    { "chunk", "N", "tokens of a prompt that go through the layers together (2048; 64 if weights are blocks)", INTEGER,
+      AT(chunk), 1, 1 << 20 },
     { "expand", "N", "DeepSeek: chunks of N tokens and more attend to keys of heads, made of latents (256)", INTEGER,
       AT(expand), 1, 1 << 20 },
     { "gate", "N", "up to N rows choose their experts in one launch, norm and router included (0)", INTEGER, AT(gate),
@@ -59,6 +67,7 @@ static const struct {
       AT(logits) },
     { "ladder", NULL, "measure each step from portable kernels to graphs with launch overlap: docs/decoder.md", FLAG,
       AT(ladder) },
+    { "bench", NULL, "llama-bench's pp512 and tg128: tokens a second of a prompt and of decode", FLAG, AT(bench) },
     { "prompt-tokens", "N", "of the ladder: keys in the cache before the first step (1024)", INTEGER, AT(prompt_tokens),
       1, 1 << 24 },
     { "steps", "N", "of the ladder: timed decode steps of a rung (32)", INTEGER, AT(steps), 1, 100000 },
@@ -73,7 +82,7 @@ enum { OPTIONS = sizeof(table) / sizeof(table[0]), FIRST = 256 /* what getopt_lo
 
 static void print_help(void)
 {
-    puts("usage: rfg-decoder --model DIR | --random NAME [OPTIONS]");
+    puts("usage: rfg-decoder --model PATH | --random NAME [OPTIONS]");
     for (int i = 0; i < OPTIONS; i++) {
         char label[64];
         snprintf(label, sizeof(label), "--%s%s%s", table[i].name, table[i].value ? " " : "",
@@ -142,13 +151,9 @@ void options_read(struct options *o, int argc, char **argv)
     for (int i = 0; i < OPTIONS; i++)
         names[i + 1] =
             (struct option){ table[i].name, table[i].value ? required_argument : no_argument, NULL, FIRST + i };
-    *o = (struct options){ .tokens = 128,
-                           .chunk = 2048,
-                           .prompt_tokens = 1024,
-                           .steps = 32,
-                           .from = 1,
-                           .tp = 1,
-                           .sampling = { .top_p = 1, .seed = 1 } };
+    *o = (struct options){
+        .tokens = 128, .prompt_tokens = 1024, .steps = 32, .from = 1, .tp = 1, .sampling = { .top_p = 1, .seed = 1 }
+    };
     for (int c; (c = getopt_long(argc, argv, "", names, NULL)) != -1;) {
         if (c == '?')
             exit(2); /* getopt has said why */
@@ -161,13 +166,17 @@ void options_read(struct options *o, int argc, char **argv)
     if (optind < argc)
         die("'%s': no such argument (--help)", argv[optind]);
     if (!o->model == !o->random)
-        die("one of --model DIR and --random NAME must be given (--help)");
+        die("one of --model PATH and --random NAME must be given (--help)");
     if (o->apart && o->tp == 1)
         die("--apart is of --tp");
-    if (o->layers && !o->random)
-        die("--layers is --random's");
+    if (o->bench && o->tp > 1)
+        die("--bench: must be without --tp");
+    if ((o->layers || o->blocks) && !o->random)
+        die("%s is --random's", o->layers ? "--layers" : "--blocks");
     if ((o->baseline || o->save_baseline) && !o->ladder)
         die("--baseline and --save-baseline are --ladder's");
-    if (o->logits && (o->ladder || o->count != 1))
+    if (o->bench && o->ladder)
+        die("--bench and --ladder: must be one of them");
+    if (o->logits && (o->ladder || o->bench || o->count != 1))
         die("--logits: there must be one prompt");
 }

@@ -117,6 +117,7 @@ static const struct config shapes[] = {
       .slides = true,
       .window = 128,
       .gpt_oss = true,
+      .biased = true,
       .act = RFG_ACT_SWIGLUOAI,
       .moe = { .experts = 32,
                .top = 4,

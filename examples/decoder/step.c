@@ -37,21 +37,22 @@ static void attention_block(struct engine *e, int64_t l, const struct rows *r, b
 {
     const struct model *m = e->m;
     const struct config *c = &m->c;
-    const char *w = m->layer[l].qkv, *bias = m->layer[l].qkv_bias, *o_bias = m->layer[l].o_bias;
+    const struct layer *of = &m->layer[l];
+    const char *bias = of->qkv_bias;
     int64_t q = c->mla.kv_rank ? attention_columns(c) : head_columns(c, l);
     int64_t kv = key_heads(c, l) * head_elements(c, l);
     bool own = keys_of(c, l) == l;
     int64_t part[] = { q, own ? kv : 0, own ? kv : 0 }, columns = part[0] + part[1] + part[2];
     if (c->mla.kv_rank) {
         op_latent_attention(e, l, r, prefill, longest);
-    } else if (e->p.separate) {
-        size_t at = 0; /* columns of qkv, rows of w */
+    } else if (e->p.separate || !of->joined) {
+        size_t at = 0; /* columns of e->qkv */
         for (int i = 0; i < 3 && part[i]; at += (size_t)part[i++])
-            op_gemm(e, e->qkv + at * sizeof(uint16_t), m->dtype, m->qkv, e->normed,
-                    w + at * (size_t)c->hidden * sizeof(uint16_t), c->hidden,
+            op_gemm(e, e->qkv + at * sizeof(uint16_t), m->dtype, m->qkv, e->normed, of->qkv[i], c->hidden,
                     bias ? bias + at * sizeof(uint16_t) : NULL, r->count, part[i], c->hidden, NULL);
     } else {
-        op_gemm(e, e->qkv, m->dtype, m->qkv, e->normed, w, c->hidden, bias, r->count, columns, c->hidden, NULL);
+        op_gemm(e, e->qkv, m->dtype, m->qkv, e->normed, of->qkv[0], c->hidden, bias, r->count, columns, c->hidden,
+                NULL);
     }
     if (!c->mla.kv_rank) {
         op_rope_append(e, l, r);
@@ -59,12 +60,11 @@ static void attention_block(struct engine *e, int64_t l, const struct rows *r, b
     }
     if (c->gated)
         op_gate(e, l, r);
-    const void *o = m->layer[l].o, *scale = m->layer[l].o_scale;
     if (adds_in_gemm(e, r))
-        op_gemm_add(e, e->residual, e->attention, o, scale, o_bias, r->count, part[0]);
+        op_gemm_add(e, e->residual, e->attention, of->o, of->o_bias, r->count, part[0]);
     else
-        op_gemm_scaled(e, e->x, m->dtype, c->hidden, e->attention, o, scale, part[0], o_bias, r->count, c->hidden,
-                       part[0], NULL);
+        op_gemm(e, e->x, m->dtype, c->hidden, e->attention, of->o, part[0], of->o_bias, r->count, c->hidden, part[0],
+                NULL);
     if (c->gemma && e->comm)
         op_all_reduce(e, e->x, r->count);
     if (c->gemma)
@@ -80,12 +80,12 @@ static void mlp_block(struct engine *e, int64_t l, const struct rows *r)
         op_experts(e, l, r, adds_in_gemm(e, r), chooses_at_once(e, l, r));
         return;
     }
-    const char *w = m->layer[l].gate_up;
+    struct weight w = m->layer[l].gate_up;
     int64_t n = mlp_columns(c, l);
     if (e->p.separate) {
         for (int i = 0; i < 2; i++) /* every other row of w */
             op_gemm(e, e->gate_up + (size_t)(i * n) * sizeof(uint16_t), m->dtype, 2 * n, e->normed,
-                    w + (size_t)(i * c->hidden) * sizeof(uint16_t), 2 * c->hidden, NULL, r->count, n, c->hidden, NULL);
+                    weight_from(w, i, c->hidden), 2 * c->hidden, NULL, r->count, n, c->hidden, NULL);
         op_act(e, r->count, n, RFG_GATES_HALVES);
     } else if (epilogues(e, r)) {
         rfg_gemm_params p = { .size = sizeof(p), .gated = 1, .act = c->act, .gates = RFG_GATES_INTERLEAVED };
@@ -95,7 +95,7 @@ static void mlp_block(struct engine *e, int64_t l, const struct rows *r)
         op_act(e, r->count, n, RFG_GATES_INTERLEAVED);
     }
     if (adds_in_gemm(e, r))
-        op_gemm_add(e, e->residual, e->act, m->layer[l].down, NULL, NULL, r->count, n);
+        op_gemm_add(e, e->residual, e->act, m->layer[l].down, NULL, r->count, n);
     else
         op_gemm(e, e->x, m->dtype, c->hidden, e->act, m->layer[l].down, n, NULL, r->count, c->hidden, n, NULL);
     if (c->gemma && e->comm)

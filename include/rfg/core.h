@@ -75,6 +75,10 @@ RFG_API const char *rfg_version(void);
  * fp8 has two encodings. e4m3 and e5m2 are OCP's, of NVIDIA, gfx950 and gfx12. e4m3fnuz is gfx942's, without infinity
  * and negative zero. Either can be asked for on every device.
  *
+ * A block of GGUF's is 32, 64 or 256 neighbouring elements of a row, with their scales. Shapes and strides count
+ * elements; rows and row strides must be whole blocks, and data aligned to the largest power of two that divides a
+ * block's bytes (1 to 16). As numbers they are what ggml's dequantize_row makes of them, without its rounding to f32.
+ *
  * A byte holds two elements of a 4-bit dtype, the first in its low four bits (as DLPack, ONNX and PyTorch's
  * float4_e2m1fn_x2 have it). Shapes and strides count elements; rows and row strides must be whole bytes. */
 typedef enum rfg_dtype {
@@ -91,11 +95,27 @@ typedef enum rfg_dtype {
     RFG_E2M1, /* elements of mxfp4 and nvfp4, two in a byte; largest 6; neither infinity nor NaN */
     RFG_E8M0, /* scales of the mx formats: powers of two from 2^-127 to 2^127; NaN 0xff */
     RFG_I64,  /* token ids, positions, slots */
+    /* GGUF's, as stored in its files: a block holds its scales beside its elements */
+    RFG_Q4_0, /* blocks of 32 elements in 18 bytes */
+    RFG_Q4_1,
+    RFG_Q5_0,
+    RFG_Q5_1,
+    RFG_Q8_0,
+    RFG_Q2_K, /* of 256 */
+    RFG_Q3_K,
+    RFG_Q4_K,
+    RFG_Q5_K,
+    RFG_Q6_K,
+    RFG_IQ4_NL, /* of 32 */
+    RFG_IQ4_XS, /* of 256 */
+    RFG_MXFP4,  /* of 32 in 17 bytes: e2m1 beside their e8m0 (files' type 39) */
+    RFG_NVFP4,  /* of 64 in 36 bytes (type 40) */
     RFG_DTYPE_COUNT
 } rfg_dtype;
 
-/* "f32", "f16", "bf16", "e4m3", "e4m3fnuz", "e5m2", "i8", "i32", "i4", "e2m1", "e8m0", "i64"; "none" for RFG_DTYPE_NONE
- * and "?" for a value out of range. */
+/* "f32", "f16", "bf16", "e4m3", "e4m3fnuz", "e5m2", "i8", "i32", "i4", "e2m1", "e8m0", "i64",
+ * "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs", "mxfp4", "nvfp4";
+ * "none" for RFG_DTYPE_NONE and "?" for a value out of range. */
 RFG_API const char *rfg_dtype_name(rfg_dtype dtype);
 /* The bytes of so many packed elements. 0 if elements is below 1, if they are not whole bytes (an odd number of a 4-bit
  * dtype), or if the dtype is out of range. */

@@ -133,7 +133,8 @@ typedef struct rfg_dequantize_params {
  * scales, and the OCP Microscaling Formats 1.0 with e8m0).
  *
  *   y       [M,N]   bf16, fp16 or fp32; row stride >= N, unit column stride; gaps between rows are not written
- *   q       [M,N]   e4m3, e4m3fnuz, e5m2, i8, e2m1 or i4, as of rfg_op_quantize(); row stride >= N, unit column stride
+ *   q       [M,N]   e4m3, e4m3fnuz, e5m2, i8, e2m1 or i4, as of rfg_op_quantize(); row stride >= N, unit column stride.
+ *                   Or, on "cpu", a GGUF type's blocks, whose values are rounded to fp32 first
  *   scale   [R,C]   f32 or e8m0, R = ceil(M / group_rows), C = ceil(N / group_cols): row-major (strides >= C, 1) or
  *                   column-major (strides 1, >= R)
  *   params  or NULL: one scale for the tensor

@@ -394,7 +394,7 @@ static rfg_status check_arguments(const struct call *c)
         return BAD("w_group is %" PRId64 ": must be 0, w has no groups", c->p.w_group);
     if (there(c, ROWS) && c->t.o[X].rows == 0 && prob->v[GEMM_M])
         return BAD("x has no rows: must have those that rows says, %" PRId64, prob->v[GEMM_M]);
-    if (c->p.fast_accum && !gemm_is_fp8(prob))
+    if (c->p.fast_accum && !gemm_is_fp8(prob) && !gemm_w_is_blocks(prob))
         return BAD("fast_accum is %d: must be 0, x is %s, no fp8", c->p.fast_accum,
                    rfg_dtype_name((rfg_dtype)prob->dtype[0]));
     return RFG_OK;

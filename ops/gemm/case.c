@@ -342,6 +342,31 @@ static void fill_group_scales(const rfg_tensor *t, enum rfg_data data, uint64_t 
             rfg_store(t->data, t->dtype, i, NAN);
 }
 
+/* Blocks that hold their scales: any codes, and scales as weights have them, some negative. Of special data a few are
+ * infinite, NaN or 0. */
+static void fill_blocks(const rfg_tensor *t, enum rfg_data data, uint64_t seed)
+{
+    const struct rfg_format *f = rfg_format((int)t->dtype);
+    int64_t blocks = t->shape[1] / f->elements;
+    static const double odd[] = { NAN, INFINITY, -INFINITY, 0, 0x1p-24 };
+    for (int64_t i = 0; i < t->shape[0] * blocks; i++) {
+        int64_t n = i / blocks;
+        uint8_t *b = (uint8_t *)t->data + (n * t->strides[0] / f->elements + i % blocks) * f->bytes;
+        for (int k = 0; k < f->bytes; k++)
+            b[k] = (uint8_t)(rfg_random(&seed) >> 16);
+        bool special = data == RFG_DATA_SPECIAL && rfg_random(&seed) % (uint64_t)(blocks * 8) == 0;
+        const int at[] = { f->blocks->d, f->blocks->min };
+        for (int k = 0; k < 2; k++) {
+            uint64_t r = rfg_random(&seed);
+            double v = special ? odd[r % 5] : ldexp(1 + (double)(r >> 44) * 0x1p-20, (int)(r % 6) - 9);
+            if (at[k] >= 0)
+                rfg_store(b + at[k], RFG_F16, 0, r >> 20 & 1 ? -v : v);
+        }
+        if (t->dtype == RFG_MXFP4)
+            b[0] = (uint8_t)(118 + b[0] % 12);
+    }
+}
+
 /* A prepacked W's columns beyond K have codes of 0; their scales and zero points are any finite ones. X's scales there
  * are NaN. */
 static void fill_pad(const struct rfg_problem *prob, int tensor, const rfg_tensor *t)
@@ -374,7 +399,9 @@ static void gemm_fill(const struct rfg_problem *prob, int tensor, const rfg_tens
                       uint64_t seed)
 {
     bool scales = tensor == 4 || tensor == 6, codes = tensor == 1 ? gemm_is_codes(prob) : gemm_w_has_per(prob);
-    if ((codes && (scales || tensor == 1 || tensor == 2)) || tensor == 14)
+    if (tensor == 2 && gemm_w_is_blocks(prob) && data != RFG_DATA_INTS)
+        fill_blocks(t, data, seed);
+    else if ((codes && (scales || tensor == 1 || tensor == 2)) || tensor == 14)
         fill_codes(t, data, seed);
     else if (tensor == 4 && prob->v[GEMM_W_SCALE])
         fill_group_scales(t, data, seed);

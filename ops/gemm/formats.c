@@ -7,6 +7,10 @@
 #include <string.h>
 
 #define SCALES_8 (RFG_FLOAT_FORMATS | 1u << RFG_E8M0)
+#define BLOCKS(dtype)                                                                                                  \
+    {                                                                                                                  \
+        RFG_##dtype, RFG_FLOAT_FORMATS, 1u << RFG_DTYPE_NONE, GEMM_READ_SCALED, false, 0, 32                           \
+    }
 
 /* Ends with one of no format. */
 static const struct gemm_w_format w_formats[] = {
@@ -18,6 +22,20 @@ static const struct gemm_w_format w_formats[] = {
     { RFG_E4M3FNUZ, RFG_HALF_FORMATS, SCALES_8, GEMM_READ_W8, false, 32, 16 },
     { RFG_E5M2, RFG_HALF_FORMATS, SCALES_8, GEMM_READ_W8, false, 32, 16 },
     { RFG_I8, RFG_HALF_FORMATS, SCALES_8, GEMM_READ_W8, false, 32, 16 },
+    BLOCKS(Q4_0),
+    BLOCKS(Q4_1),
+    BLOCKS(Q5_0),
+    BLOCKS(Q5_1),
+    BLOCKS(Q8_0),
+    BLOCKS(Q2_K),
+    BLOCKS(Q3_K),
+    BLOCKS(Q4_K),
+    BLOCKS(Q5_K),
+    BLOCKS(Q6_K),
+    BLOCKS(IQ4_NL),
+    BLOCKS(IQ4_XS),
+    BLOCKS(MXFP4),
+    BLOCKS(NVFP4),
     { RFG_DTYPE_NONE, 0, 0, 0, false, 0, 0 },
 };
 

@@ -56,7 +56,9 @@ static const struct rfg_key gemm_keys[GEMM_NKEYS] = {
                      "what of x, of codes, shares a scale; a block is 1 x 128, a group 1 x 32" },
     [GEMM_W_PER] = { "w_per", RFG_KEY_ATTR, 0, 0, RFG_GEMM_SCALE_GROUP, per_names,
                      "what of w, of codes, shares a scale; a block is 128 x 128, a group 1 x 32 or w_group" },
-    [GEMM_FAST] = { "fast", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: sums of 128 columns of fp8 may have about 14 bits" },
+    [GEMM_FAST] = { "fast", RFG_KEY_ATTR, 0, 0, 1, NULL,
+                    "1: sums of 128 columns of fp8 may have about 14 bits; x may be rounded to q8_1 beside a w of "
+                    "blocks with scales" },
     [GEMM_PREPACKED] = { "packed", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: w is prepacked" },
     [GEMM_LDX] = { "ldx", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,
                    "elements from a row of x to the next; 0: they follow one another" },
@@ -182,7 +184,7 @@ static bool scales_8_valid(const struct rfg_problem *prob, const struct gemm_w_f
 /* The scales and columns that W's format asks for. */
 static bool w_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    if (prob->v[GEMM_FAST] && !gemm_is_fp8(prob))
+    if (prob->v[GEMM_FAST] && !gemm_is_fp8(prob) && !gemm_w_is_blocks(prob))
         return rfg_refuse(why, "fast=1: must be 0, x is %s, no fp8", rfg_dtype_name((rfg_dtype)prob->dtype[0]));
     const struct gemm_w_format *f = gemm_w_format(prob);
     rfg_dtype w = (rfg_dtype)prob->dtype[1];

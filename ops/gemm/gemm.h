@@ -129,7 +129,8 @@ enum gemm_read {
     GEMM_READ_PARTS = 1 << 8,  /* or with groups that aren't whole chunks of 32 columns, or don't divide w's columns, */
     GEMM_READ_NVFP4 = 1 << 9,  /* or with scales of e4m3, times which codes of e2m1 are x's format exactly */
     GEMM_READ_FINE = 1 << 10,  /* or, as GROUPS else, with groups of 16 columns */
-    GEMM_READ_ALL = (1 << 11) - 1
+    GEMM_READ_SCALED = 1 << 11, /* w's blocks hold their scales (GGUF's) */
+    GEMM_READ_ALL = (1 << 12) - 1
 };
 unsigned gemm_read_asked(const struct rfg_problem *prob);
 
@@ -186,6 +187,12 @@ static inline bool gemm_is_fp8(const struct rfg_problem *prob)
 static inline bool gemm_w_is_8_bits(const struct rfg_problem *prob)
 {
     return rfg_dtype_is_code(prob->dtype[1]) && RFG_HALF_FORMATS >> prob->dtype[0] & 1;
+}
+
+/* Is w of blocks that hold their scales? */
+static inline bool gemm_w_is_blocks(const struct rfg_problem *prob)
+{
+    return prob->dtype[1] >= RFG_Q4_0 && prob->dtype[1] <= RFG_NVFP4;
 }
 
 /* Does w_per say what of w shares a scale? */

@@ -14,6 +14,8 @@ struct gemm_job {
     const rfg_tensor *x, *w, *bias, *w_scale, *w_zero, *w_global, *residual, *offsets, *weights;
     const int64_t *rows;     /* of Y and of the residual */
     int64_t *experts;        /* whose they are: 0 of a plain product, -1: nobody's */
+    bool rounds;             /* X may be rounded: see rounding_of(); */
+    bool *loose;             /* not of finite numbers, whose sums are not said then */
     int gated;               /* enum rfg_act + 1 */
     bool packed;             /* W is */
     const double *xd;        /* the rows of X wanted, as doubles, k-major rows */
@@ -181,6 +183,33 @@ static double cut_off(const double *x, const double *w, int64_t k)
     return all + error;
 }
 
+/* What rounding X to q8_1 may change of a sum: each 32 columns become whole multiples of their largest magnitude / 127.
+ * Errors are spread evenly over such a step, so that their sum's deviation is known; six of them are allowed, and a
+ * little for what is near the middle of a step. */
+static double rounding_of(const double *x, const double *w, int64_t k)
+{
+    double variance = 0, rest = 0;
+    for (int64_t i = 0; i < k; i += 32) {
+        double most = 0;
+        for (int64_t c = i; c < k && c < i + 32; c++)
+            most = fmax(most, fabs(x[c]));
+        for (int64_t c = i; c < k && c < i + 32; c++) {
+            double step = most / 127 * fabs(w[c]);
+            variance += step * step / 12;
+            rest += step * 0x1p-9;
+        }
+    }
+    return 6 * sqrt(variance) + rest;
+}
+
+static bool all_finite(const double *v, int64_t n)
+{
+    bool yes = true;
+    for (int64_t i = 0; i < n; i++)
+        yes = yes && isfinite(v[i]);
+    return yes;
+}
+
 struct sum {
     double v, error;
 };
@@ -191,9 +220,10 @@ static void sums_of(const struct gemm_job *j, int64_t n, const double *w, int64_
     double sum[ROW_BLOCK], mag[ROW_BLOCK], bias = j->bias ? rfg_load(j->bias->data, j->bias->dtype, n) : 0;
     dots(j->xd + row * j->k, w, rows, j->k, sum, mag);
     for (int i = 0; i < rows; i++)
-        s[i] =
-            (struct sum){ sum[i] + bias, j->eps * (mag[i] + fabs(bias)) + 0x1p-126 +
-                                             (j->prob->v[GEMM_FAST] ? cut_off(j->xd + (row + i) * j->k, w, j->k) : 0) };
+        s[i] = (struct sum){ sum[i] + bias, j->eps * (mag[i] + fabs(bias)) + 0x1p-126 +
+                                                (j->rounds ? rounding_of(j->xd + (row + i) * j->k, w, j->k)
+                                                 : j->prob->v[GEMM_FAST] ? cut_off(j->xd + (row + i) * j->k, w, j->k)
+                                                                         : 0) };
     for (int i = 0; i < rows && j->weights; i++) {
         double weight = rfg_load(j->weights->data, j->weights->dtype, j->rows[row + i]);
         s[i] = (struct sum){ s[i].v * weight, (s[i].error + fabs(s[i].v) * 0x1p-23) * fabs(weight) + 0x1p-126 };
@@ -235,6 +265,7 @@ static void gemm_column(void *job, int64_t n, void *scratch)
     int halves = j->gated ? 2 : 1, rows;
     int64_t half = gemm_halves(j->prob) ? j->prob->v[GEMM_N] / 2 : 1, first = half > 1 ? n : n * halves, loaded = -1;
     double *w = scratch;
+    bool loose = false;
     for (int64_t r = 0; r < j->n_rows; r += rows) {
         struct sum s[2][ROW_BLOCK];
         int64_t e = j->experts[r];
@@ -245,6 +276,8 @@ static void gemm_column(void *job, int64_t n, void *scratch)
                 w_row(j, e, first + i * half, w + i * j->k);
             sums_of(j, e * j->prob->v[GEMM_N] + first + i * half, w + i * j->k, r, rows, s[i]);
         }
+        if (e >= 0 && e != loaded)
+            loose = j->rounds && !all_finite(w, halves * j->k);
         loaded = e >= 0 ? e : loaded;
         for (int i = 0; i < rows; i++) {
             struct sum y = { 0, -1 };
@@ -255,7 +288,7 @@ static void gemm_column(void *job, int64_t n, void *scratch)
                 y = (struct sum){ y.v + d, y.error + fabs(d) * 0x1p-23 };
             }
             j->expected[(r + i) * j->cols + n] = y.v;
-            j->allow[(r + i) * j->cols + n] = y.error;
+            j->allow[(r + i) * j->cols + n] = e >= 0 && (loose || j->loose[r + i]) ? INFINITY : y.error;
         }
     }
 }
@@ -293,6 +326,7 @@ static rfg_status product(const struct rfg_problem *prob, const rfg_tensor *host
     int64_t k = prob->v[GEMM_K], n_rows = expected->n_rows;
     double *xd = malloc((size_t)(n_rows * k + 1) * sizeof(double));
     int64_t *experts = malloc((size_t)(n_rows + 1) * sizeof(*experts));
+    bool *loose = calloc((size_t)n_rows + 1, sizeof(*loose));
     struct gemm_job j = { .prob = prob,
                           .x = &host[1],
                           .w = &host[2],
@@ -305,6 +339,8 @@ static rfg_status product(const struct rfg_problem *prob, const rfg_tensor *host
                           .weights = prob->v[GEMM_WEIGHTS] ? &host[10] : NULL,
                           .rows = expected->rows,
                           .experts = experts,
+                          .rounds = prob->v[GEMM_FAST] && gemm_w_is_blocks(prob),
+                          .loose = loose,
                           .gated = (int)prob->v[GEMM_GATED],
                           .group = prob->v[GEMM_W_GROUP],
                           .packed = prob->v[GEMM_PREPACKED],
@@ -315,9 +351,10 @@ static rfg_status product(const struct rfg_problem *prob, const rfg_tensor *host
                           .eps = (sqrt((double)k) + 4) * 0x1p-24,
                           .expected = expected->value,
                           .allow = expected->allow };
-    if (!xd || !experts) {
+    if (!xd || !experts || !loose) {
         free(xd);
         free(experts);
+        free(loose);
         return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "oracle: no memory for %lld rows of x", (long long)n_rows);
     }
     pthread_once(&half_once, half_init);
@@ -335,6 +372,7 @@ static rfg_status product(const struct rfg_problem *prob, const rfg_tensor *host
             row = row < 0 || row >= host[1].shape[0] ? host[1].shape[0] - 1 : row;
         }
         to_doubles(j.x, row, k, xd + r * k);
+        j.loose[r] = j.rounds && !all_finite(xd + r * k, k);
         if (gemm_is_codes(prob))
             scale_codes(prob->v[GEMM_X_SCALE] ? &host[6] : NULL, (int)prob->v[GEMM_X_PER], 32,
                         prob->v[GEMM_X_PER] == RFG_GEMM_SCALE_TENSOR ? 0 : row, k, xd + r * k);
@@ -344,6 +382,7 @@ static rfg_status product(const struct rfg_problem *prob, const rfg_tensor *host
     rfg_status st = rfg_share_out(j.cols, large, (size_t)k * 2 * sizeof(double), gemm_column, &j);
     free(xd);
     free(experts);
+    free(loose);
     return st;
 }
 

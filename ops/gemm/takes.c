@@ -35,7 +35,8 @@ static bool refuse_read(const struct rfg_problem *prob, unsigned has, struct rfg
                           prob->v[GEMM_W_GROUP], has & GEMM_READ_FINE ? "16 or " : "", prob->v[GEMM_K]);
     if (asked == GEMM_READ_NVFP4 && has & GEMM_READ_GROUPS)
         return rfg_refuse(why, "w_scale=e4m3: must be another, w is e2m1");
-    if (asked & (GEMM_READ_GROUPS | GEMM_READ_W8 | GEMM_READ_PARTS | GEMM_READ_NVFP4 | GEMM_READ_FINE))
+    if (asked &
+        (GEMM_READ_GROUPS | GEMM_READ_W8 | GEMM_READ_PARTS | GEMM_READ_NVFP4 | GEMM_READ_FINE | GEMM_READ_SCALED))
         return rfg_refuse(why, "dtype of w is %s: must be x's, %s", w, x);
     if ((has & ~(GEMM_READ_NVFP4 | GEMM_READ_FINE)) == (GEMM_READ_GROUPS | GEMM_READ_W8) && !gemm_is_mx(prob))
         return rfg_refuse(why, "w is %s: must be i4, e2m1 or of 8 bits, x of 16", w);

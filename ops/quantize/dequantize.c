@@ -34,8 +34,8 @@ static bool rules_kept(const struct rfg_problem *prob, struct rfg_reason *why)
 {
     const int64_t *v = prob->v, rows = v[DEQUANTIZE_GROUP_ROWS], cols = v[DEQUANTIZE_GROUP_COLS];
     const uint8_t *d = prob->dtype;
-    if (!dequantize_is_code(d[0]))
-        return rfg_refuse(why, "q is %s: must be e4m3, e4m3fnuz, e5m2, i8, e2m1 or i4",
+    if (!dequantize_is_code(d[0]) && !dequantize_is_blocks(d[0]))
+        return rfg_refuse(why, "q is %s: must be e4m3, e4m3fnuz, e5m2, i8, e2m1, i4 or of blocks",
                           rfg_dtype_name((rfg_dtype)d[0]));
     if (d[1] != RFG_F32 && d[1] != RFG_E8M0)
         return rfg_refuse(why, "scale is %s: must be f32 or e8m0", rfg_dtype_name((rfg_dtype)d[1]));

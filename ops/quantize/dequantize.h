@@ -31,7 +31,15 @@ static inline bool dequantize_is_code(int dtype)
     return rfg_dtype_is_code(dtype) || rfg_dtype_is_4_bits(dtype);
 }
 
-#define DEQUANTIZE_CODES (RFG_8_BIT_FLOATS | RFG_DTYPE(I8) | RFG_DTYPE(E2M1) | RFG_DTYPE(I4))
+/* Blocks that hold their scales, whose values the scale is multiplied with besides. */
+static inline bool dequantize_is_blocks(int dtype)
+{
+    const struct rfg_format *f = rfg_format(dtype);
+    return f && f->kind == RFG_FORMAT_BLOCK;
+}
+
+#define DEQUANTIZE_BLOCKS (2 * RFG_DTYPE(NVFP4) - RFG_DTYPE(Q4_0))
+#define DEQUANTIZE_CODES  (RFG_8_BIT_FLOATS | RFG_DTYPE(I8) | RFG_DTYPE(E2M1) | RFG_DTYPE(I4))
 
 /* Fills in what follows from the problem. */
 void dequantize_set_chunks(struct dequantize_args *a, const struct rfg_problem *prob);

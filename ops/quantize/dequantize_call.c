@@ -22,7 +22,7 @@ static const struct rfg_axis axes[] = {
 };
 
 static const struct rfg_tensor_rule rules[] = {
-    { "q", Q, 0, 2, { M, N }, DEQUANTIZE_CODES },
+    { "q", Q, 0, 2, { M, N }, DEQUANTIZE_CODES | DEQUANTIZE_BLOCKS },
     { "y", Y, RFG_OUT, 2, { M, N }, RFG_FLOAT_FORMATS },
     { "scale", SCALE, RFG_EITHER_WAY, 2, { SCALE_ROWS, SCALE_COLS }, DEQUANTIZE_SCALES },
 };

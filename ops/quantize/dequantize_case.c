@@ -33,7 +33,7 @@ static uint8_t e8m0_of(uint64_t x, enum rfg_data data)
 static void dequantize_fill(const struct rfg_problem *prob, int tensor, const rfg_tensor *t, enum rfg_data data,
                             uint64_t seed)
 {
-    if (tensor == 0 || t->dtype == RFG_F32 || !t->shape[0] || !t->shape[1])
+    if (tensor == 0 || dequantize_is_blocks(t->dtype) || t->dtype == RFG_F32 || !t->shape[0] || !t->shape[1])
         return;
     (void)prob;
     for (int64_t r = 0; r < t->shape[0]; r++)

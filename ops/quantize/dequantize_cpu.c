@@ -24,6 +24,23 @@ static float scale_at(const struct job *j, int64_t row, int64_t col)
     return (float)scale;
 }
 
+/* Of blocks that hold their scales. */
+static void run_blocks(void *ctx, int64_t row, int place, void *scratch)
+{
+    const struct job *j = ctx;
+    const struct dequantize_args *a = j->a;
+    const struct rfg_format *f = rfg_format(j->prob->dtype[0]);
+    const char *q = (const char *)a->q + rfg_format_bytes(j->prob->dtype[0], row * a->ldq);
+    char *y = (char *)a->y + rfg_format_bytes(j->prob->dtype[2], 1) * row * a->ldy;
+    double v[RFG_FORMAT_MAX_ELEMENTS];
+    (void)place, (void)scratch;
+    for (int64_t first = 0; first < a->n; first += f->elements, q += f->bytes) {
+        f->decode(f, q, v);
+        for (int i = 0; i < f->elements; i++)
+            rfg_float_put(y, j->prob->dtype[2], first + i, (float)v[i] * scale_at(j, row, first + i));
+    }
+}
+
 static void run_row(void *ctx, int64_t row, int place, void *scratch)
 {
     const struct job *j = ctx;
@@ -46,15 +63,16 @@ static void cpu_run(const struct rfg_device *dev, const struct rfg_problem *prob
     struct job j = { .a = kargs, .prob = prob };
     const struct rfg_format *f = rfg_format(prob->dtype[0]);
     double bytes, flops, v[RFG_FORMAT_MAX_ELEMENTS];
+    bool blocks = f->kind == RFG_FORMAT_BLOCK;
     (void)p;
-    for (int c = 0; c < 256; c++) {
+    for (int c = 0; c < 256 && !blocks; c++) {
         uint8_t code = (uint8_t)c;
         f->decode(f, &code, v);
         j.value[c] = (float)v[0];
     }
     prob->op->cost(prob, &bytes, &flops);
     if (j.a->m && j.a->n)
-        rfg_cpu_rows_run(dev, pool, j.a->m, bytes / j.a->m, NULL, 0, run_row, &j);
+        rfg_cpu_rows_run(dev, pool, j.a->m, bytes / j.a->m, NULL, 0, blocks ? run_blocks : run_row, &j);
 }
 
 const struct rfg_variant dequantize_cpu = {

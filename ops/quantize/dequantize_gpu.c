@@ -76,5 +76,27 @@ static void rows_kernel(const struct rfg_device *dev, const struct rfg_problem *
     rfg_kernel_macro(k, "UNROLL", p[P_UNROLL]);
 }
 
-KERNEL_VARIANT(dequantize, rows);
-PORTABLE_VARIANT(dequantize);
+/* Blocks that hold their scales are the cpu's. */
+static bool codes_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    return rows_supports(dev, prob, why) &&
+           (dequantize_is_code(prob->dtype[0]) ||
+            rfg_refuse(why, "q is %s: must have no scales of its own", rfg_dtype_name((rfg_dtype)prob->dtype[0])));
+}
+
+const struct rfg_variant dequantize_rows = { .name = "dequantize_rows",
+                                             .kind = RFG_VARIANT_KERNEL,
+                                             .n_params = COUNT(rows_params),
+                                             .params = rows_params,
+                                             .supports = codes_supports,
+                                             .valid = rows_valid,
+                                             .worth = rows_worth,
+                                             .predict = rows_predict,
+                                             .kernel = rows_kernel,
+                                             .launch = rows_launch };
+const struct rfg_variant dequantize_portable = { .name = "dequantize_portable",
+                                                 .kind = RFG_VARIANT_KERNEL,
+                                                 .supports = codes_supports,
+                                                 .predict = portable_predict,
+                                                 .kernel = portable_kernel,
+                                                 .launch = portable_launch };

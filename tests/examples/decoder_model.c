@@ -78,6 +78,15 @@ const struct tiny tiny_models[TINY_MODELS] = {
       .heads = 4,
       .kv_heads = 2,
       .theta = 1000 },
+    { .name = "qwen2",
+      .grows = 2.5,
+      .hidden = 128,
+      .arch = "Qwen2ForCausalLM",
+      .biased = true,
+      .layers = 2,
+      .heads = 4,
+      .kv_heads = 2,
+      .theta = 1000 },
     { .name = "qwen3-moe",
       .grows = 1.4,
       .hidden = 128,
@@ -216,10 +225,12 @@ static int attention_items(const struct tiny *t, struct tiny_item *list, int n, 
         n = add(list, n, D, 0, "model.layers.%d.self_attn.q_norm.weight", l);
         n = add(list, n, D, 0, "model.layers.%d.self_attn.k_norm.weight", l);
     }
-    if (t->gpt_oss) {
+    if (t->gpt_oss || t->biased) {
         n = add(list, n, t->heads * D, 0, "model.layers.%d.self_attn.q_proj.bias", l);
         n = add(list, n, t->kv_heads * D, 0, "model.layers.%d.self_attn.k_proj.bias", l);
         n = add(list, n, t->kv_heads * D, 0, "model.layers.%d.self_attn.v_proj.bias", l);
+    }
+    if (t->gpt_oss) {
         n = add(list, n, t->hidden, 0, "model.layers.%d.self_attn.o_proj.bias", l);
         n = add(list, n, t->heads, 0, "model.layers.%d.self_attn.sinks", l);
     }
@@ -278,10 +289,15 @@ static void write_number(const struct tiny *t, FILE *f, double v)
         fwrite(&upper, sizeof(upper), 1, f);
 }
 
+double tiny_item_element(const struct tiny *t, const struct tiny_item *x, int64_t i)
+{
+    return tiny_weight(t, x->name, x->ndim > 1 ? x->shape[x->ndim - 1] : 0, i);
+}
+
 static void write_element(const struct tiny *t, FILE *f, const struct tiny_item *x, int64_t i)
 {
     if (x->kind == TINY_FLOATS) {
-        write_number(t, f, tiny_weight(t, x->name, x->ndim > 1 ? x->shape[x->ndim - 1] : 0, i));
+        write_number(t, f, tiny_item_element(t, x, i));
     } else if (x->kind == TINY_F32) {
         float v = (float)tiny_f32(t, x->name, i);
         fwrite(&v, sizeof(v), 1, f);
@@ -437,11 +453,18 @@ static void write_config(const struct tiny *t, const char *path)
     ck_assert_int_eq(fclose(f), 0);
 }
 
-int64_t tiny_write(const struct tiny *t, const char *folder)
+const struct tiny_item *tiny_items(const struct tiny *t, int *count)
 {
     static struct tiny_item list[MOST_TENSORS];
+    *count = all_items(t, list);
+    return list;
+}
+
+int64_t tiny_write(const struct tiny *t, const char *folder)
+{
     char path[256];
-    int n = all_items(t, list);
+    int n;
+    const struct tiny_item *list = tiny_items(t, &n);
     int64_t bytes = 0;
     mkdir(folder, 0700);
     snprintf(path, sizeof(path), "%s/config.json", folder);
@@ -470,7 +493,8 @@ static void linear_from(const struct tiny *t, double *y, const double *x, int n,
                         int cols)
 {
     char bias[80];
-    bool biased = t->gpt_oss && strstr(name, "self_attn"), coded = t->fp8 && strstr(name, "_proj");
+    bool biased = strstr(name, "self_attn") && (t->gpt_oss || (t->biased && !strstr(name, "o_proj"))),
+         coded = t->fp8 && strstr(name, "_proj");
     snprintf(bias, sizeof(bias), "%.*sbias", (int)(strlen(name) - strlen("weight")), name);
     double *w = malloc((size_t)(rows * cols) * sizeof(*w));
     ck_assert_ptr_nonnull(w);

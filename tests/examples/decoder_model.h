@@ -21,6 +21,7 @@ enum {
     TINY_GEMMA4,       /* inputs of layers, keys of other layers */
     TINY_GEMMA4_KV,    /* values that are keys, another number of heads in full layers */
     TINY_QWEN35,       /* a gate of attention, a quarter of a head rotated */
+    TINY_QWEN2,        /* biases of q, k and v */
     TINY_QWEN3_MOE,
     TINY_GPT_OSS,
     TINY_PREPACKED,
@@ -34,6 +35,7 @@ struct tiny {
     const char *name, *arch;
     bool qk_norm, gemma, gpt_oss, deepseek; /* gpt-oss: experts in mxfp4; DeepSeek: MLA */
     bool gemma4, k_is_v, gated;             /* gemma4: besides gemma. gated: Qwen3.5 */
+    bool biased;                            /* Qwen2: q, k and v */
     bool fp8;                               /* of DeepSeek's matrices, but for the router, embedding and head */
     int layers, hidden, heads, kv_heads;
     bool f16;
@@ -60,6 +62,14 @@ extern const struct tiny tiny_models[TINY_MODELS];
 
 /* Writes folder/config.json and the weights; bytes of the last file of weights. */
 int64_t tiny_write(const struct tiny *t, const char *folder);
+
+/* The same model as llama.cpp's converter writes it, of the architectures that the decoder reads; from decoder_gguf.c.
+ * Matrices may be Q8_0, which has their numbers exactly: all; or some, such that of what is joined not all is. */
+enum tiny_q8 { TINY_Q8_NONE, TINY_Q8_ALL, TINY_Q8_SOME };
+void tiny_write_gguf(const struct tiny *t, const char *path, enum tiny_q8 q8);
+/* All tensors of a model; how many. Element i of one, of TINY_FLOATS. */
+const struct tiny_item *tiny_items(const struct tiny *t, int *count);
+double tiny_item_element(const struct tiny *t, const struct tiny_item *x, int64_t i);
 
 /* logits [n, TINY_VOCAB] of each of n tokens, given those before it. */
 void tiny_reference(const struct tiny *t, const int32_t *tokens, int n, double *logits);

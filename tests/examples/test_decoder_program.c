@@ -176,6 +176,67 @@ START_TEST(bad_config)
 }
 END_TEST
 
+/* What is wrong with a .gguf file's model: gguf.c's own rules are test_gguf's. */
+START_TEST(bad_gguf)
+{
+    static const struct {
+        const char *from, *to, *says;
+        int model;
+    } edits[] = {
+        { "qwen3", "qwen9", "'general.architecture' is 'qwen9': must be llama, qwen2, qwen3", TINY_QWEN3 },
+        { "block_count", "block_caunt", "the key 'num_hidden_layers' ('block_count') is missing", TINY_QWEN3 },
+        { "attention.head_count_kv", "attention.head_count_kw",
+          "has shape [128, 128]: the file's values ask for [256, 128]", TINY_QWEN3 },
+        { "blk.1.ffn_up.", "blk.1.ffn_ap.", "tensor 'model.layers.1.mlp.up_proj.weight' is in none of the files",
+          TINY_QWEN3 },
+        { "token_embd", "token_ambd", "tensor 'token_embd.weight' must have two dimensions, and is missing",
+          TINY_QWEN3 },
+        { "attention.value_length", "attention.value_langth", NULL, TINY_QWEN3 },
+        { "ffn_up_exps", "ffn_ap_exps", "'blk.0.ffn_up_exps.bias' must be of the type and shape of", TINY_GPT_OSS },
+        { "yarn", "barn", "'gpt-oss.rope.scaling.type' is 'barn': must be none, linear or yarn", TINY_GPT_OSS },
+        { "ffn_gate_exps", "ffn_gote_exps", "mlp.experts.0.gate_proj.weight' is in none of the files", TINY_QWEN3_MOE },
+    };
+    const char *run = "--model model.gguf --device cpu --ids 1,2,3 --tokens 2";
+    char same[256];
+    tiny_write(&tiny_models[TINY_QWEN3], "model");
+    tiny_write_gguf(&tiny_models[TINY_QWEN3], "model.gguf", TINY_Q8_NONE);
+    ck_assert_msg(run_program("rfg-decoder", "--model model --device cpu --ids 1,2,3 --tokens 2") == 0, "%s", err);
+    snprintf(same, sizeof(same), "%s", out);
+    ck_assert_msg(run_program("rfg-decoder", "%s", run) == 0, "%s", err);
+    ck_assert_str_eq(out, same);
+    refused("model.gguf: 'tokenizer.ggml.model' must be a string, and is missing", "--model model.gguf --prompt hello");
+    for (size_t i = 0; i < sizeof(edits) / sizeof(edits[0]); i++) {
+        char command[256];
+        tiny_write_gguf(&tiny_models[edits[i].model], "model.gguf", TINY_Q8_NONE);
+        snprintf(command, sizeof(command), "LC_ALL=C sed -i 's/%s/%s/g' model.gguf", edits[i].from, edits[i].to);
+        ck_assert_int_eq(system(command), 0);
+        if (edits[i].says)
+            refused(edits[i].says, run);
+        else
+            ck_assert_msg(run_program("rfg-decoder", "%s", run) == 0, "%s", err);
+    }
+}
+END_TEST
+
+START_TEST(benches)
+{
+    RUNS(run_program("rfg-decoder", "--random small --layers 1 --device cpu --bench --json times.json"), 0, out,
+         "| tg128 |");
+    PRINTS(out, "| pp512 |");
+    ck_assert_int_eq(access("times.json", F_OK), 0);
+    ck_assert_int_eq(unlink("times.json"), 0);
+    refused("--bench: 511 keys are too few (--context): must be 512 at least",
+            "--random small --device cpu --bench --context 511 --layers 1");
+    refused("--bench and --ladder: must be one of them", "--random small --bench --ladder");
+    refused("--blocks is --random's", "--model model --blocks q4_0 --ids 1");
+    refused("--blocks 'q9': must be q4_0", "--random small --blocks q9 --ids 1");
+    refused("its rows of 576 elements are no whole blocks of q4_k",
+            "--random small --layers 1 --blocks q4_k --device cpu --ids 1");
+    RUNS(run_program("rfg-decoder", "--random small --layers 1 --blocks q4_0 --device cpu --ids 1 --tokens 2"), 0, err,
+         "2 tokens");
+}
+END_TEST
+
 START_TEST(bad_options)
 {
     tiny_write(&tiny_models[1], "model");
@@ -188,7 +249,7 @@ START_TEST(bad_options)
     refused("--top-p '2': must be a number from 0 to 1", "--model model --ids 1 --top-p 2");
     refused("the model's tokens aren't bytes", "--model model --device cpu --prompt hello");
     refused("there is no --prompt and no --ids", "--model model");
-    refused("one of --model DIR and --random NAME", "--ids 1");
+    refused("one of --model PATH and --random NAME", "--ids 1");
     refused("--random 'large': must be", "--random large --ids 1");
     refused("--layers '0': must be an integer from 1", "--random small --layers 0 --ids 1");
     refused("--layers is --random's", "--model model --layers 1 --ids 1");
@@ -404,9 +465,9 @@ START_TEST(ladder_of_ranks)
                   "%s", err);
     json_t *root = json_load_file("l.json", 0, NULL);
     ck_assert_uint_eq(json_array_size(json_object_get(root, "rungs")), LADDER_RUNGS);
-    /* two a layer, and of each of two rows its logits */
+    /* two a layer, which on cpu are a sum and a norm, and of each of two rows its logits */
     const json_t *comm = json_object_get(json_object_get(root, "operators"), "comm");
-    ck_assert_int_eq(json_integer_value(json_object_get(comm, "launches")), 2 * 2 + 2);
+    ck_assert_int_eq(json_integer_value(json_object_get(comm, "launches")), 2 * 2 * 2 + 2);
     char *line = strstr(out, "launch overlap");
     ck_assert_msg(line && !strstr(line + 1, "launch overlap"), "one rank prints: %s", out);
     json_decref(root);
@@ -422,6 +483,8 @@ int main(void)
     } cases[] = { { "bad_files", bad_files },
                   { "bad_config", bad_config },
                   { "bad_options", bad_options },
+                  { "bad_gguf", bad_gguf },
+                  { "bench", benches },
                   { "program", prints_tokens },
                   { "small", small_model },
                   { "ladder", ladder_and_baseline },

@@ -67,6 +67,20 @@ static const char *const prepack_problems[] = {
     "gemm f16,f16->f32 M=16 N=384 K=512 bias=1 btype=f32 packed=1",
     "gemm f16,f16->bf16 M=4096 N=1024 K=1024 ldx=1032 packed=1",
 };
+static const char *const blocks_problems[] = {
+    "gemm bf16,q4_0->bf16 M=1 N=4096 K=4096 fast=1",
+    "gemm f16,q8_0->f32 M=2 N=4096 K=4096 fast=1 bias=1",
+    "gemm f32,q4_k->bf16 M=4 N=4096 K=4096 fast=1 act=silu",
+    "gemm bf16,q6_k->bf16 M=8 N=1024 K=14336 fast=1 residual=1",
+    "gemm bf16,q5_0->bf16 M=8 N=4096 K=4096 fast=1",
+    "gemm bf16,q2_k->bf16 M=8 N=4096 K=4096 fast=1",
+    "gemm bf16,q3_k->bf16 M=8 N=4096 K=4096 fast=1",
+    "gemm bf16,q5_k->bf16 M=8 N=4096 K=4096 fast=1",
+    "gemm bf16,iq4_xs->bf16 M=8 N=4096 K=4096 fast=1",
+    "gemm bf16,mxfp4->bf16 M=8 N=4096 K=4096 fast=1",
+    "gemm bf16,nvfp4->bf16 M=8 N=4096 K=4096 fast=1",
+};
+
 static const char *const w8_problems[] = {
     "gemm bf16,e4m3->bf16 M=1 N=4096 K=4096 w_scale=f32 w_per=row",
     "gemm bf16,e4m3->bf16 M=16 N=7168 K=4096 w_scale=f32 w_per=row packed=1",

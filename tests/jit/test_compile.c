@@ -47,6 +47,7 @@ static const struct family {
 } families[] = {
     { "gemm_prepacked", NULL, prepack_problems, COUNT(prepack_problems), NULL },
     { "gemm_batch", NULL, batch_problems, COUNT(batch_problems), NULL },
+    { "gemm_blocks", NULL, blocks_problems, COUNT(blocks_problems), "gemm_blocks_dot" },
     { "gemm_w8", NULL, w8_problems, COUNT(w8_problems), NULL },
     { "gemm_4_bits", NULL, four_bit_problems, COUNT(four_bit_problems), NULL },
     { "gemm_groups", NULL, group_problems, COUNT(group_problems), NULL },

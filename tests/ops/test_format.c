@@ -79,7 +79,7 @@ static bool same(double a, double b)
 START_TEST(table)
 {
     char names[RFG_FORMAT_NAMES];
-    ck_assert_int_eq(ROWS, RFG_DTYPE_COUNT - 1);
+    ck_assert_int_eq(ROWS, RFG_Q4_0 - 1); /* test_blocks.c has the others */
     for (int i = 0; i < ROWS; i++) {
         const struct rfg_format *f = rfg_format((int)rows[i].dtype);
         ck_assert_str_eq(f->name, rows[i].name);
@@ -98,8 +98,10 @@ START_TEST(table)
     ck_assert(!rfg_format(0) && !rfg_format(-1) && !rfg_format(RFG_DTYPE_COUNT) && !rfg_format(INT_MIN));
     ck_assert(rfg_format_find("bf16", 3) == RFG_DTYPE_NONE && rfg_format_find("f16x", 3) == RFG_F16 &&
               rfg_format_find("none", 4) == RFG_DTYPE_NONE && rfg_format_find("", 0) == RFG_DTYPE_NONE);
-    ck_assert_str_eq(rfg_format_names(names, sizeof(names)),
-                     "f32, f16, bf16, e4m3, e4m3fnuz, e5m2, i8, i32, i4, e2m1, e8m0 or i64");
+    ck_assert_str_eq(
+        rfg_format_names(names, sizeof(names)),
+        "f32, f16, bf16, e4m3, e4m3fnuz, e5m2, i8, i32, i4, e2m1, e8m0, i64, q4_0, q4_1, q5_0, q5_1, q8_0, "
+        "q2_k, q3_k, q4_k, q5_k, q6_k, iq4_nl, iq4_xs, mxfp4 or nvfp4");
     ck_assert_str_eq(rfg_format_names(names, 8), "f32, f1");
 }
 END_TEST
@@ -322,46 +324,6 @@ START_TEST(bytes)
 }
 END_TEST
 
-/* ---- blocks with a scale: GGUF's q8_0 as a row, 32 elements in 34 bytes: an fp16 scale, then codes --------------- */
-
-static void q8_0_decode(const struct rfg_format *f, const void *block, double *values)
-{
-    _Float16 d;
-    memcpy(&d, block, 2);
-    for (int i = 0; i < f->elements; i++)
-        values[i] = ((const int8_t *)block)[2 + i] * (double)d;
-}
-
-static void q8_0_encode(const struct rfg_format *f, void *block, const double *values)
-{
-    double most = 0;
-    for (int i = 0; i < f->elements; i++)
-        most = fmax(most, fabs(values[i]));
-    _Float16 d = (_Float16)(most / 127);
-    memcpy(block, &d, 2);
-    for (int i = 0; i < f->elements; i++)
-        ((int8_t *)block)[2 + i] = (int8_t)(d > 0 ? rint(values[i] / (double)d) : 0);
-}
-
-START_TEST(block_with_scale)
-{
-    static const struct rfg_format q8_0 = {
-        "q8_0", 32, 34, RFG_FORMAT_BLOCK, 127 * 65504.0, { 0 }, q8_0_decode, q8_0_encode,
-    };
-    uint8_t block[34], again[34];
-    double v[RFG_FORMAT_MAX_ELEMENTS], back[RFG_FORMAT_MAX_ELEMENTS];
-    for (int i = 0; i < 32; i++)
-        v[i] = i == 5 ? -127 * 0.25 : (i - 16) * 1.25;
-    q8_0.encode(&q8_0, block, v);
-    ck_assert(block[0] == 0 && block[1] == 0x34 && block[2 + 5] == 0x81); /* 0.25, -127 */
-    q8_0.decode(&q8_0, block, back);
-    for (int i = 0; i < 32; i++)
-        ck_assert(back[i] == v[i]); /* multiples of the scale */
-    q8_0.encode(&q8_0, again, back);
-    ck_assert(!memcmp(block, again, 34));
-}
-END_TEST
-
 /* ---- operands of blocks ------------------------------------------------------------------------------------------ */
 
 static const struct {
@@ -377,6 +339,11 @@ static const struct {
     { { NULL, RFG_I4, 3, { 2, 2, 4 }, { 20, 5, 1 } }, 0, "w has row stride 5 of i4: must be whole blocks of 2" },
     { { NULL, RFG_I4, 3, { 2, 2, 4 }, { 13, 6, 1 } }, 0, "w has row stride 13 of i4: must be whole blocks of 2" },
     { { NULL, RFG_I4, 2, { 1, 4 }, { 5, 1 } }, 2, NULL }, /* one row has no stride */
+    { { NULL, RFG_MXFP4, 2, { 3, 64 }, { 96, 1 } }, 2 * 51 + 34, NULL },
+    { { NULL, RFG_MXFP4, 2, { 3, 48 }, { 64, 1 } }, 0, "w has 48 columns of mxfp4: must be whole blocks of 32" },
+    { { NULL, RFG_Q4_K, 2, { 3, 256 }, { 256, 1 } },
+      0,
+      "w's data is 0x10001: must be aligned to its element, 16 bytes" },
 };
 
 START_TEST(operands)
@@ -397,7 +364,7 @@ int main(void)
 {
     Suite *s = suite_create("format");
     TCase *tc = test_case(s, "format", NULL, NULL);
-    ADD_TESTS(tc, table, nans, nibbles, bytes, block_with_scale);
+    ADD_TESTS(tc, table, nans, nibbles, bytes);
     ADD_LOOPS(tc, ROWS, codes, rounding);
     ADD_LOOPS(tc, (sizeof(ends) / sizeof(ends[0])), beyond);
     ADD_LOOPS(tc, (sizeof(views) / sizeof(views[0])), operands);

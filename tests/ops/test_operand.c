@@ -56,7 +56,7 @@ static const struct {
     const char *why;
 } bad[] = {
     { { NULL, RFG_DTYPE_NONE, 1, { 4 }, { 1 } }, AT, "t has dtype 0" },
-    { { NULL, RFG_DTYPE_COUNT, 1, { 4 }, { 1 } }, AT, "t has dtype 13" },
+    { { NULL, RFG_DTYPE_COUNT, 1, { 4 }, { 1 } }, AT, "t has dtype 27" },
     { { NULL, (rfg_dtype)-1, 1, { 4 }, { 1 } }, AT, "t has dtype -1" },
     { { NULL, RFG_F32, 0, { 4 }, { 1 } }, AT, "0 dimensions" },
     { { NULL, RFG_F32, 4, { 1, 1, 1, 1 }, { 1, 1, 1, 1 } }, AT, "4 dimensions" },

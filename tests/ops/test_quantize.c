@@ -409,6 +409,36 @@ START_TEST(i4_by_hand)
 }
 END_TEST
 
+/* Blocks that hold their scales, on the cpu: their format's values, times the scale. */
+START_TEST(blocks_by_hand)
+{
+    enum { M = 3, N = 512, LD = 768 };
+    static uint8_t q[M * LD * 2] __attribute__((aligned(16)));
+    static float y[M * N];
+    float two = 2;
+    double v[RFG_FORMAT_MAX_ELEMENTS];
+    rfg_context *ctx = op_context("cpu");
+    for (size_t i = 0; i < sizeof(q); i++)
+        q[i] = (uint8_t)((uint32_t)i * 2654435761u >> 13) & 0xbb; /* no fp16 that isn't finite */
+    for (rfg_dtype d = RFG_Q4_0; d <= RFG_NVFP4; d++) {
+        const struct rfg_format *f = rfg_format(d);
+        rfg_tensor tq = rfg_tensor_2d(q, d, M, N, LD), ty = rfg_tensor_2d(y, RFG_F32, M, N, N),
+                   ts = rfg_tensor_2d(&two, RFG_F32, 1, 1, 1);
+        ck_assert_msg(rfg_op_dequantize(ctx, &ty, &tq, &ts, NULL, NULL) == RFG_OK, "%s", rfg_last_error());
+        for (int i = 0; i < M * N; i++) {
+            int at = i / N * LD + i % N;
+            f->decode(f, q + at / f->elements * f->bytes, v);
+            float want = (float)v[at % f->elements] * two;
+            ck_assert_msg(y[i] == want || (y[i] != y[i] && want != want), "%s: element %d is %g, not %g", f->name, i,
+                          (double)y[i], (double)want);
+        }
+        tq.shape[1] = ty.shape[1] = N - 8;
+        ck_assert_int_eq(rfg_op_dequantize(ctx, &ty, &tq, &ts, NULL, NULL), RFG_ERROR_INVALID_ARGUMENT);
+    }
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
 /* Columns' factors, which a row's scale is found with: the largest of x are not those of the products. */
 START_TEST(smooth_by_hand)
 {
@@ -478,9 +508,10 @@ END_TEST
 
 int main(void)
 {
-    return op_main_gpus("quantize",
-                        OP_TESTS(right_codes, right_powers_of_two, right_layouts_of_codes, right_special_codes,
-                                 right_scales, right_values_of_codes, right_layouts, right_specials),
-                        OP_TESTS(by_hand, scales_by_hand, codes_by_hand, smooth_by_hand, nibbles_by_hand, i4_by_hand),
-                        OP_TESTS(rows_by_turns));
+    return op_main_gpus(
+        "quantize",
+        OP_TESTS(right_codes, right_powers_of_two, right_layouts_of_codes, right_special_codes, right_scales,
+                 right_values_of_codes, right_layouts, right_specials),
+        OP_TESTS(by_hand, scales_by_hand, codes_by_hand, smooth_by_hand, nibbles_by_hand, i4_by_hand, blocks_by_hand),
+        OP_TESTS(rows_by_turns));
 }

@@ -10,6 +10,7 @@
 
 #include "ops/oracle.h"
 #include "ops/quant.h"
+#include "oracle_blocks.h"
 
 /* ---- number formats ------------------------------------------------------------------------------------------ */
 
@@ -167,6 +168,8 @@ double rfg_load(const void *base, rfg_dtype dtype, int64_t index)
         return ((const int32_t *)base)[index];
     if (dtype == RFG_I64)
         return (double)((const int64_t *)base)[index];
+    if (rfg_dtype_is_blocks(dtype))
+        return rfg_load_block(base, dtype, index);
     if (codes_of(dtype) == 256)
         return byte_table(dtype)[((const uint8_t *)base)[index]];
     if (codes_of(dtype) == 16)

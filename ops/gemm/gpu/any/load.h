@@ -70,6 +70,8 @@
 #ifndef BATCH
 #define BATCH 0
 #endif
+#include "rfg_blocks.h"
+
 #define Y_CODES RFG_IS_CODE(OUT_DTYPE)
 /* In the order in which they lie. */
 #define GEMM_ARGS                                                                                                      \
@@ -318,6 +320,10 @@ RFG_DEVICE w_row w_row_of(const struct gemm_args *a, int n)
 #elif RFG_IS_CODE(W_DTYPE) && RFG_IS_FLOAT(IN_DTYPE)
 
 #include "gemm/gpu/any/load8.h"
+
+#elif RFG_IS_BLOCKS(W_DTYPE) && RFG_IS_FLOAT(IN_DTYPE)
+
+#include "gemm/gpu/any/load_blocks.h"
 
 #else
 #error "gemm has no loader for this format of W (with these of X and scales)"
