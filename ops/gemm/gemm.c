@@ -231,9 +231,11 @@ static bool experts_valid(const struct rfg_problem *prob, struct rfg_reason *why
     if (v[GEMM_X_ROWS] && (!v[GEMM_TOP] || v[GEMM_X_ROWS] < gemm_x_rows(prob)))
         return rfg_refuse(why, "x_rows=%" PRId64 ", top=%" PRId64 ": must be 0 without top, else at least M / top",
                           v[GEMM_X_ROWS], v[GEMM_TOP]);
-    if (!experts && (v[GEMM_TOP] || v[GEMM_WEIGHTS] || v[GEMM_ROUTING] || v[GEMM_IDS]))
-        return rfg_refuse(why, "top=%" PRId64 ", weights=%" PRId64 ", routing=%s, ids=%" PRId64 ": experts is 0",
-                          v[GEMM_TOP], v[GEMM_WEIGHTS], routing_names[v[GEMM_ROUTING]], v[GEMM_IDS]);
+    if (!experts && (v[GEMM_TOP] || v[GEMM_WEIGHTS] || v[GEMM_ROUTING]))
+        return rfg_refuse(why, "top=%" PRId64 ", weights=%" PRId64 ", routing=%s: experts is 0", v[GEMM_TOP],
+                          v[GEMM_WEIGHTS], routing_names[v[GEMM_ROUTING]]);
+    if (!experts && v[GEMM_IDS])
+        return rfg_refuse(why, "ids=1: experts is 0");
     if (v[GEMM_IDS] && v[GEMM_TOP] && v[GEMM_M] % v[GEMM_TOP])
         return rfg_refuse(why, "M=%" PRId64 ": must be a multiple of top=%" PRId64 " with ids", v[GEMM_M], v[GEMM_TOP]);
     if (!experts)

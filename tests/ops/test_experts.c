@@ -395,6 +395,8 @@ START_TEST(bad_problems)
         { "M=4 N=32 K=64 act=silu packed=1", "gates=halves: must be interleaved, w is prepacked" },
         { "M=4 N=8 K=8 top=2", "top=2, weights=0, routing=uniform: experts is 0" },
         { "M=4 N=8 K=8 routing=zipf", "routing=zipf: experts is 0" },
+        { "M=4 N=8 K=8 ids=1", "ids=1: experts is 0" },
+        { "M=4 N=8 K=8 experts=2 top=3 ids=1", "M=4: must be a multiple of top=3 with ids" },
         { "M=4 N=8 K=8 experts=2 residual=1", "residual=1: must be 0 with experts=2" },
         { "M=4 N=8 K=8 experts=2 ldw=9", "ldw=9, w_columns=0: must be 0 with experts=2" },
         { "M=4 N=24 K=64 experts=2 packed=1", "N=24: must be a multiple of 16" },
