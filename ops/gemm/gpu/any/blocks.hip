@@ -16,8 +16,8 @@
  * X, beyond that the dot products.
  *
  * Macros: those of load.h and epilogue.h, M_TILE (1, 2, 4, 8), ROWS (1, 2, 4), WAVES, K_WAVES (divides WAVES), UNROLL
- * (units of a lane in a chunk), STAGES (0: no copies). Grid: as many workgroups as are resident; y: tiles of M_TILE
- * rows. LDS: blocks_layout.h. Needs rows of X aligned to 16 bytes, with STAGES those of W, too, in whole 16 bytes. */
+ * (units of a lane in a chunk), STAGES (0: no copies). Grid: tiles of
+ * M_TILE rows, beside one another, so that W comes from L2 for all but one; y: as many workgroups as are resident. LDS: blocks_layout.h. Needs rows of X aligned to 16 bytes, with STAGES those of W, too, in whole 16 bytes. */
 #include "rfg_device.h"
 #include "gemm/gpu/any/load.h"
 #include "gemm/gpu/any/epilogue.h"
@@ -240,7 +240,7 @@ RFG_DEVICE void copy_chunk(const struct gemm_args *a, struct walk *w, const stru
 RFG_KERNEL(THREADS) gemm_blocks_dot(struct gemm_args a)
 {
     char *lds = (char *)rfg_lds;
-    int m0 = rfg_group_y() * M_TILE, per = BLOCKS_ROWS(a.n, rfg_groups_x(THREADS), ROWS_STEP);
+    int m0 = rfg_group_x() * M_TILE, per = BLOCKS_ROWS(a.n, rfg_groups_y(), ROWS_STEP);
     struct x_lds x;
     x.units = a.k / UNIT;
     x.blocks = a.k / 32;
@@ -248,7 +248,7 @@ RFG_KERNEL(THREADS) gemm_blocks_dot(struct gemm_args a)
     x.scales = x.codes + M_TILE * a.k;
     float *sums = (float *)(x.scales + M_TILE * x.blocks * X_SCALE_BYTES); /* [K_WAVES][M_TILE][per] */
     struct task t;
-    t.begin = rfg_group_x() * per;
+    t.begin = rfg_group_y() * per;
     t.end = t.begin + per < a.n ? t.begin + per : a.n;
     t.steps = (t.end - t.begin + ROWS - 1) / ROWS;
     t.units = x.units;
