@@ -33,6 +33,57 @@ extern "C" void ggml_abort(const char *file, int line, const char *, ...)
     exit(1);
 }
 
+// Linked, never called: what only whole graphs need.
+void ggml_cuda_set_device(int)
+{
+}
+std::unique_ptr<ggml_cuda_pool> ggml_backend_cuda_context::new_pool_for_device(int, int)
+{
+    return nullptr;
+}
+extern "C" {
+size_t ggml_type_size(enum ggml_type)
+{
+    return BYTES;
+}
+int64_t ggml_blck_size(enum ggml_type)
+{
+    return BLOCK;
+}
+bool ggml_is_quantized(enum ggml_type)
+{
+    return true;
+}
+bool ggml_is_contiguous(const struct ggml_tensor *)
+{
+    return true;
+}
+bool ggml_is_contiguously_allocated(const struct ggml_tensor *)
+{
+    return true;
+}
+bool ggml_are_same_stride(const struct ggml_tensor *, const struct ggml_tensor *)
+{
+    return true;
+}
+size_t ggml_nbytes(const struct ggml_tensor *)
+{
+    return 0;
+}
+int64_t ggml_nelements(const struct ggml_tensor *)
+{
+    return 0;
+}
+size_t ggml_backend_buffer_get_alloc_size(ggml_backend_buffer_t, const struct ggml_tensor *)
+{
+    return 0;
+}
+enum ggml_backend_buffer_usage ggml_backend_buffer_get_usage(ggml_backend_buffer_t)
+{
+    return GGML_BACKEND_BUFFER_USAGE_WEIGHTS;
+}
+}
+
 #define OK(x)                                                                                                          \
     do {                                                                                                               \
         cudaError_t e_ = (x);                                                                                          \

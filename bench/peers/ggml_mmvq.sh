@@ -23,8 +23,7 @@ tail = case.sub(lambda m: m.group(0) if m.group(1) == keep else "", tail)
 print(head + "static void mul_mat_vec_q_switch_type(" + tail)
 PY
     nvcc -O3 -std=c++17 -arch=sm_90a -use_fast_math -extended-lambda -DONLY_TYPE=$type -DNAME="\"$name\"" -DBLOCK=$b -DBYTES=$n \
-        -DGGML_CUDA_USE_GRAPHS -I$out/$name -I$ggml/include -I$ggml/src -I$ggml/src/ggml-cuda $here/ggml_mmvq.cu -o $out/mmvq-$name \
-        -Xlinker --unresolved-symbols=ignore-all > $out/$name/log 2>&1 || tail -5 $out/$name/log
+        -DGGML_CUDA_USE_GRAPHS -I$out/$name -I$ggml/include -I$ggml/src -I$ggml/src/ggml-cuda $here/ggml_mmvq.cu -o $out/mmvq-$name > $out/$name/log 2>&1 || tail -5 $out/$name/log
 }
 for t in "$@"; do build $t & done
 wait

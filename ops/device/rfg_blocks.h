@@ -78,6 +78,28 @@ RFG_DEVICE void rfg_byte_table(rfg_u32 q, const rfg_u32 *table, rfg_u32 *low, rf
 }
 #endif
 
+/* The lowest bytes of four words. */
+RFG_DEVICE rfg_u32 rfg_low_bytes(rfg_u32 a, rfg_u32 b, rfg_u32 c, rfg_u32 d)
+{
+#if RFG_NVIDIA
+    return __byte_perm(__byte_perm(a, b, 0x0040), __byte_perm(c, d, 0x0040), 0x5410);
+#else
+    return __builtin_amdgcn_perm(b, a, 0x0c0c0400u) | __builtin_amdgcn_perm(d, c, 0x04000c0cu);
+#endif
+}
+
+/* Of each half word the greater. */
+RFG_DEVICE rfg_u32 rfg_max_u16x2(rfg_u32 a, rfg_u32 b)
+{
+#if RFG_NVIDIA
+    return __vmaxu2(a, b);
+#else
+    typedef rfg_u16 u16x2 __attribute__((ext_vector_type(2)));
+    u16x2 x = __builtin_bit_cast(u16x2, a), y = __builtin_bit_cast(u16x2, b);
+    return __builtin_bit_cast(rfg_u32, __builtin_elementwise_max(x, y));
+#endif
+}
+
 #if RFG_NVIDIA
 /* The four bytes from byte `at` (0 to 3) of two words on. */
 RFG_DEVICE rfg_u32 rfg_from_byte(rfg_u32 low, rfg_u32 high, rfg_u32 at)

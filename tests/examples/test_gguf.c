@@ -91,7 +91,8 @@ static const struct {
     { "tensor.y", 0, 4, 5, "tensor 'tensor.y' has 5 dimensions: must be 1 to 4" },
     { "tensor.y", 4, 8, 65, "tensor 'tensor.y' has rows of 65 elements: must be a multiple of 32, a block of Q8_0" },
     { "tensor.y", 4, 8, 0, "tensor 'tensor.y' has a dimension of 0" },
-    { "tensor.y", 12, 8, 1ull << 62, "tensor 'tensor.y' has more bytes than 64 bits count: its shape overflows" },
+    { "tensor.y", 12, 8, 542551296285575048, /* times 34: 2^64 and 16 */
+      "tensor 'tensor.y' has more bytes than 64 bits count: its shape overflows" },
     { "tensor.y", 12, 8, 1ull << 56, "bytes at offset 0: the file has" },
     { "tensor.y", 12, 8, UINT64_MAX, "must be 1 to 2^63 - 1" },
     { "tensor.y", 20, 4, 4, "tensor 'tensor.y' is of type 4, which isn't known here" },

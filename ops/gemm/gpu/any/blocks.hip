@@ -16,8 +16,8 @@
  * X, beyond that the dot products.
  *
  * Macros: those of load.h and epilogue.h, M_TILE (1, 2, 4, 8), ROWS (1, 2, 4), WAVES, K_WAVES (divides WAVES), UNROLL
- * (units of a lane in a chunk), STAGES (0: no copies). Grid: as many workgroups as are resident; y: tiles of M_TILE
- * rows. LDS: blocks_layout.h. Needs rows of X aligned to 16 bytes, with STAGES those of W, too, in whole 16 bytes. */
+ * (units of a lane in a chunk), STAGES (0: no copies). Grid: tiles of
+ * M_TILE rows, beside one another, so that W comes from L2 for all but one; y: as many workgroups as are resident. LDS: blocks_layout.h. Needs rows of X aligned to 16 bytes, with STAGES those of W, too, in whole 16 bytes. */
 #include "rfg_device.h"
 #include "gemm/gpu/any/load.h"
 #include "gemm/gpu/any/epilogue.h"
@@ -33,6 +33,11 @@
 #define CHUNKS_X    (UNIT / 16) /* 16 bytes of X in a unit */
 static_assert(SUMS <= RFG_WAVE && SUMS <= 32, "more sums than lanes");
 
+RFG_DEVICE rfg_u32 max_u32(rfg_u32 a, rfg_u32 b)
+{
+    return a > b ? a : b;
+}
+
 /* ---- X ----------------------------------------------------------------------------------------------------------- */
 
 struct x_lds {
@@ -41,55 +46,99 @@ struct x_lds {
     int units, blocks;
 };
 
-/* Each lane has 16 columns at a time, two have the 32 that share a scale. */
+#define X_WORDS   (16 * X_BYTES / 4) /* of 16 columns */
+#define X_AT_ONCE (M_TILE < 4 ? M_TILE : 4)
+
+/* The greatest magnitude of 16 columns. A NaN is greater than all. */
+RFG_DEVICE float largest_of(const rfg_u32 *x)
+{
+    rfg_u32 most = 0;
+#pragma unroll
+    for (int i = 0; i < X_WORDS; i++)
+        most = X_BYTES == 2 ? rfg_max_u16x2(most, x[i] & 0x7fff7fffu) : max_u32(most, x[i] & 0x7fffffffu);
+    if (X_BYTES == 4)
+        return rfg_as_float(most);
+    return rfg_low(max_u32(most & 0xffffu, most >> 16), IN_DTYPE);
+}
+
+/* Two neighbouring lanes have the 32 columns that share a scale. All lanes of a wave call it. */
+RFG_DEVICE void round_piece(const struct x_lds *x, int m, int piece, const rfg_u32 *words, bool there)
+{
+    float v[16], mine = largest_of(words), other = rfg_shuffle_xor(mine, 1);
+    float largest = rfg_as_float(max_u32(rfg_as_u32(mine), rfg_as_u32(other)));
+    float scale = largest * (1.0f / 127.0f), inverse = largest < 0x1p-118f ? 0.0f : 127.0f / largest;
+#pragma unroll
+    for (int i = 0; i < 16 / X_VEC; i++) {
+        rfg_u32x4 w;
+        w.x = words[i * 4];
+        w.y = words[i * 4 + 1];
+        w.z = words[i * 4 + 2];
+        w.w = words[i * 4 + 3];
+        rfg_unpack(v + i * X_VEC, w, IN_DTYPE);
+    }
+    rfg_u32 codes[4], ones = 0x01010101u;
+    int sum = 0;
+#pragma unroll
+    for (int i = 0; i < 4; i++) { /* 1.5 * 2^23 leaves whole numbers in the last places */
+        rfg_u32 q[4];
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            q[k] = rfg_as_u32(rfg_fma(v[i * 4 + k], inverse, 0x1.8p23f));
+        codes[i] = rfg_low_bytes(q[0], q[1], q[2], q[3]);
+        sum = rfg_dot4(codes[i], ones, sum);
+    }
+    float half = scale * (float)sum, next = rfg_shuffle_xor(half, 1);
+    if (!there)
+        return;
+    int unit, chunk;
+    x_place(piece, &unit, &chunk);
+    rfg_u32x4 c;
+    c.x = codes[0];
+    c.y = codes[1];
+    c.z = codes[2];
+    c.w = codes[3];
+    *(rfg_u32x4 *)(x->codes + ((m * CHUNKS_X + chunk) * x->units + unit) * 16) = c;
+    if (piece % 2 == 0) {
+        char *to = x->scales + (m * x->blocks + piece / 2) * X_SCALE_BYTES;
+        if (PART == 32) {
+            *(rfg_f32x2 *)to = rfg_pair(scale, half + next);
+        } else {
+            rfg_f32x4 f;
+            f.x = scale;
+            f.y = half;
+            f.z = next;
+            f.w = 0.0f;
+            *(rfg_f32x4 *)to = f;
+        }
+    }
+}
+
+/* Of several rows loads are in flight at once. */
 RFG_DEVICE void round_x(const struct gemm_args *a, const struct x_lds *x, int m0)
 {
     int pieces = a->k / 16;
-    for (int first = 0; first < M_TILE * pieces; first += THREADS) {
-        int at = first + rfg_thread(), m, piece;
-        bool there = at < M_TILE * pieces;
-        at = there ? at : 0;
-        m = at / pieces;
-        piece = at % pieces;
-        int row = m0 + m < a->m ? m0 + m : a->m - 1;
-        float v[16];
+#pragma unroll 1
+    for (int first = 0; first < pieces; first += THREADS) {
+        int at = first + rfg_thread(), piece = at < pieces ? at : pieces - 1;
 #pragma unroll
-        for (int i = 0; i < 16 / X_VEC; i++)
-            rfg_unpack(v + i * X_VEC, rfg_load16(x_row(a, row) + piece * 16 * X_BYTES + i * 16), IN_DTYPE);
-        rfg_u32 most = 0; /* magnitudes as integers, of which NaN's are greatest */
+        for (int batch = 0; batch < M_TILE; batch += X_AT_ONCE) {
+            rfg_u32 words[X_AT_ONCE][X_WORDS];
 #pragma unroll
-        for (int i = 0; i < 16; i++) {
-            rfg_u32 u = rfg_as_u32(v[i]) & 0x7fffffffu;
-            most = u > most ? u : most;
-        }
-        rfg_u32 other = rfg_as_u32(rfg_shuffle_xor(rfg_as_float(most), 1));
-        float largest = rfg_as_float(other > most ? other : most);
-        float scale = largest * (1.0f / 127.0f), inverse = largest < 0x1p-118f ? 0.0f : 127.0f / largest;
-        rfg_u32x4 codes;
-        codes.x = rfg_quantise4(v[0] * inverse, v[1] * inverse, v[2] * inverse, v[3] * inverse, RFG_I8);
-        codes.y = rfg_quantise4(v[4] * inverse, v[5] * inverse, v[6] * inverse, v[7] * inverse, RFG_I8);
-        codes.z = rfg_quantise4(v[8] * inverse, v[9] * inverse, v[10] * inverse, v[11] * inverse, RFG_I8);
-        codes.w = rfg_quantise4(v[12] * inverse, v[13] * inverse, v[14] * inverse, v[15] * inverse, RFG_I8);
-        int ones = 0x01010101, sum = rfg_dot4(codes.x, ones, rfg_dot4(codes.y, ones, 0));
-        sum = rfg_dot4(codes.z, ones, rfg_dot4(codes.w, ones, sum));
-        float half = scale * (float)sum, next = rfg_shuffle_xor(half, 1);
-        if (!there)
-            continue;
-        int unit, chunk;
-        x_place(piece, &unit, &chunk);
-        *(rfg_u32x4 *)(x->codes + ((m * CHUNKS_X + chunk) * x->units + unit) * 16) = codes;
-        if (piece % 2 == 0) {
-            char *to = x->scales + (m * x->blocks + piece / 2) * X_SCALE_BYTES;
-            if (PART == 32) {
-                *(rfg_f32x2 *)to = rfg_pair(scale, half + next);
-            } else {
-                rfg_f32x4 f;
-                f.x = scale;
-                f.y = half;
-                f.z = next;
-                f.w = 0.0f;
-                *(rfg_f32x4 *)to = f;
+            for (int i = 0; i < X_AT_ONCE; i++) {
+                int row = m0 + batch + i < a->m ? m0 + batch + i : a->m - 1;
+                const char *from = x_row(a, row) + piece * (16 * X_BYTES);
+#pragma unroll
+                for (int k = 0; k < X_WORDS / 4; k++) {
+                    rfg_u32x4 w = rfg_load16(from + k * 16);
+                    words[i][k * 4] = w.x;
+                    words[i][k * 4 + 1] = w.y;
+                    words[i][k * 4 + 2] = w.z;
+                    words[i][k * 4 + 3] = w.w;
+                }
             }
+#pragma unroll
+            for (int i = 0; i < X_AT_ONCE; i++)
+                round_piece(x, batch + i, piece, words[i], at < pieces);
         }
     }
 }
@@ -124,12 +173,14 @@ RFG_DEVICE void multiply(float *acc, const struct w_unit *w, const struct x_lds 
             float x_scale = of[0], x_sum = of[1 + x_half(unit, g)];
 #pragma unroll
             for (int r = 0; r < ROWS; r++) {
-                int dot = 0;
+                int dot = 0, more = 0; /* shorter chains */
 #pragma unroll
-                for (int i = 0; i < PART / 4; i++)
+                for (int i = 0; i < PART / 8; i++) {
                     dot = rfg_dot4(codes[r][i], xs[i], dot);
+                    more = rfg_dot4(codes[r][PART / 8 + i], xs[PART / 8 + i], more);
+                }
                 float *sum = &acc[r * M_TILE + m];
-                *sum = rfg_fma(scale[r] * x_scale, (float)dot, *sum);
+                *sum = rfg_fma(scale[r] * x_scale, (float)(dot + more), *sum);
                 if (HAS_MINS)
                     *sum = rfg_fma(-min[r], x_sum, *sum);
             }
@@ -189,7 +240,7 @@ RFG_DEVICE void copy_chunk(const struct gemm_args *a, struct walk *w, const stru
 RFG_KERNEL(THREADS) gemm_blocks_dot(struct gemm_args a)
 {
     char *lds = (char *)rfg_lds;
-    int m0 = rfg_group_y() * M_TILE, per = BLOCKS_ROWS(a.n, rfg_groups_x(THREADS), ROWS_STEP);
+    int m0 = rfg_group_x() * M_TILE, per = BLOCKS_ROWS(a.n, rfg_groups_y(), ROWS_STEP);
     struct x_lds x;
     x.units = a.k / UNIT;
     x.blocks = a.k / 32;
@@ -197,7 +248,7 @@ RFG_KERNEL(THREADS) gemm_blocks_dot(struct gemm_args a)
     x.scales = x.codes + M_TILE * a.k;
     float *sums = (float *)(x.scales + M_TILE * x.blocks * X_SCALE_BYTES); /* [K_WAVES][M_TILE][per] */
     struct task t;
-    t.begin = rfg_group_x() * per;
+    t.begin = rfg_group_y() * per;
     t.end = t.begin + per < a.n ? t.begin + per : a.n;
     t.steps = (t.end - t.begin + ROWS - 1) / ROWS;
     t.units = x.units;

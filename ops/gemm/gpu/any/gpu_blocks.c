@@ -57,7 +57,7 @@ static const struct gemm_takes takes = {
 
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    if (!is_gpu(dev, why) || !gemm_takes(prob, &takes, why) || !few_rows(prob, 64, why))
+    if (!is_gpu(dev, why) || !gemm_takes(prob, &takes, why))
         return false;
     if (!prob->v[GEMM_FAST])
         return rfg_refuse(why, "fast=0: must be 1, it rounds x to q8_1");
@@ -81,7 +81,7 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
         return rfg_refuse(why, "waves=%d: must make at most %d threads", p[WAVES], dev->max_threads);
     if (s.lds > dev->lds_bytes)
         return rfg_refuse(why, "%" PRId64 " bytes of LDS: must be at most %d", s.lds, dev->lds_bytes);
-    return s.tiles_m <= MAX_GRID_Y || rfg_refuse(why, "M=%" PRId64 ": too many tiles", prob->v[GEMM_M]);
+    return s.groups <= MAX_GRID_Y && grid_fits(s.tiles_m, 1, s.threads, why);
 }
 
 static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
@@ -144,7 +144,7 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
 static void launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l)
 {
     struct shape s = shape_of(dev, prob, p);
-    *l = (struct rfg_launch){ { (uint32_t)s.groups, (uint32_t)s.tiles_m, 1 },
+    *l = (struct rfg_launch){ { (uint32_t)s.tiles_m, (uint32_t)s.groups, 1 },
                               { (uint32_t)s.threads, 1, 1 },
                               (uint32_t)s.lds };
 }
