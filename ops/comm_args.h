@@ -22,8 +22,6 @@
 #define COMM_WINDOW(ranks)     (COMM_BULK_AT(ranks) + 4ll * COMM_BULK)
 /* Bulk bytes of a slot, if each rank has one in each of two phases; 256 at a time. */
 #define COMM_PART(ranks) (COMM_BULK / (ranks) / 256 * 256)
-/* Bytes of a slot of lines, in tiles of 512 bytes: one for each peer and phase. */
-#define COMM_LINE_SLOT(phases, ranks) (2 * COMM_BULK / (phases) / ((ranks) > 1 ? (ranks)-1 : 1) / 512 * 512)
 
 /* enum: what a kernel's OP is. */
 #define COMM_ALL_REDUCE     0 /* each rank sums all of it */

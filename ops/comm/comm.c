@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "lines_layout.h"
 #include "ops/gpu.h"
 #include "ops/operand.h"
 

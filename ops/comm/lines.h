@@ -10,7 +10,17 @@
  *
  * A warp goes by batches of UNROLL tiles. It sends batch b + 1 before it waits for batch b, so that the link and the
  * sums don't take turns. */
+#include "comm/lines_layout.h"
+
 #define LINE_TILE 30
+
+/* The largest of the warp's. (Here: tuned rows' source hashes cover rfg_peer.h.) */
+RFG_DEVICE int warp_most(int v)
+{
+    int most;
+    asm volatile("redux.sync.max.s32 %0, %1, 0xffffffff;" : "=r"(most) : "r"(v));
+    return most;
+}
 
 /* Where rank `from` writes to rank `window`: there is no slot for a rank itself. */
 RFG_DEVICE char *line_at(const struct comm_work *w, int window, int phase, int from, long long tile)
@@ -68,10 +78,10 @@ RFG_DEVICE bool receive_lines(const struct comm_work *w, int phase, long long fi
                 if (r != w->a->rank && first + u * step < tiles_of(w, phase ? r : w->a->rank) && !has_whole() &&
                     v[u][r].w != w->epoch)
                     missing = r;
-        missing = rfg_peer_most(missing);
+        missing = warp_most(missing);
         if (missing < 0)
             break;
-        if (rfg_peer_most(!comm_go_on(w, &t, missing)))
+        if (warp_most(!comm_go_on(w, &t, missing)))
             return false;
     }
 #pragma unroll

@@ -145,7 +145,7 @@ RFG_DEVICE bool comm_enter(struct comm_work *w)
     w->epoch = (rfg_u32)(((rfg_u64)ticket.y << 32 | ticket.x) >> COMM_TICKET_BITS) + 1;
     return !ticket.z;
 }
-/* groups: of the launch, at most 1 << COMM_TICKET_BITS. (Early in a kernel: an atomic at its end would be waited for.) */
+/* groups: of the launch, at most 1 << COMM_TICKET_BITS. */
 RFG_DEVICE void comm_end_reading(const struct comm_work *w, int groups)
 {
     const rfg_u32 whole = 1u << COMM_TICKET_BITS, share = whole / (rfg_u32)groups;

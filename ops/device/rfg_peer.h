@@ -131,12 +131,5 @@ RFG_DEVICE rfg_u64 rfg_peer_clock(void)
 RFG_DEVICE void rfg_peer_pause(void)
 {
 }
-/* The largest of the warp's. */
-RFG_DEVICE int rfg_peer_most(int v)
-{
-    int most;
-    asm volatile("redux.sync.max.s32 %0, %1, 0xffffffff;" : "=r"(most) : "r"(v));
-    return most;
-}
 
 #endif
