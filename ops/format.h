@@ -11,7 +11,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "format_blocks.h"
 #include "rfg/core.h"
 
 enum rfg_format_kind {
@@ -31,6 +30,8 @@ enum rfg_format_specials {
 #define RFG_FORMAT_MAX_ELEMENTS 256 /* of a block */
 #define RFG_FORMAT_MAX_BYTES    256
 
+struct rfg_blocks;
+
 struct rfg_format {
     const char *name;
     int elements; /* of a block: a power of two */
@@ -48,7 +49,7 @@ struct rfg_format {
      * 16 bits and more that have one, else the largest of its sign. A NaN becomes a NaN, where there is none 0 in
      * integers and the largest value in e2m1 (as CUDA's conversion). Blocks: see rfg_blocks_encode(). */
     void (*encode)(const struct rfg_format *f, void *block, const double *values);
-    const struct rfg_blocks *blocks; /* of RFG_FORMAT_BLOCK: where a block's bits are */
+    const struct rfg_blocks *blocks; /* of RFG_FORMAT_BLOCK: see format_blocks.h */
 };
 
 /* The row of a dtype; NULL if there is none of that number. */
