@@ -220,12 +220,10 @@ char *rfg_format_names(char *buf, size_t size)
 {
     size_t at = 0;
     buf[0] = 0;
-    for (int d = RFG_DTYPE_NONE + 1; d < RFG_DTYPE_COUNT && at < size; d++)
-        at += (size_t)snprintf(buf + at, size - at, "%s%s",
-                               d == RFG_DTYPE_NONE + 1   ? ""
-                               : d + 1 < RFG_DTYPE_COUNT ? ", "
-                                                         : " or ",
-                               formats[d].name);
+    for (int d = RFG_DTYPE_NONE + 1; d < RFG_Q4_0 && at < size; d++)
+        at += (size_t)snprintf(buf + at, size - at, "%s, ", formats[d].name);
+    if (at < size)
+        snprintf(buf + at, size - at, "or one of GGUF's, %s to %s", formats[RFG_Q4_0].name, formats[RFG_NVFP4].name);
     return buf;
 }
 

@@ -58,8 +58,8 @@ const struct rfg_format *rfg_format(int dtype);
 /* RFG_DTYPE_NONE if there is none of that name (len characters of it). */
 rfg_dtype rfg_format_find(const char *name, size_t len);
 
-/* "f32, f16, ... or i32": what a message lists. Returns buf. */
-#define RFG_FORMAT_NAMES 320
+/* "f32, f16, ..., or one of GGUF's, q4_0 to nvfp4": what a message lists. Returns buf. */
+#define RFG_FORMAT_NAMES 256
 char *rfg_format_names(char *buf, size_t size);
 
 /* Bytes of so many contiguous elements; the only way from elements to bytes. 0 if they aren't whole blocks, if 64 bits
