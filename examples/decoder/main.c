@@ -210,8 +210,6 @@ int main(int argc, char **argv)
         fprintf(stderr, "decoded to %s, %.1f MB: %lld tensors of blocks, which operators here don't take as they are\n",
                 rfg_dtype_name(m->dtype), (double)bytes / 1e6, (long long)decoded);
     weights_close(w);
-    if (!o.chunk) /* products of blocks with more than 64 rows have no fast kernel */
-        o.chunk = m->blocks ? 64 : 2048;
     int code = 0;
     if (o.ladder)
         code = ladder(ctx, m,

@@ -44,7 +44,7 @@ static const struct {
       4096 },
     { "context", "N", "keys that the cache holds of a sequence (2048, or less if the model has less)", INTEGER,
       AT(context), 1, 1 << 24 },
-    { "chunk", "N", "tokens of a prompt that go through the layers together (2048; 64 if weights are blocks)", INTEGER,
+    { "chunk", "N", "tokens of a prompt that go through the layers together (2048)", INTEGER,
       AT(chunk), 1, 1 << 20 },
     { "expand", "N", "DeepSeek: chunks of N tokens and more attend to keys of heads, made of latents (256)", INTEGER,
       AT(expand), 1, 1 << 20 },
