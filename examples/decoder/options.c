@@ -144,7 +144,7 @@ void options_read(struct options *o, int argc, char **argv)
         names[i + 1] =
             (struct option){ table[i].name, table[i].value ? required_argument : no_argument, NULL, FIRST + i };
     *o = (struct options){
-        .tokens = 128, .prompt_tokens = 1024, .steps = 32, .from = 1, .sampling = { .top_p = 1, .seed = 1 }
+        .tokens = 128, .chunk = 2048, .prompt_tokens = 1024, .steps = 32, .from = 1, .sampling = { .top_p = 1, .seed = 1 }
     };
     for (int c; (c = getopt_long(argc, argv, "", names, NULL)) != -1;) {
         if (c == '?')
