@@ -5,6 +5,7 @@
  * e8m0). Of two elements in a byte the first is in the low four bits, as DLPack, ONNX and PyTorch's float4_e2m1fn_x2
  * have it. */
 #include "format.h"
+#include "format_blocks.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -135,6 +136,18 @@ static void scale_encode(const struct rfg_format *f, void *block, const double *
     put_code(f, block, 0, isnan(values[0]) ? 255 : (uint32_t)(e + (over > 1.5 || (over == 1.5 && e % 2))));
 }
 
+/* ---- blocks with scales ------------------------------------------------------------------------------------------ */
+
+static void block_decode(const struct rfg_format *f, const void *block, double *values)
+{
+    rfg_blocks_decode(f->blocks, f->elements, block, values);
+}
+
+static void block_encode(const struct rfg_format *f, void *block, const double *values)
+{
+    rfg_blocks_encode(f->blocks, f->elements, block, values);
+}
+
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
 #define FLOAT(name, bytes, elements, largest, mantissa, bias, specials)                                                \
@@ -149,7 +162,7 @@ static void scale_encode(const struct rfg_format *f, void *block, const double *
 #define BLOCKS(name, bytes, elements, largest)                                                                         \
     {                                                                                                                  \
 #name, elements, bytes, RFG_FORMAT_BLOCK, largest,                                                             \
-            { 0, 0, RFG_FORMAT_NONE }, rfg_blocks_decode, rfg_blocks_encode, &rfg_blocks_##name                        \
+            { 0, 0, RFG_FORMAT_NONE }, block_decode, block_encode, &rfg_blocks_##name                                  \
     }
 #define MOST 65504.0 /* of fp16 */
 
@@ -207,12 +220,10 @@ char *rfg_format_names(char *buf, size_t size)
 {
     size_t at = 0;
     buf[0] = 0;
-    for (int d = RFG_DTYPE_NONE + 1; d < RFG_DTYPE_COUNT && at < size; d++)
-        at += (size_t)snprintf(buf + at, size - at, "%s%s",
-                               d == RFG_DTYPE_NONE + 1   ? ""
-                               : d + 1 < RFG_DTYPE_COUNT ? ", "
-                                                         : " or ",
-                               formats[d].name);
+    for (int d = RFG_DTYPE_NONE + 1; d < RFG_Q4_0 && at < size; d++)
+        at += (size_t)snprintf(buf + at, size - at, "%s, ", formats[d].name);
+    if (at < size)
+        snprintf(buf + at, size - at, "or one of GGUF's, %s to %s", formats[RFG_Q4_0].name, formats[RFG_NVFP4].name);
     return buf;
 }
 

@@ -11,7 +11,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "format_blocks.h"
 #include "rfg/core.h"
 
 enum rfg_format_kind {
@@ -31,6 +30,8 @@ enum rfg_format_specials {
 #define RFG_FORMAT_MAX_ELEMENTS 256 /* of a block */
 #define RFG_FORMAT_MAX_BYTES    256
 
+struct rfg_blocks;
+
 struct rfg_format {
     const char *name;
     int elements; /* of a block: a power of two */
@@ -48,7 +49,7 @@ struct rfg_format {
      * 16 bits and more that have one, else the largest of its sign. A NaN becomes a NaN, where there is none 0 in
      * integers and the largest value in e2m1 (as CUDA's conversion). Blocks: see rfg_blocks_encode(). */
     void (*encode)(const struct rfg_format *f, void *block, const double *values);
-    const struct rfg_blocks *blocks; /* of RFG_FORMAT_BLOCK: where a block's bits are */
+    const struct rfg_blocks *blocks; /* of RFG_FORMAT_BLOCK: see format_blocks.h */
 };
 
 /* The row of a dtype; NULL if there is none of that number. */
@@ -57,8 +58,8 @@ const struct rfg_format *rfg_format(int dtype);
 /* RFG_DTYPE_NONE if there is none of that name (len characters of it). */
 rfg_dtype rfg_format_find(const char *name, size_t len);
 
-/* "f32, f16, ... or i32": what a message lists. Returns buf. */
-#define RFG_FORMAT_NAMES 320
+/* "f32, f16, ..., or one of GGUF's, q4_0 to nvfp4": what a message lists. Returns buf. */
+#define RFG_FORMAT_NAMES 256
 char *rfg_format_names(char *buf, size_t size);
 
 /* Bytes of so many contiguous elements; the only way from elements to bytes. 0 if they aren't whole blocks, if 64 bits

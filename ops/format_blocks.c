@@ -6,8 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "format.h"
-
 /* ---- fields ------------------------------------------------------------------------------------------------------ */
 
 struct place {
@@ -46,16 +44,18 @@ static int number_of(const struct rfg_blocks *b, int code)
 
 static double get_half(const uint8_t *block, int at, double otherwise)
 {
-    double v = otherwise;
-    if (at >= 0)
-        rfg_format(RFG_F16)->decode(rfg_format(RFG_F16), block + at, &v);
-    return v;
+    _Float16 h;
+    if (at < 0)
+        return otherwise;
+    memcpy(&h, block + at, sizeof(h));
+    return (double)h;
 }
 
 static void put_half(uint8_t *block, int at, double v)
 {
+    _Float16 h = (_Float16)v;
     if (at >= 0)
-        rfg_format(RFG_F16)->encode(rfg_format(RFG_F16), block + at, &v);
+        memcpy(block + at, &h, sizeof(h));
 }
 
 /* ---- scales of parts --------------------------------------------------------------------------------------------- */
@@ -167,19 +167,25 @@ static void put_mx(uint8_t *b, const struct rfg_block_scales *s)
 }
 
 /* NVFP4: e4m3 without its sign, halved. 0x7f is 0, and bit 7, which is never set, is not read but there. */
+static double of_nv(int code)
+{
+    int e = code >> 3 & 15, fraction = code & 7;
+    return code == 0x7f ? 0 : e ? ldexp(8 + fraction, e - 11) : ldexp(fraction, -10);
+}
+
 static void get_nv(const uint8_t *b, struct rfg_block_scales *s)
 {
-    for (int j = 0; j < 4; j++) {
-        int e = b[j] >> 3 & 15, fraction = b[j] & 7;
-        s->scale[j] = b[j] == 0x7f ? 0 : e ? ldexp(8 + fraction, e - 11) : ldexp(fraction, -10);
-    }
+    for (int j = 0; j < 4; j++)
+        s->scale[j] = of_nv(b[j]);
 }
 
 static void put_nv(uint8_t *b, const struct rfg_block_scales *s)
 {
     for (int j = 0; j < 4; j++) {
-        double v = fmin(2 * s->scale[j], 448);
-        rfg_format(RFG_E4M3)->encode(rfg_format(RFG_E4M3), b + j, &v);
+        int code = 0;
+        while (code < 0x7e && of_nv(code) < s->scale[j])
+            code++;
+        b[j] = (uint8_t)code;
     }
 }
 
@@ -223,12 +229,11 @@ static void get_scales(const struct rfg_blocks *b, const uint8_t *block, struct 
     s->m[0] = b->min >= 0 ? -1 : 0; /* it is added */
 }
 
-void rfg_blocks_decode(const struct rfg_format *f, const void *block, double *values)
+void rfg_blocks_decode(const struct rfg_blocks *b, int elements, const void *block, double *values)
 {
-    const struct rfg_blocks *b = f->blocks;
     struct rfg_block_scales s;
     get_scales(b, block, &s);
-    for (int i = 0; i < f->elements; i++) {
+    for (int i = 0; i < elements; i++) {
         int code = get_field(&b->low, block, i), j = i / b->part;
         if (b->high.bits)
             code |= get_field(&b->high, block, i) << b->low.bits;
@@ -283,15 +288,14 @@ static void put_scales(const struct rfg_blocks *b, uint8_t *block, struct rfg_bl
         b->put(block, s);
 }
 
-void rfg_blocks_encode(const struct rfg_format *f, void *block, const double *values)
+void rfg_blocks_encode(const struct rfg_blocks *b, int elements, void *block, const double *values)
 {
-    const struct rfg_blocks *b = f->blocks;
     struct rfg_block_scales s;
-    for (int j = 0; j < f->elements / b->part; j++)
+    for (int j = 0; j < elements / b->part; j++)
         want(b, values + j * b->part, b->part, j, &s);
-    put_scales(b, block, &s, f->elements / b->part);
+    put_scales(b, block, &s, elements / b->part);
     get_scales(b, block, &s);
-    for (int i = 0; i < f->elements; i++) {
+    for (int i = 0; i < elements; i++) {
         int best = 0;
         double d = s.d * s.scale[i / b->part], v = or_zero(values[i]) + s.min * s.m[i / b->part], least = INFINITY;
         for (int code = 0; code < 1 << bits_of(b); code++) {

@@ -36,11 +36,11 @@ struct rfg_blocks {
     int most_scale, most_min; /* whole numbers that put() takes; 0: it takes any, and rounds them */
 };
 
-struct rfg_format;
-void rfg_blocks_decode(const struct rfg_format *f, const void *block, double *values);
+/* Of a block of so many elements. */
+void rfg_blocks_decode(const struct rfg_blocks *b, int elements, const void *block, double *values);
 /* With the least scales that reach each part's largest numbers, which is close to the best. Numbers that aren't finite
  * count as 0. */
-void rfg_blocks_encode(const struct rfg_format *f, void *block, const double *values);
+void rfg_blocks_encode(const struct rfg_blocks *b, int elements, void *block, const double *values);
 
 /* Rows of formats[] (format.c). */
 extern const struct rfg_blocks rfg_blocks_q4_0, rfg_blocks_q4_1, rfg_blocks_q5_0, rfg_blocks_q5_1, rfg_blocks_q8_0,

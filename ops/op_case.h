@@ -61,7 +61,7 @@ struct rfg_expected {
      * unrounded value may be. Of a quantised output: what the codes times their scale stand for. NULL where the problem
      * has no such output, or accept() judges it. */
     double *value,
-        *allow; /* allow below 0: nobody writes it, its bytes must be what they were; infinite: any is right */
+        *allow; /* allow below 0: nobody writes it, its bytes must be what they were; -INFINITY: any is right */
 };
 
 /* Fills value and allow of each output, from the tensors in host memory. expected: by tensor. */

@@ -268,7 +268,6 @@ struct model {
     size_t step_bytes;   /* of weights that a decode step reads, of experts none */
     size_t expert_bytes; /* of one expert, with its scales and biases */
     float embedding_scale;
-    bool blocks; /* weights are of a .gguf file's blocks */
 };
 
 /* Counts the model's weights by use; experts include the shared ones. */

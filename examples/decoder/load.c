@@ -152,7 +152,6 @@ struct weight load_weight(struct loader *l, const char *name, int64_t rows, int6
     char *to = l->arena.base ? l->arena.base + l->arena.used : NULL;
     w.at = to;
     size_t row = load_row_bytes(name, w.dtype, cols);
-    l->m->blocks = l->m->blocks || w.dtype != l->m->dtype;
     l->arena.used += row * (size_t)rows;
     int64_t many = (int64_t)(PIECE * sizeof(*l->piece) / row);
     for (int64_t at = 0, count; to && at < rows; at += count) {

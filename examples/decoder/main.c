@@ -260,8 +260,6 @@ static void run(void *user, struct team *team, int rank)
         fprintf(stderr, "decoded to %s, %.1f MB: %lld tensors of blocks, which operators here don't take as they are\n",
                 rfg_dtype_name(m->dtype), (double)bytes / 1e6, (long long)decoded);
     weights_close(w);
-    if (!o->chunk) /* products of blocks with more than 64 rows have no fast kernel */
-        o->chunk = m->blocks ? 64 : 2048;
     if (o->ladder) {
         int code = ladder(ctx, m,
                           &(struct ladder_params){ .json = o->json,

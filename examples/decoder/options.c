@@ -50,8 +50,7 @@ static const struct {
       4096 },
     { "context", "N", "keys that the cache holds of a sequence (2048, or less if the model has less)", INTEGER,
       AT(context), 1, 1 << 24 },
-    { "chunk", "N", "tokens of a prompt that go through the layers together (2048; 64 if weights are blocks)", INTEGER,
-      AT(chunk), 1, 1 << 20 },
+    { "chunk", "N", "tokens of a prompt that go through the layers together (2048)", INTEGER, AT(chunk), 1, 1 << 20 },
     { "expand", "N", "DeepSeek: chunks of N tokens and more attend to keys of heads, made of latents (256)", INTEGER,
       AT(expand), 1, 1 << 20 },
     { "gate", "N", "up to N rows choose their experts in one launch, norm and router included (0)", INTEGER, AT(gate),
@@ -152,7 +151,7 @@ void options_read(struct options *o, int argc, char **argv)
         names[i + 1] =
             (struct option){ table[i].name, table[i].value ? required_argument : no_argument, NULL, FIRST + i };
     *o = (struct options){
-        .tokens = 128, .prompt_tokens = 1024, .steps = 32, .from = 1, .tp = 1, .sampling = { .top_p = 1, .seed = 1 }
+        .tokens = 128, .chunk = 2048, .prompt_tokens = 1024, .steps = 32, .from = 1, .tp = 1, .sampling = { .top_p = 1, .seed = 1 }
     };
     for (int c; (c = getopt_long(argc, argv, "", names, NULL)) != -1;) {
         if (c == '?')

@@ -27,7 +27,7 @@ typedef struct rfg_gemm_params {
     const rfg_tensor *w_zero;   /* of a w of i4: its zero points, or NULL: they are 0 */
     rfg_gemm_scale x_per;       /* which elements of x share a scale */
     rfg_gemm_scale w_per;       /* which elements of w do, of 8 bits or with an x of codes */
-    int32_t fast_accum;         /* not 0, with fp8 x and w only: sums may be less exact, see rfg_op_gemm() */
+    int32_t fast_accum;         /* not 0, with fp8 x and w, or a w of GGUF's blocks: less exact, see rfg_op_gemm() */
     rfg_gates gates;            /* if gated: how w's rows lie; else 0 */
     const rfg_tensor *offsets;  /* of a grouped product: see below; or NULL */
     const rfg_tensor *rows;     /* the same */
@@ -57,6 +57,8 @@ typedef struct rfg_gemm_params {
  *                With x of bf16 or fp16 also i4 (-8 to 7) or e2m1 (mxfp4, nvfp4): two in a byte, the even column in the low
  *                four bits, K and the row stride (in elements) even; or e4m3, e4m3fnuz, e5m2 or i8. Mx formats (OCP Microscaling Formats 1.0):
  *                e4m3 (mxfp8) or e2m1 (mxfp4) with x of e4m3, e2m1 with x of e2m1, by x_per and w_per of groups
+ *                With x of bf16, fp16 or fp32 also GGUF's blocks as files have them, q4_0 to nvfp4 (rfg/core.h): K and the
+ *                row stride are whole blocks. They hold their scales: there is no w_scale, and w is not prepacked
  *   y     [M,N]  bf16, fp16 or fp32, or codes: e4m3, e4m3fnuz, e5m2 or i8; row stride >= N, unit column stride;
  *                gaps between rows are not written
  *   params  or NULL: no bias, no residual, not gated
@@ -145,6 +147,10 @@ typedef struct rfg_gemm_params {
  * the largest of these (DeepSeek-V3's report, 3.5.2). Such sums are then multiplied by their scales and added in fp32.
  * Devices and variants without this unit are not changed by it.
  *
+ * With a w of GGUF's blocks fast_accum allows variants that round x, as llama.cpp does (q8_1): each 32 columns of a row
+ * to int8, times a scale of fp32, their largest magnitude / 127. Such products are several times faster. What they make
+ * of rows of x, or of w, that aren't all finite is not said. Without it x is taken as it is.
+ *
  * Asynchronous on `stream`; on "cpu" the result is there on return. The first call of a problem may compile
  * (rfg_prepare() does that ahead); later ones allocate nothing and never synchronise.
  * Errors: INVALID_ARGUMENT, UNSUPPORTED, COMPILE, IO, DEVICE, OUT_OF_MEMORY, NOT_READY (first call of a problem under
@@ -163,6 +169,7 @@ typedef struct rfg_gemm_params {
  *   "gemm bf16,e2m1->bf16 M=1 N=4096 K=4096 w_scale=bf16 w_group=128 packed=1"
  *   "gemm bf16,bf16->bf16 M=512 N=4096 K=7168 act=silu experts=256 top=8"
  *   "gemm bf16,bf16->bf16 M=32 N=512 K=128 batch=16"
+ *   "gemm bf16,q4_k->bf16 M=1 N=4096 K=4096 fast=1"
  * Keys:
  *   N=                   rows of w; of a grouped product, an expert's
  *   batch=               a batched product of so many; ldx= and ldy= are then strides of M, and left out where all of a

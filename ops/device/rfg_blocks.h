@@ -139,4 +139,65 @@ RFG_DEVICE rfg_u32 rfg_load4_anywhere(const void *p)
 }
 #endif
 
+/* n words from an address aligned to `align` bytes: of LDS on NVIDIA, of global memory on AMD, where loads need no
+ * alignment. */
+RFG_DEVICE void rfg_read_words(rfg_u32 *to, const char *p, int n, int align)
+{
+#if RFG_NVIDIA
+    if (align >= 16) {
+#pragma unroll
+        for (int i = 0; i < n / 4; i++) {
+            rfg_u32x4 v = ((const rfg_u32x4 *)p)[i];
+            to[i * 4] = v.x;
+            to[i * 4 + 1] = v.y;
+            to[i * 4 + 2] = v.z;
+            to[i * 4 + 3] = v.w;
+        }
+    } else if (align >= 4) {
+#pragma unroll
+        for (int i = 0; i < n; i++)
+            to[i] = ((const rfg_u32 *)p)[i];
+    } else { /* the words around them */
+        rfg_u32 off = (rfg_u32)((rfg_u64)p & 3);
+        const rfg_u32 *from = (const rfg_u32 *)(p - off);
+        rfg_u32 low = from[0];
+#pragma unroll
+        for (int i = 0; i < n; i++) {
+            rfg_u32 high = from[i + 1];
+            to[i] = rfg_from_byte(low, high, off);
+            low = high;
+        }
+    }
+#else
+    (void)align;
+#pragma unroll
+    for (int i = 0; i < n / 4; i++) {
+        rfg_u32x4 v = rfg_load16_anywhere(p + i * 16);
+        to[i * 4] = v.x;
+        to[i * 4 + 1] = v.y;
+        to[i * 4 + 2] = v.z;
+        to[i * 4 + 3] = v.w;
+    }
+#pragma unroll
+    for (int i = n / 4 * 4; i < n; i++)
+        to[i] = rfg_load4_anywhere(p + i * 4);
+#endif
+}
+RFG_DEVICE rfg_u32 rfg_read_byte(const char *p)
+{
+#if RFG_NVIDIA
+    return *(const unsigned char *)p;
+#else
+    return rfg_load1(p);
+#endif
+}
+RFG_DEVICE rfg_u32 rfg_read_half(const char *p)
+{
+#if RFG_NVIDIA
+    return *(const rfg_u16 *)p;
+#else
+    return rfg_load2(p);
+#endif
+}
+
 #endif

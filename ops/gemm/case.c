@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "ops/format_blocks.h"
 #include "ops/oracle.h"
 #include "rfg/gemm.h"
 #include "gemm.h"

@@ -288,7 +288,7 @@ static void gemm_column(void *job, int64_t n, void *scratch)
                 y = (struct sum){ y.v + d, y.error + fabs(d) * 0x1p-23 };
             }
             j->expected[(r + i) * j->cols + n] = y.v;
-            j->allow[(r + i) * j->cols + n] = e >= 0 && (loose || j->loose[r + i]) ? INFINITY : y.error;
+            j->allow[(r + i) * j->cols + n] = e >= 0 && (loose || j->loose[r + i]) ? -INFINITY : y.error;
         }
     }
 }

@@ -237,7 +237,7 @@ START_TEST(eight_formats)
     ck_assert(!rfg_problem_parse_dtypes(&p, "bf16,int4->f32", &why));
     ck_assert_msg(strstr(why.text,
                          "dtype 'int4' in 'bf16,int4->f32': must be f32, f16, bf16, e4m3, e4m3fnuz, e5m2, i8, "
-                         "i32, i4, e2m1, e8m0 or i64"),
+                         "i32, i4, e2m1, e8m0, i64, or one of GGUF's, q4_0 to nvfp4"),
                   "%s", why.text);
 }
 END_TEST

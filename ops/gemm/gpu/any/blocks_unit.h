@@ -40,66 +40,6 @@ RFG_DEVICE int x_half(int unit, int g)
     return PART == 32 ? 0 : ACROSS ? unit % 2 : g % 2;
 }
 
-/* n words from an address aligned to `align` bytes, in LDS where STAGES copies W there. */
-RFG_DEVICE void read_words(rfg_u32 *to, const char *p, int n, int align)
-{
-#if RFG_NVIDIA
-    if (align >= 16) {
-#pragma unroll
-        for (int i = 0; i < n / 4; i++) {
-            rfg_u32x4 v = ((const rfg_u32x4 *)p)[i];
-            to[i * 4] = v.x;
-            to[i * 4 + 1] = v.y;
-            to[i * 4 + 2] = v.z;
-            to[i * 4 + 3] = v.w;
-        }
-    } else if (align >= 4) {
-#pragma unroll
-        for (int i = 0; i < n; i++)
-            to[i] = ((const rfg_u32 *)p)[i];
-    } else { /* the words around them */
-        rfg_u32 off = (rfg_u32)((rfg_u64)p & 3);
-        const rfg_u32 *from = (const rfg_u32 *)(p - off);
-        rfg_u32 low = from[0];
-#pragma unroll
-        for (int i = 0; i < n; i++) {
-            rfg_u32 high = from[i + 1];
-            to[i] = rfg_from_byte(low, high, off);
-            low = high;
-        }
-    }
-#else
-    (void)align;
-#pragma unroll
-    for (int i = 0; i < n / 4; i++) {
-        rfg_u32x4 v = rfg_load16_anywhere(p + i * 16);
-        to[i * 4] = v.x;
-        to[i * 4 + 1] = v.y;
-        to[i * 4 + 2] = v.z;
-        to[i * 4 + 3] = v.w;
-    }
-#pragma unroll
-    for (int i = n / 4 * 4; i < n; i++)
-        to[i] = rfg_load4_anywhere(p + i * 4);
-#endif
-}
-RFG_DEVICE rfg_u32 read_byte(const char *p)
-{
-#if RFG_NVIDIA
-    return *(const unsigned char *)p;
-#else
-    return rfg_load1(p);
-#endif
-}
-RFG_DEVICE rfg_u32 read_half(const char *p)
-{
-#if RFG_NVIDIA
-    return *(const rfg_u16 *)p;
-#else
-    return rfg_load2(p);
-#endif
-}
-
 #if defined(W_TABLE)
 /* What the codes in the low and in the high four bits of q's bytes stand for, as bytes. */
 RFG_DEVICE void look_up(rfg_u32 q, rfg_u32 *low, rfg_u32 *high)
@@ -122,11 +62,11 @@ struct w_unit {
 RFG_DEVICE void unit_load(struct w_unit *u, const char *block, int sub)
 {
     (void)sub;
-    u->d = W_D_AT < 0 ? read_byte(block) : read_half(block);
-    u->m = W_MIN_AT >= 0 ? read_half(block + 2) : 0;
+    u->d = W_D_AT < 0 ? rfg_read_byte(block) : rfg_read_half(block);
+    u->m = W_MIN_AT >= 0 ? rfg_read_half(block + 2) : 0;
     if (HAS_5)
-        read_words(&u->fifth, block + CODES_AT - 4, 1, W_ALIGN);
-    read_words(u->q, block + CODES_AT, WORDS, W_ALIGN);
+        rfg_read_words(&u->fifth, block + CODES_AT - 4, 1, W_ALIGN);
+    rfg_read_words(u->q, block + CODES_AT, WORDS, W_ALIGN);
 }
 RFG_DEVICE void unit_codes(rfg_u32 *codes, const struct w_unit *u, int g)
 {
@@ -160,8 +100,8 @@ struct w_unit {
 RFG_DEVICE void unit_load(struct w_unit *u, const char *block, int sub)
 {
     (void)sub;
-    read_words(&u->scales, block, 1, W_ALIGN);
-    read_words(u->q, block + 4, 8, W_ALIGN);
+    rfg_read_words(&u->scales, block, 1, W_ALIGN);
+    rfg_read_words(u->q, block + 4, 8, W_ALIGN);
 }
 RFG_DEVICE void unit_codes(rfg_u32 *codes, const struct w_unit *u, int g)
 {
@@ -183,9 +123,9 @@ struct w_unit {
 
 RFG_DEVICE void unit_load(struct w_unit *u, const char *block, int sub)
 {
-    read_words(u->head, block, 2, W_ALIGN);
+    rfg_read_words(u->head, block, 2, W_ALIGN);
     u->head[1] = (u->head[1] >> sub * 4 & 15) | (u->head[0] >> (16 + sub * 2) & 3) << 4;
-    read_words(u->q, block + 8 + sub * 16, 4, W_ALIGN);
+    rfg_read_words(u->q, block + 8 + sub * 16, 4, W_ALIGN);
 }
 RFG_DEVICE void unit_codes(rfg_u32 *codes, const struct w_unit *u, int g)
 {
@@ -211,10 +151,10 @@ struct w_unit {
 
 RFG_DEVICE void unit_load(struct w_unit *u, const char *block, int sub)
 {
-    read_words(u->head, block, 4, W_ALIGN);
+    rfg_read_words(u->head, block, 4, W_ALIGN);
     if (HAS_5)
-        read_words(u->fifth, block + 16, 8, W_ALIGN);
-    read_words(u->q, block + (HAS_5 ? 48 : 16) + sub * 32, 8, W_ALIGN);
+        rfg_read_words(u->fifth, block + 16, 8, W_ALIGN);
+    rfg_read_words(u->q, block + (HAS_5 ? 48 : 16) + sub * 32, 8, W_ALIGN);
     u->sub = (rfg_u32)sub;
 }
 RFG_DEVICE void unit_codes(rfg_u32 *codes, const struct w_unit *u, int g)
@@ -247,11 +187,11 @@ struct w_unit {
 RFG_DEVICE void unit_load(struct w_unit *u, const char *block, int sub)
 {
     int half = sub / 2, c = sub % 2;
-    read_words(u->scales, block + half * 8, 2, W_ALIGN);
+    rfg_read_words(u->scales, block + half * 8, 2, W_ALIGN);
     u->scales[0] >>= c * 8;
     u->scales[1] >>= c * 8;
-    read_words(u->q, block + 16 + half * 32 + c * 16, 4, W_ALIGN);
-    read_words(&u->d, block + 80, 1, W_ALIGN);
+    rfg_read_words(u->q, block + 16 + half * 32 + c * 16, 4, W_ALIGN);
+    rfg_read_words(&u->d, block + 80, 1, W_ALIGN);
 }
 RFG_DEVICE void unit_codes(rfg_u32 *codes, const struct w_unit *u, int g)
 {
@@ -277,11 +217,11 @@ struct w_unit {
 RFG_DEVICE void unit_load(struct w_unit *u, const char *block, int sub)
 {
     int half = sub / 2, c = sub % 2;
-    read_words(u->h, block + c * 16, 4, W_ALIGN);
-    read_words(u->q, block + 32 + half * 32 + c * 16, 4, W_ALIGN);
-    read_words(u->low, block + 96, 2, W_ALIGN);
-    read_words(&u->high, block + 104, 1, W_ALIGN);
-    u->d = read_half(block + 108);
+    rfg_read_words(u->h, block + c * 16, 4, W_ALIGN);
+    rfg_read_words(u->q, block + 32 + half * 32 + c * 16, 4, W_ALIGN);
+    rfg_read_words(u->low, block + 96, 2, W_ALIGN);
+    rfg_read_words(&u->high, block + 104, 1, W_ALIGN);
+    u->d = rfg_read_half(block + 108);
 #pragma unroll
     for (int i = 0; i < 4; i++)
         u->h[i] >>= half * 4;
@@ -312,13 +252,13 @@ struct w_unit {
 RFG_DEVICE void unit_load(struct w_unit *u, const char *block, int sub)
 {
     int half = sub / 2, c = sub % 2;
-    read_words(u->q, block + half * 64 + c * 16, 4, W_ALIGN);
-    read_words(u->q + 4, block + half * 64 + 32 + c * 16, 4, W_ALIGN);
-    read_words(u->h, block + 128 + half * 32 + c * 16, 4, W_ALIGN);
-    read_words(u->scales, block + 192 + half * 8, 2, W_ALIGN);
+    rfg_read_words(u->q, block + half * 64 + c * 16, 4, W_ALIGN);
+    rfg_read_words(u->q + 4, block + half * 64 + 32 + c * 16, 4, W_ALIGN);
+    rfg_read_words(u->h, block + 128 + half * 32 + c * 16, 4, W_ALIGN);
+    rfg_read_words(u->scales, block + 192 + half * 8, 2, W_ALIGN);
     u->scales[0] >>= c * 8;
     u->scales[1] >>= c * 8;
-    u->d = read_half(block + 208);
+    u->d = rfg_read_half(block + 208);
 }
 RFG_DEVICE void unit_codes(rfg_u32 *codes, const struct w_unit *u, int g)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * gemm_blocks_dot: a W whose blocks hold their scales and few rows of X, by dot products of bytes (blocks.hip). */
+#include "ops/format_blocks.h"
 #include "gpu.h"
 #include "blocks_layout.h"
 
@@ -125,6 +126,16 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     return gemm_flow_us(dev, &f);
 }
 
+/* A lane's units follow one another in its waves' chunks; then come lanes and waves. */
+static bool order_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                     struct rfg_order *order, struct rfg_reason *why)
+{
+    (void)dev, (void)prob, (void)why;
+    snprintf(order->words, sizeof(order->words), "gemm_blocks_dot k_waves=%d unroll=%d", p[K_WAVES],
+             p[K_WAVES] > 1 ? p[UNROLL] : 1);
+    return true;
+}
+
 static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
 {
     struct shape s = shape_of(dev, prob, p);
@@ -155,6 +166,7 @@ const struct rfg_variant gemm_blocks_dot = {
     .n_params = COUNT(params),
     .params = params,
     .supports = supports,
+    .order = order_of,
     .valid = valid,
     .worth = worth,
     .predict = predict,
