@@ -22,12 +22,13 @@ struct bench_memory {
     _Atomic uint64_t sum;
 };
 
-/* In large pages, where the system has them: small ones take as long to come as the reads. */
+/* In large pages, where the system has them: small ones take as long to come as the reads. NULL: no memory. */
 static char *pages(size_t bytes)
 {
-    char *p = aligned_alloc(HUGE_PAGE, bytes);
-    if (p)
-        (void)madvise(p, bytes, MADV_HUGEPAGE);
+    char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return NULL;
+    (void)madvise(p, bytes, MADV_HUGEPAGE);
     return p;
 }
 
@@ -56,8 +57,10 @@ void bench_memory_destroy(struct bench_memory **m)
     if (!*m)
         return;
     rfg_cpu_pool_destroy(&(*m)->pool);
-    free((*m)->from);
-    free((*m)->to);
+    if ((*m)->from)
+        munmap((*m)->from, (*m)->part * TASKS);
+    if ((*m)->to)
+        munmap((*m)->to, (*m)->part * TASKS);
     free(*m);
     *m = NULL;
 }
