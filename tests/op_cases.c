@@ -255,8 +255,10 @@ static void precompile(rfg_context *ctx, const struct rfg_problem *probs, const 
                 made++;
         }
     int workers = (int)sysconf(_SC_NPROCESSORS_ONLN);
-    struct rfg_jit_pool *pool = made ? rfg_jit_pool_create(workers, 60) : NULL;
-    if (pool)
+    /* hipRTC and NVRTC hold locks: in processes of their own. clang is one. */
+    bool locks = made && rfg_jit_provider_for(reqs[0].target) != &rfg_jit_clang;
+    struct rfg_jit_pool *pool = locks ? rfg_jit_pool_create(workers, 60) : NULL;
+    if (made)
         (void)rfg_jit_prefetch(rfg_context_cache(ctx), pool, workers, reqs, made, NULL, NULL);
     rfg_jit_pool_destroy(&pool);
     for (int i = 0; i < made; i++)

@@ -2,9 +2,10 @@
  *
  * clang run as a program: for architectures that the hipRTC at hand does not know, and for machines without ROCm. Two
  * providers: a clang with lld from $RFG_CLANG or the PATH; and the one inside PyPI's ziglang package, which knows
- * gfx950 but can't link for it. */
+ * gfx950. Each compiles or assembles to an object, which lld links. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +25,8 @@ struct clang {
     bool ok;
     const char *argv[4]; /* how it is started: {"clang-19"} or {"python3", "-m", "ziglang", "clang"} */
     int argc;
-    char path[256], linker[64], version[128];
+    bool by_text; /* from source to assembly to an object: what an object at once isn't byte for byte */
+    char path[256], linker[512], version[128];
     char *targets; /* --print-supported-cpus, as printed */
     struct rfg_reason why;
 };
@@ -112,15 +114,17 @@ static bool in_path(const char *name)
 static struct clang clang;
 static pthread_once_t clang_once = PTHREAD_ONCE_INIT;
 
-/* The linker that clang starts is the one in its own directory, or else the first in PATH. */
-static bool has_linker(struct clang *c)
+/* The linker that clang itself would start: the one in its own directory, or else the first in PATH. */
+static bool find_linker(struct clang *c)
 {
     static const char label[] = "InstalledDir: ";
-    char path[512] = "";
     const char *dir = strstr(c->targets, label);
     if (dir)
-        snprintf(path, sizeof(path), "%.*s/lld", line_length(dir + strlen(label), 500), dir + strlen(label));
-    return rfg_access(path, X_OK) || in_path("lld") ||
+        snprintf(c->linker, sizeof(c->linker), "%.*s/lld", line_length(dir + strlen(label), 500), dir + strlen(label));
+    if (dir && rfg_access(c->linker, X_OK))
+        return true;
+    strcpy(c->linker, "lld");
+    return in_path(c->linker) ||
            rfg_refuse(&c->why, "%s has no lld beside it (Debian: apt-get install lld-19)", c->path);
 }
 
@@ -130,7 +134,7 @@ static bool try_clang(const char *path)
     snprintf(clang.path, sizeof(clang.path), "%s", path);
     clang.argv[0] = clang.path;
     clang.argc = 1;
-    clang.ok = probe(&clang) && has_linker(&clang);
+    clang.ok = probe(&clang) && find_linker(&clang);
     return clang.ok;
 }
 
@@ -184,6 +188,7 @@ static void load_zig(void)
     zig.argv[2] = "ziglang";
     zig.argv[3] = "clang";
     zig.argc = 4;
+    zig.by_text = true; /* so tuned rows of gfx950 were made */
     for (int v = 22; v >= OLDEST_CLANG && !zig.linker[0]; v--) {
         char name[16];
         snprintf(name, sizeof(name), "ld.lld-%d", v);
@@ -228,33 +233,49 @@ static bool write_file(const char *path, const char *text)
 }
 
 /* The directory is ours, but where the one above is everybody's (a /tmp without its sticky bit) it could have been
- * replaced: a file that isn't ours is not taken. */
-static void *read_output(const char *path, size_t *size, struct rfg_reason *why)
+ * replaced: a file that isn't ours is not taken. NULL: why. */
+static FILE *open_output(const char *path, struct rfg_reason *why)
 {
-    struct rfg_reason wrong = { "it is empty" };
+    struct rfg_reason wrong;
+    struct stat st = { .st_size = 0 };
     int fd = rfg_open_own_file(AT_FDCWD, path, O_RDONLY, &wrong);
-    struct stat st;
-    if (fd >= 0 && (fstat(fd, &st) || st.st_size > RFG_MAX_CODE)) {
-        close(fd);
-        rfg_refuse(why, "it left a file of %lld bytes: must be at most %u", (long long)st.st_size, RFG_MAX_CODE);
-        return NULL;
-    }
     FILE *f = fd >= 0 ? fdopen(fd, "rb") : NULL;
-    void *data = f ? rfg_read_stream(f, size) : NULL;
+    if (f && !fstat(fd, &st) && st.st_size > 0 && st.st_size <= RFG_MAX_CODE)
+        return f;
+    if (st.st_size > RFG_MAX_CODE)
+        rfg_refuse(why, "it left a file of %lld bytes: must be at most %u", (long long)st.st_size, RFG_MAX_CODE);
+    else
+        rfg_refuse(why, "it left no code object: %s", fd < 0 ? wrong.text : "it is empty");
     if (f)
         fclose(f);
     else if (fd >= 0)
         close(fd);
-    if (data && *size)
-        return data;
-    free(data);
-    rfg_refuse(why, "it left no code object: %s", wrong.text);
     return NULL;
 }
 
-/* Source to `out`; more: options beside the common ones. */
-static bool front(const struct clang *c, const struct rfg_jit_request *req, const char *dir, const char *in,
-                  const char *more, const char *out, char **log, struct rfg_reason *why)
+static bool is_output(const char *path, struct rfg_reason *why)
+{
+    FILE *f = open_output(path, why);
+    if (f)
+        fclose(f);
+    return f != NULL;
+}
+
+static bool read_output(const char *path, struct rfg_blob *code, struct rfg_reason *why)
+{
+    FILE *f = open_output(path, why);
+    if (!f)
+        return false;
+    code->data = rfg_read_stream(f, &code->size);
+    fclose(f);
+    return code->data || rfg_refuse(why, "%s: can't be read", path);
+}
+
+/* Source to an object (to assembly, if so). The driver that makes assembly is itself the compiler; for an object it starts
+ * another and then the linker, a fifth of a small kernel's time. So it is asked for assembly and its compiler, behind its
+ * back, for an object: the same bytes. */
+static bool compile_source(const struct clang *c, const struct rfg_jit_request *req, const char *dir, const char *in,
+                           bool to_text, const char *out, char **log, struct rfg_reason *why)
 {
     char arch[64];
     const char *args[24];
@@ -262,19 +283,14 @@ static bool front(const struct clang *c, const struct rfg_jit_request *req, cons
     snprintf(arch, sizeof(arch), "--offload-arch=%s", req->target);
     for (int i = 0; options[i]; i++)
         args[n++] = options[i];
-    args[n++] = arch;
-    if (more)
-        args[n++] = more;
-    args[n++] = "-o";
-    args[n++] = out;
-    args[n++] = in;
-    args[n] = NULL;
+    const char *const more[] = { arch, "-o", out, in, "-S", to_text ? NULL : "-Xclang", "-emit-obj", NULL };
+    memcpy(&args[n], more, sizeof(more));
     return run(c, args, dir, log, why);
 }
 
-/* Assembly to a code object. */
+/* Assembly to an object. */
 static bool assemble(const struct clang *c, const struct rfg_jit_request *req, const char *dir, const char *in,
-                     const char *out, char **log, struct rfg_reason *why)
+                     const char *object, char **log, struct rfg_reason *why)
 {
     char cpu[64];
     const char *args[16];
@@ -282,31 +298,61 @@ static bool assemble(const struct clang *c, const struct rfg_jit_request *req, c
     snprintf(cpu, sizeof(cpu), "-mcpu=%s", req->target);
     for (int i = 0; assembler_options[i]; i++)
         args[n++] = assembler_options[i];
-    args[n++] = cpu;
-    args[n++] = "-o";
-    args[n++] = out;
-    args[n++] = in;
-    args[n] = NULL;
+    const char *const more[] = { cpu, "-c", "-o", object, in, NULL };
+    memcpy(&args[n], more, sizeof(more));
     return run(c, args, dir, log, why);
 }
 
-/* The same with the clang that can't link. */
-static bool back(const struct clang *c, const struct rfg_jit_request *req, const char *dir, const char *in,
-                 const char *object, const char *out, char **log, struct rfg_reason *why)
+static bool to_object(const struct clang *c, const struct rfg_jit_request *req, const char *dir, const char *in,
+                      const char *object, char **log, struct rfg_reason *why)
 {
-    char cpu[64];
-    snprintf(cpu, sizeof(cpu), "-mcpu=%s", req->target);
-    const char *const assemble[] = { "-target", "amdgcn-amd-amdhsa", cpu, "-c", "-o", object, in, NULL };
-    const char *const link[] = { c->linker, "-shared", "--no-undefined", "-o", out, object, NULL };
-    free(*log);
-    if (!run(c, assemble, dir, log, why))
+    char text[PATH_MAX];
+    snprintf(text, sizeof(text), "%s/mid.s", dir);
+    if (req->assembly)
+        return assemble(c, req, dir, in, object, log, why);
+    if (!c->by_text)
+        return compile_source(c, req, dir, in, false, object, log, why);
+    if (!compile_source(c, req, dir, in, true, text, log, why))
         return false;
     free(*log);
-    return rfg_jit_run(link, dir, log, why);
+    return assemble(c, req, dir, text, object, log, why);
 }
 
-static rfg_status compile(const struct rfg_jit_provider *prov, const struct clang *c, bool separate_link,
-                          const struct rfg_jit_request *req, struct rfg_blob *code, char **log)
+/* An object to a code object. The compiler's log stays where the linker has nothing to say. */
+static bool link_object(const struct clang *c, const char *dir, const char *object, const char *out, char **log,
+                        struct rfg_reason *why)
+{
+    const char *const argv[] = { c->linker, "-flavor", "gnu", "-shared", "--no-undefined", "-o", out, object, NULL };
+    char *said = NULL;
+    bool ok = rfg_jit_run(argv, dir, &said, why);
+    if (said && *said) {
+        free(*log);
+        *log = said;
+    } else {
+        free(said);
+    }
+    return ok;
+}
+
+/* In a temporary directory. False: a program has a word against the source, or *compiled and why: there is no output. */
+static bool make(const struct clang *c, const struct rfg_jit_request *req, const char *dir, struct rfg_blob *code,
+                 char **log, bool *compiled, struct rfg_reason *why)
+{
+    char in[PATH_MAX], object[PATH_MAX], out[PATH_MAX];
+    snprintf(in, sizeof(in), "%s/in.%s", dir, req->assembly ? "s" : "hip");
+    snprintf(object, sizeof(object), "%s/out.o", dir);
+    snprintf(out, sizeof(out), "%s/out.co", dir);
+    if (!write_file(in, req->source))
+        return rfg_refuse(why, "the source can't be written to the temporary directory: %s", strerror(errno));
+    *compiled = to_object(c, req, dir, in, object, log, why);
+    if (!*compiled || !is_output(object, why))
+        return false;
+    *compiled = link_object(c, dir, object, out, log, why);
+    return *compiled && read_output(out, code, why);
+}
+
+static rfg_status compile(const struct rfg_jit_provider *prov, const struct clang *c, const struct rfg_jit_request *req,
+                          struct rfg_blob *code, char **log)
 {
     struct rfg_tempdir tmp;
     struct rfg_reason why = { "" };
@@ -317,37 +363,14 @@ static rfg_status compile(const struct rfg_jit_provider *prov, const struct clan
     if (!rfg_tempdir_make(&tmp, NULL))
         return rfg_fail(RFG_ERROR_IO, "%s for %s by %s: no temporary directory can be made in $TMPDIR or /tmp: %s",
                         req->name, req->target, prov->name, strerror(errno));
-    const char *dir = tmp.path;
-    char *in = rfg_asprintf("%s/in.%s", dir, req->assembly ? "s" : "hip"), *mid = rfg_asprintf("%s/mid.s", dir);
-    char *object = rfg_asprintf("%s/mid.o", dir), *out = rfg_asprintf("%s/out.co", dir);
-    bool ok = in && mid && object && out;
-    if (!ok)
-        rfg_refuse(&why, "no memory for its paths");
-    else if (!(ok = write_file(in, req->source)))
-        rfg_refuse(&why, "the source can't be written to the temporary directory: %s", strerror(errno));
-    else if (req->assembly)
-        ok = separate_link ? back(c, req, dir, in, object, out, log, &why) : assemble(c, req, dir, in, out, log, &why);
-    else if (separate_link)
-        ok = front(c, req, dir, in, "-S", mid, log, &why) && back(c, req, dir, mid, object, out, log, &why);
-    else
-        ok = front(c, req, dir, in, NULL, out, log, &why);
-    bool compiled = ok;
-    if (ok) {
-        code->data = read_output(out, &code->size, &why);
-        ok = code->data;
-    }
+    bool compiled = false, ok = make(c, req, tmp.path, code, log, &compiled, &why);
     rfg_tempdir_remove(&tmp);
-    free(in);
-    free(mid);
-    free(object);
-    free(out);
     if (*log && !**log) {
         free(*log);
         *log = NULL;
     }
     if (ok)
         return RFG_OK;
-    rfg_blob_free(code);
     if (compiled) /* without a word against the source */
         return rfg_fail(RFG_ERROR_IO, "%s for %s by %s: %s", req->name, req->target, prov->name, why.text);
     return rfg_jit_failed(prov, req, *log, why.text);
@@ -355,12 +378,12 @@ static rfg_status compile(const struct rfg_jit_provider *prov, const struct clan
 
 static rfg_status clang_compile(const struct rfg_jit_request *req, struct rfg_blob *code, char **log)
 {
-    return compile(&rfg_jit_clang, &clang, false, req, code, log);
+    return compile(&rfg_jit_clang, &clang, req, code, log);
 }
 
 static rfg_status zig_compile(const struct rfg_jit_request *req, struct rfg_blob *code, char **log)
 {
-    return compile(&rfg_jit_ziglang, &zig, true, req, code, log);
+    return compile(&rfg_jit_ziglang, &zig, req, code, log);
 }
 
 const struct rfg_jit_provider rfg_jit_clang = {

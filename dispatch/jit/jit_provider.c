@@ -29,14 +29,16 @@ const struct rfg_jit_provider *rfg_jit_provider_for(const char *target)
         rfg_fail(RFG_ERROR_COMPILE, "RFG_JIT=%s: must be hiprtc, nvrtc, clang or ziglang", forced);
         return NULL;
     }
+    for (int i = 0; rfg_jit_providers[i]; i++)
+        if ((!forced || !strcmp(forced, rfg_jit_providers[i]->name)) && rfg_jit_providers[i]->has_target(target))
+            return rfg_jit_providers[i];
+    /* None. Only now are all asked why: some must be loaded or started for an answer. */
     char asked[800] = "";
     size_t used = 0;
     for (int i = 0; rfg_jit_providers[i]; i++) {
         const struct rfg_jit_provider *p = rfg_jit_providers[i];
         if (forced && strcmp(forced, p->name))
             continue;
-        if (p->has_target(target))
-            return p;
         char version[128];
         struct rfg_reason why = { "" };
         int n = p->available(version, sizeof(version), &why)

@@ -30,6 +30,7 @@ hipModule_t emu_build(const char *arch, const char *entry, const char *source, c
 bool emu_is_there(void)
 {
     char why[200];
+    (void)rfg_jit_provider_for("gfx942"); /* compilers are looked for here once, not by each test's process */
     if (emu_disasm_ready(why, sizeof(why)))
         return true;
     printf("SKIPPED: the emulator: %s\n", why);

@@ -401,7 +401,7 @@ static const struct {
     { "echo 'error: unable to open out.co: No space left on device' >&2; exit 1", "No space", RFG_ERROR_IO },
     { "echo 'clang: error: unable to execute command: Killed' >&2; exit 1", "Killed", RFG_ERROR_IO },
     { "echo 'sh: fork: Resource temporarily unavailable' >&2; exit 254", "Resource", RFG_ERROR_IO },
-    { "exit 0", "out.co", RFG_ERROR_IO },
+    { "exit 0", "out.o", RFG_ERROR_IO },
     /* too much */
     { WITH_OUTPUT("truncate -s 300M \"$2\"") "exit 0", "a file of 314572800 bytes: must be at most", RFG_ERROR_IO },
     { "while [ \"$(ulimit -f)\" = unlimited ]; do :; done; " /* it is set when the compiler runs already */

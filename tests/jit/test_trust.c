@@ -337,7 +337,8 @@ START_TEST(modules_of_the_current_directory)
 }
 END_TEST
 
-/* A compiler whose output isn't a file of ours: where $TMPDIR's parent is everybody's, it could be replaced. */
+/* A compiler or linker whose output isn't a file of ours: where $TMPDIR's parent is everybody's, it could be
+ * replaced. */
 START_TEST(output_of_a_compiler)
 {
     char path[600], script[1400];
@@ -348,10 +349,12 @@ START_TEST(output_of_a_compiler)
              "*--print-supported-cpus*) printf 'clang version 19.0\\nInstalledDir: %s\\n gfx942 \\n';;\n"
              "*) while [ $# -gt 1 ]; do [ \"$1\" = -o ] && %s \"$2\"; shift; done;;\n"
              "esac\n",
-             root, _i ? "ln -s /etc/passwd" : "echo code >");
+             root, _i == 1 ? "ln -s /etc/passwd" : "echo object >");
     write_text(path, 0755, script);
     snprintf(path, sizeof(path), "%s/lld", root);
-    write_text(path, 0755, "");
+    snprintf(script, sizeof(script), "#!/bin/sh\nwhile [ $# -gt 1 ]; do [ \"$1\" = -o ] && %s \"$2\"; shift; done\n",
+             _i == 2 ? "ln -s /etc/passwd" : "echo code >");
+    write_text(path, 0755, script);
     snprintf(path, sizeof(path), "%s/clang", root);
     setenv("RFG_CLANG", path, 1);
     struct rfg_jit_request req = { .name = "v{}", .entry = "k", .target = "gfx942", .source = "" };
@@ -563,6 +566,6 @@ int main(int argc, char **argv)
     ADD_TESTS(tc, programs_that_are_found, programs_in_the_path, modules_of_the_current_directory,
               privileged_program_takes_nothing_from_its_caller, privileged_program_does_not_heed_rocm_path,
               environment_has_one_door);
-    ADD_LOOPS(tc, 2, output_of_a_compiler);
+    ADD_LOOPS(tc, 3, output_of_a_compiler);
     return run_suite(s);
 }
