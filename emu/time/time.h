@@ -113,11 +113,11 @@ struct emu_time_block {
 struct emu_time_trace {
     char kernel[256];
     int gfx, cu_count, xcds, xcd, simds, wave_size; /* xcd: the one whose waves these are */
-    int waves;                /* of a workgroup */
-    int groups_a_unit, units; /* workgroups that a CU (or WGP) holds; the XCD's */
-    uint64_t n_workgroups;    /* of the launch */
-    uint64_t on_xcd;          /* ... of this XCD; the groups are the first of them */
-    uint64_t unique;          /* lines that the whole launch touches: an estimate */
+    int waves;                                      /* of a workgroup */
+    int groups_a_unit, units;                       /* workgroups that a CU (or WGP) holds; the XCD's */
+    uint64_t n_workgroups;                          /* of the launch */
+    uint64_t on_xcd;                                /* ... of this XCD; the groups are the first of them */
+    uint64_t unique;                                /* lines that the whole launch touches: an estimate */
     struct emu_time_inst *inst;
     struct emu_time_run *run;
     struct emu_time_path *path;

@@ -251,7 +251,7 @@ START_TEST(by_time)
     ck_assert_int_eq(get_predicted(&row), 1);
     ck_assert_int_eq(row.how, RFG_SOURCE_PREDICTED);
     ck_assert_ptr_nonnull(strstr(row.params, "\"threads\":32,"));
-    ck_assert_str_eq(row.driver, "clock 1");
+    ck_assert_str_eq(row.driver, "clock 2");
     ck_assert_double_eq_tol(row.spread_us, 0.15 * row.median_us, 1e-9);
     ck_assert_double_gt(row.default_us, row.median_us + row.spread_us);
     ck_assert(row.median_us > 2.4 && row.median_us < 20); /* which an idle launch takes, and none of these */
