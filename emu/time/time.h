@@ -19,7 +19,7 @@
 #include "emu/run/front.h"
 
 /* Of the whole model. Raise it with a change that changes answers (test_emu_time has one of them). */
-#define EMU_TIME_VERSION 1
+#define EMU_TIME_VERSION 2
 /* Nine tenths of AITER's published rows that no fit saw were predicted so well (docs/perf/amd_time.md); of the GPUs that
  * they are of. */
 #define EMU_TIME_ERROR 0.15
@@ -112,12 +112,12 @@ struct emu_time_block {
 /* What one XCD's waves of a launch executed. line: first line << 8 | number of lines, of 128 bytes. */
 struct emu_time_trace {
     char kernel[256];
-    int gfx, cu_count, xcds, simds, wave_size;
-    int waves;                /* of a workgroup */
-    int groups_a_unit, units; /* workgroups that a CU (or WGP) holds; the XCD's */
-    uint64_t n_workgroups;    /* of the launch */
-    uint64_t on_xcd;          /* ... of this XCD; the groups are the first of them */
-    uint64_t unique;          /* lines that the whole launch touches: an estimate */
+    int gfx, cu_count, xcds, xcd, simds, wave_size; /* xcd: the one whose waves these are */
+    int waves;                                      /* of a workgroup */
+    int groups_a_unit, units;                       /* workgroups that a CU (or WGP) holds; the XCD's */
+    uint64_t n_workgroups;                          /* of the launch */
+    uint64_t on_xcd;                                /* ... of this XCD; the groups are the first of them */
+    uint64_t unique;                                /* lines that the whole launch touches: an estimate */
     struct emu_time_inst *inst;
     struct emu_time_run *run;
     struct emu_time_path *path;

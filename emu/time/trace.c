@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Writes down what the waves of one XCD execute. Workgroups go to XCDs by turns, so XCD 0 has the most of them and is
+ * Writes down what the waves of one XCD execute. Workgroups go to XCDs by turns, so the last one's XCD has the most of them and is
  * the one whose time counts. Waves that took the same way share it. */
 #include <errno.h>
 #include <stdlib.h>
@@ -172,6 +172,7 @@ static struct emu_time_trace *new_trace(const struct emu_launch *l)
     t->groups_a_unit = at.groups;
     t->units = at.wgp ? (cus + 1) / 2 : cus;
     t->n_workgroups = l->n_workgroups;
+    t->xcd = l->n_workgroups ? (int)((l->n_workgroups - 1) % (uint64_t)l->xcds) : 0;
     t->on_xcd = (l->n_workgroups + (uint64_t)l->xcds - 1) / (uint64_t)l->xcds;
     uint64_t round = (uint64_t)t->units * (uint64_t)t->groups_a_unit, n = t->on_xcd;
     if (n > (uint64_t)rec.rounds * round) /* the same last round as the launch's */
@@ -235,16 +236,22 @@ static void launch_begin(const struct emu_launch *l)
         rec.t->block[k] = (struct emu_time_block){ b->lo / 128, (b->hi + 127) / 128, 1 };
     }
     for (size_t g = 0; g < rec.t->n_groups; g++)
-        rec.t->group[g] = (struct emu_time_group){ g * (uint64_t)l->xcds, g * (size_t)l->waves };
+        rec.t->group[g] = (struct emu_time_group){ g * (uint64_t)l->xcds + (uint64_t)rec.t->xcd, g * (size_t)l->waves };
     rec.whole = waits_for_others(l, effects);
     still_matrices(l, true);
+}
+
+/* Is the launch's workgroup n in the trace? */
+static bool records(const struct emu_time_trace *t, uint64_t n)
+{
+    return n % (uint64_t)t->xcds == (uint64_t)t->xcd && n / (uint64_t)t->xcds < t->n_groups;
 }
 
 static bool skips(void *to, const struct emu_launch *l, uint64_t n)
 {
     (void)to;
     (void)l;
-    return !rec.failed && !rec.whole && (n % (uint64_t)rec.t->xcds || n / (uint64_t)rec.t->xcds >= rec.t->n_groups);
+    return !rec.failed && !rec.whole && !records(rec.t, n);
 }
 
 static uint64_t bits_set(const uint64_t *bits, uint64_t lines)
@@ -353,7 +360,7 @@ static void wave_begin(const struct emu_event *e)
     struct builder *b = builder_of(e->wave);
     if (!b)
         return;
-    b->records = !(n % (uint64_t)rec.t->xcds) && n / (uint64_t)rec.t->xcds < rec.t->n_groups;
+    b->records = records(rec.t, n);
     b->n_runs = b->n_accesses = b->n_lines = 0;
     b->next = UINT32_MAX;
 }

@@ -347,11 +347,11 @@ END_TEST
 
 /* ---- a kernel that the emulator runs -------------------------------------------------------------------------------- */
 
-static const char source[] = "extern \"C\" __attribute__((global)) void k(float *x, int n)\n"
+static const char source[] = "extern \"C\" __attribute__((global)) void k(float *x, int n, unsigned from)\n"
                              "{\n"
                              "    int i = __builtin_amdgcn_workgroup_id_x() * 256 + __builtin_amdgcn_workitem_id_x();\n"
                              "    float a = x[i];\n"
-                             "    for (int j = 0; j < n; j++)\n"
+                             "    for (int j = 0; j < n && __builtin_amdgcn_workgroup_id_x() >= from; j++)\n"
                              "        a = __builtin_fmaf(a, a, 1.0f);\n"
                              "    x[i] = a;\n"
                              "}\n";
@@ -365,9 +365,9 @@ static void keep(void *to, struct emu_time_trace *trace)
 }
 
 static hipFunction_t fn;
-static void launch(void *x, int n, unsigned groups)
+static void launch(void *x, int n, unsigned groups, unsigned from)
 {
-    void *params[] = { &x, &n };
+    void *params[] = { &x, &n, &from };
     emu_time_record(3, keep, NULL);
     ck_assert_int_eq(hip->hipModuleLaunchKernel(fn, groups, 1, 1, 256, 1, 1, 0, NULL, params, NULL), hipSuccess);
     emu_time_record_end();
@@ -384,19 +384,24 @@ START_TEST(of_a_kernel)
     ck_assert_int_eq(hip->hipMalloc(&x, 64 * 1024), hipSuccess);
     memset(x, 0, 64 * 1024);
     emu_time_defaults(0x942, 304, &p);
-    launch(x, 100, 8);
+    launch(x, 100, 8, 0);
     ck_assert_uint_eq(kept->n_workgroups, 8);
     ck_assert_uint_eq(kept->n_paths, 1);                /* all waves go the same way */
     ck_assert_uint_ge(kept->unique, 8 * 256 * 4 / 128); /* and arguments */
     ck_assert_uint_le(kept->unique, 8 * 256 * 4 / 128 + 8);
     ck_assert(emu_time_estimate(kept, &p, EMU_TIME_COLD, NULL, &short_one));
-    launch(x, 2100, 8);
+    launch(x, 2100, 8, 0);
     ck_assert(emu_time_estimate(kept, &p, EMU_TIME_COLD, NULL, &long_one));
     ck_assert(emu_time_estimate(kept, &p, EMU_TIME_COLD, NULL, &again));
     ck_assert_mem_eq(&long_one, &again, sizeof(again));
     /* 2000 turns more of a dependent FMA and the loop's own three; one wave on each SIMD */
     ck_assert_msg(long_one.cycles - short_one.cycles >= 2000 * 8 && long_one.cycles - short_one.cycles < 2000 * 40,
                   "%g %g", short_one.cycles, long_one.cycles);
+    /* Of several XCDs the last workgroup's counts: of split-K it adds what the others left. */
+    launch(x, 2100, 13, 12);
+    ck_assert(kept->xcds > 1 && emu_time_estimate(kept, &p, EMU_TIME_COLD, NULL, &again));
+    ck_assert_msg(again.cycles - short_one.cycles >= 1500 * 8, "%g %g", short_one.cycles, again.cycles);
+    launch(x, 2100, 8, 0);
     /* by a file */
     FILE *f = tmpfile();
     ck_assert(f && emu_time_trace_write(kept, f));
@@ -416,8 +421,8 @@ START_TEST(of_a_kernel)
     }
     fclose(f);
     /* results are right again, of all workgroups, once nothing is recorded */
-    int n = 1;
-    void *params[] = { &x, &n };
+    int n = 1, from = 0;
+    void *params[] = { &x, &n, &from };
     for (int i = 0; i < 64 * 256; i++)
         ((float *)x)[i] = 2;
     ck_assert_int_eq(hip->hipModuleLaunchKernel(fn, 64, 1, 1, 256, 1, 1, 0, NULL, params, NULL), hipSuccess);

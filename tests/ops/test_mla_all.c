@@ -3,7 +3,10 @@
  * mla_decode in every combination of heads, page, queries and cache on the devices of $RFG_TEST_DEVICES, against the
  * oracle. Without $RFG_TEST_ALL a sample that has each value of each. The command for all of them:
  *
- *   RFG_TEST_ALL=1 RFG_TEST_CONFIGS=1 RFG_TEST_DEVICES=cpu,emu:gfx942:4 build/tests/test-mla_all */
+ *   RFG_TEST_ALL=1 RFG_TEST_CONFIGS=1 RFG_TEST_DEVICES=cpu,emu:gfx942:4 build/tests/test-mla_all
+ *
+ * RFG_TEST_ALL=I/N takes every N-th from the I-th on (0 to N - 1): one of N processes. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,8 +45,11 @@ static void run(const char *device, int first, int by)
 
 START_TEST(combinations)
 {
-    bool all = getenv("RFG_TEST_ALL") != NULL;
-    run(op_device(_i), 0, all ? 1 : SAMPLE_GAP);
+    const char *all = getenv("RFG_TEST_ALL");
+    int first = 0, by = all ? 1 : SAMPLE_GAP;
+    if (all && strchr(all, '/') && (sscanf(all, "%d/%d", &first, &by) != 2 || first < 0 || first >= by))
+        ck_abort_msg("$RFG_TEST_ALL: '%s': must be 1, or I/N with I from 0 to N - 1", all);
+    run(op_device(_i), first, by);
 }
 END_TEST
 

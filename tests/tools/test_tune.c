@@ -271,7 +271,7 @@ START_TEST(by_time)
     ck_assert_int_eq(get_predicted(&row), 1);
     ck_assert_int_eq(row.how, RFG_SOURCE_PREDICTED);
     ck_assert_ptr_nonnull(strstr(row.params, "\"threads\":32,"));
-    ck_assert_str_eq(row.driver, "clock 1");
+    ck_assert_str_eq(row.driver, "clock 2");
     ck_assert_double_eq_tol(row.spread_us, 0.15 * row.median_us, 1e-9);
     ck_assert_double_gt(row.default_us, row.median_us + row.spread_us);
     ck_assert(row.median_us > 2.4 && row.median_us < 20); /* which an idle launch takes, and none of these */
@@ -293,6 +293,11 @@ START_TEST(by_time)
     assert_in(out, "no row: ");
     assert_in(out, "1 need no row");
     ck_assert_int_eq(get_predicted(&again), 0);
+    assert_exit(run("--problem", ROWS8, "--by-time", "--candidates", "3", "--device", "emu:gfx942:304", "--json", "-"),
+                0);
+    assert_in(out, "\"state\": \"no row\"");
+    assert_in(out, "\"predicted_us\": "); /* of each candidate, beside the clock's */
+    assert_in(out, "\"us\": ");
 
     struct rfg_db *db = open_db(RFG_DB_WRITE);
     row.how = RFG_SOURCE_MEASURED;
@@ -319,7 +324,8 @@ START_TEST(by_time_of_what)
         { "--calibrate", NULL, "emu:gfx942:304", 2, "--by-time: can't be combined with --calibrate" },
         { "--per-shape", "1", "emu:gfx942:304", 2, "--by-time: can't be combined with --per-shape" },
         { "--jobs", "2", "emu:gfx942:304", 2, "--by-time: can't be combined with --jobs" },
-        { "--json", "-", "emu:gfx942:304", 2, "--json: is about measurements of problems: --by-time makes none" },
+        { "--report", "x.html", "emu:gfx942:304", 2,
+          "--report: is about measurements of problems: --by-time makes none" },
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         assert_exit(run("--problem", ROWS8, "--by-time", "--device", bad[i].device, bad[i].option, bad[i].value),

@@ -177,6 +177,18 @@ static int exit_code(const struct tune *t)
                                                  : TUNE_EXIT_OK;
 }
 
+/* The table and the files of results. */
+static int finish(struct tune *t, bool ok)
+{
+    tune_print_table(t, tune_to_stdout(t->opt.json) || tune_to_stdout(t->opt.report) ? stderr : stdout);
+    if (t->opt.json)
+        ok &= tune_write_json(t, t->opt.json);
+    if (t->opt.report)
+        ok &= tune_write_html(t, t->opt.report);
+    int code = exit_code(t);
+    return ok || code >= TUNE_EXIT_SIGNAL ? code : TUNE_EXIT_FAILED;
+}
+
 /* --dry-run, --by-time: nothing is measured. */
 static int run_without_measuring(struct tune *t)
 {
@@ -188,13 +200,14 @@ static int run_without_measuring(struct tune *t)
             tune_explain_shape(t, s, stdout);
         else if (s->state == SHAPE_WAITING)
             tune_by_time(t, s);
+        if (tune_results_need(t, s))
+            tune_results_add(t, s);
         tune_forget_candidates(t, s);
     }
     tune_child_destroy(&t->child);
     if (t->opt.dry_run)
         return t->bad_lines ? TUNE_EXIT_BAD_LINES : TUNE_EXIT_OK;
-    tune_print_table(t, stdout);
-    return exit_code(t);
+    return finish(t, true);
 }
 
 static int run(struct tune *t)
@@ -219,13 +232,7 @@ static int run(struct tune *t)
         tune_say("no memory, or no threads for the compilers");
     tune_child_destroy(&t->child);
     tune_progress_clear();
-    tune_print_table(t, tune_to_stdout(t->opt.json) || tune_to_stdout(t->opt.report) ? stderr : stdout);
-    if (t->opt.json)
-        ok &= tune_write_json(t, t->opt.json);
-    if (t->opt.report)
-        ok &= tune_write_html(t, t->opt.report);
-    int code = exit_code(t);
-    return ok || code >= TUNE_EXIT_SIGNAL ? code : TUNE_EXIT_FAILED;
+    return finish(t, ok);
 }
 
 int main(int argc, char **argv)

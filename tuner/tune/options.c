@@ -167,11 +167,11 @@ static bool is_for_online(const struct tune_options *o)
 static bool results_are_possible(const struct tune_options *o)
 {
     bool measures = o->n_shapes || o->n_problems || o->from_misses;
-    if (o->by_time || o->dry_run || !measures)
+    if (o->dry_run || !measures)
         return wrong("%s: is about measurements of problems: %s", o->json ? "--json" : "--report",
-                     o->by_time   ? "--by-time makes none"
-                     : o->dry_run ? "--dry-run makes none"
-                                  : "none is given");
+                     o->dry_run ? "--dry-run makes none" : "none is given");
+    if (o->report && o->by_time)
+        return wrong("--report: is about measurements of problems: --by-time makes none");
     return !o->json || !o->report || strcmp(o->json, o->report) ||
            wrong("--report '%s': must be another file than --json's", o->report);
 }

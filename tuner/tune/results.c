@@ -79,7 +79,7 @@ static json_t *untimed_json(const struct tune_shape *s)
 
 static bool was_tried(const struct tune_shape *s)
 {
-    return s->n && (s->state == SHAPE_TUNED || s->state == SHAPE_FAILED);
+    return s->n && (s->state == SHAPE_TUNED || s->state == SHAPE_STANDS || s->state == SHAPE_FAILED);
 }
 
 static json_t *shape_json(const struct tune_shape *s)
