@@ -76,5 +76,6 @@ rope_append: Op
 advance: Op
 rope_table: Op
 moe_route: Op
+moe_gate: Op
 argmax: Op
 sample: Op
