@@ -85,8 +85,6 @@ rfg_status rfg_plan_launch(rfg_context *ctx, const struct rfg_plan *plan, void *
 size_t rfg_plan_workspace(const struct rfg_plan *plan);
 rfg_status rfg_plan_launch_with(rfg_context *ctx, const struct rfg_plan *plan, void *kargs,
                                 const struct rfg_kargs_head *own, rfg_stream stream);
-/* Registers, LDS, spills as the runtime knows them: -1 where it doesn't. */
-void rfg_plan_resources(rfg_context *ctx, const struct rfg_plan *plan, int *registers, int *lds, int *spill_bytes);
 /* Hex SHA-256 of the code object that it launches; "" for other kinds than kernels. */
 void rfg_plan_code_hash(const struct rfg_plan *plan, char hex[65]);
 /* For rfg-bench --dispatch: the raw function and launch of a kernel plan; false for other kinds. */

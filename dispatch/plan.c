@@ -376,16 +376,6 @@ rfg_status rfg_plan_launch_with(rfg_context *ctx, const struct rfg_plan *plan, v
     return launch(ctx, plan, kargs, own, stream);
 }
 
-void rfg_plan_resources(rfg_context *ctx, const struct rfg_plan *plan, int *registers, int *lds, int *spill_bytes)
-{
-    static const hipFunction_attribute asked[] = { HIP_FUNC_ATTRIBUTE_NUM_REGS, HIP_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES,
-                                                   HIP_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES };
-    int *out[] = { registers, lds, spill_bytes };
-    for (int i = 0; i < 3; i++)
-        if (!plan->fn || ctx->hip->hipFuncGetAttribute(out[i], asked[i], plan->fn) != hipSuccess)
-            *out[i] = -1;
-}
-
 bool rfg_plan_raw(const struct rfg_plan *plan, hipFunction_t *fn, struct rfg_launch *launch)
 {
     *fn = plan->fn;

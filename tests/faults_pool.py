@@ -42,7 +42,7 @@ TREE = types.SimpleNamespace(where=WHERE, source=WHERE + "/source", build=WHERE 
 CACHE = "/f/cache"
 BUILDING = 6          # seconds that a step costs besides its tests
 STEPS = (15, 45, 60)  # seconds of tests of a fault's first, second and any later step
-MOST_SWEPT = 200      # seconds of tests that --changed adds, a fault
+MOST_SWEPT = 200      # seconds of tests that --changed adds, a fault, unless run --most-swept says more
 AGAIN = 30            # seconds: a test that took longer isn't repeated
 LEAST, COMPILING = 25, 30  # seconds that a test may take at least, and more if it compiles kernels
 NOT_BUILT = ("-5.7", "-6.1", "-7.0")  # of ROCm's releases
@@ -158,7 +158,7 @@ def read_baseline(path):
     return {row[0]: row[1:] for row in rows if len(row) > 1}, ["begun"] in rows, ["ended"] in rows
 
 
-def add_tests(found, known):
+def add_tests(found, known, most_swept=MOST_SWEPT):
     """Leaves of the tests of ./dev test those that pass and, if any runs a fault's lines, run them; of what --changed adds the cheaper. Each fault's
     tests come in the order of how much they cost for how much of the file they run."""
     every = [name for name, of in known.items() if of[0] == "passed"]
@@ -179,8 +179,8 @@ def add_tests(found, known):
         default += sorted((1.5 * seconds, name) for name, seconds in named.items() if name not in known)
         default.sort(key=lambda t: t[1] not in f.get("first", ()))
         swept, spent = [], 0
-        for name, is_default, seconds in f["tests"]:
-            if not is_default and spent + seconds <= MOST_SWEPT:
+        for name, is_default, seconds in sorted(f["tests"], key=lambda t: t[0] not in f.get("first", ())):
+            if not is_default and spent + seconds <= most_swept:
                 swept.append((name, False, seconds))
                 spent += seconds
         f.update(reached=bool(reach), untold=not there, tests=[(name, True, seconds) for seconds, name in default] + swept)
@@ -414,7 +414,7 @@ def run(a):
     planned = json.load(open(a.drawn))
     end = time.time() + 60 * a.minutes
     known = know(a, end)
-    add_tests(planned["faults"], known)
+    add_tests(planned["faults"], known, a.most_swept)
     host = [sum(t[2] for t in f["tests"] if t[1]) for f in planned["faults"]]
     print("%d faults; tests of ./dev test of one: %.0f s on average, %.0f at most" % (len(host), sum(host) / len(host), max(host)), flush=True)
     pool = Pool(planned, end)
@@ -525,6 +525,7 @@ def main():
     r.add_argument("--roots", nargs="+", required=True)
     r.add_argument("--clean", help="the root in which the baseline is made")
     r.add_argument("--leave-out", nargs="*", default=[], help="as of baseline")
+    r.add_argument("--most-swept", type=float, default=MOST_SWEPT)
     r.add_argument("--wait", type=float, default=90, help="seconds after which faults are judged though tests of the baseline still run")
     r.add_argument("--minutes", type=float, required=True)
     r.add_argument("-o", dest="output", required=True)

@@ -120,10 +120,9 @@ struct emu_launch {
     uint8_t *queue;   /* an amd_queue_t: zeroes but for the apertures */
     uint8_t *scratch; /* for resident workgroups */
     size_t scratch_per_wave;
-    _Atomic bool stop;         /* a fault: nobody goes on */
-    _Atomic(const char *) why; /* the check that stopped it */
-    uint64_t executed;         /* wave-instructions */
-    double seconds;
+    _Atomic bool stop;             /* a fault: nobody goes on */
+    _Atomic(const char *) why;     /* the check that stopped it */
+    uint64_t executed;             /* wave-instructions */
     bool cooperative;              /* all workgroups are resident, and may wait for each other */
     struct emu_hostcall *hostcall; /* NULL: the kernel asks nothing of the host */
     struct emu_touched *touched;   /* run/touched.h; NULL: nobody asks what it touches */

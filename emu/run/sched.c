@@ -600,7 +600,6 @@ enum emu_result emu_launch_run(struct emu_launch *l)
     l->hostcall = NULL;
     atomic_store(&l->stop, false);
     atomic_store(&l->why, NULL);
-    double start = rfg_now();
     if (surround(l, &u)) {
         emu_memory_arguments(l->memory, l->kernel, l->kernarg);
         if (emu_hooks->launch_begin)
@@ -613,7 +612,6 @@ enum emu_result emu_launch_run(struct emu_launch *l)
     } else
         atomic_store(&s.no_memory, true);
     unsurround(l, &u);
-    l->seconds = rfg_now() - start;
     atomic_fetch_add(&executed_in_all, l->executed);
     return atomic_load(&s.no_memory) ? EMU_NO_MEMORY : atomic_load(&l->why) ? EMU_FAILED : EMU_DONE;
 }

@@ -265,6 +265,42 @@ START_TEST(misses_and_failures)
 }
 END_TEST
 
+/* Whoever asked for a change is told that it wasn't made, whatever it was. */
+START_TEST(changes_of_what_is_only_read_are_refused)
+{
+    const struct rfg_problem p = gemm(1, 2);
+    const struct rfg_calibration c = { 1234, 5678, 1.5, 0.75, 1.25, "imagined gfx90a", "HIP 5", "today" };
+    struct rfg_row r = make(p, "x", 4, 5, RFG_SOURCE_PREDICTED);
+    *r.device = 0;
+    int rows;
+    size_t n;
+    put(path, r);
+    char csv[160];
+    snprintf(csv, sizeof(csv), "%s/a.csv", dir);
+    struct rfg_db *db = open_db(path, RFG_DB_WRITE);
+    OK(rfg_db_add_misses(db, &p, "x", 4, 4, 10));
+    OK(rfg_db_export_csv(db, NULL, csv));
+    rfg_db_close(&db);
+    db = open_db(path, RFG_DB_READ);
+    struct rfg_stamp stamp = { .row = &r, "a", "b", "c" };
+    ck_assert_int_eq(rfg_db_put(db, &r), RFG_ERROR_DATABASE);
+    ck_assert_int_eq(rfg_db_drop_predicted(db, &p, "x", 4), RFG_ERROR_DATABASE);
+    ck_assert_int_eq(rfg_db_restamp(db, &stamp, 1, &n), RFG_ERROR_DATABASE);
+    ck_assert_int_eq(rfg_db_add_misses(db, &p, "x", 4, 4, 10), RFG_ERROR_DATABASE);
+    ck_assert_int_eq(rfg_db_clear_miss(db, &p, "x", 4), RFG_ERROR_DATABASE);
+    ck_assert_int_eq(rfg_db_put_failure(db, &p, "x", 4, "v{a=1}", "h1", "hung", "10 s"), RFG_ERROR_DATABASE);
+    ck_assert_int_eq(rfg_db_put_calibration(db, "x", 4, &c), RFG_ERROR_DATABASE);
+    ck_assert_int_eq(rfg_db_import_csv(db, csv, true, &rows), RFG_ERROR_DATABASE);
+    rfg_db_close(&db);
+    /* Text of a row that nobody understands isn't written. */
+    sql(path, "update tuned set op='conv'");
+    db = open_db(path, RFG_DB_READ);
+    ck_assert_int_eq(rfg_db_export_csv(db, NULL, csv), RFG_ERROR_DATABASE);
+    SAYS("row not understood: ");
+    rfg_db_close(&db);
+}
+END_TEST
+
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
 START_TEST(csv_round_trip)
@@ -432,7 +468,7 @@ int main(void)
     Suite *s = suite_create("db");
     TCase *tc = test_case(s, "rows", setup, teardown);
     ADD_TESTS(tc, rows_come_back, rows_of_siblings, implausible_rows_are_refused, each_is_ordered_and_tells_bad_rows,
-              parameters, misses_and_failures);
+              parameters, misses_and_failures, changes_of_what_is_only_read_are_refused);
     ADD_LOOPS(tc, 12, better_evidence_stays);
 
     tc = test_case(s, "csv", setup, teardown);

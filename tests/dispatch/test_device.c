@@ -132,6 +132,13 @@ static void *captures_too(void *arg)
     return NULL;
 }
 
+static void *only_begins(void *arg)
+{
+    struct capturing *c = arg;
+    c->st = rfg_stream_begin_capture(ctx, c->stream);
+    return NULL;
+}
+
 static void *ends(void *arg)
 {
     rfg_graph *graph = (rfg_graph *)arg;
@@ -214,6 +221,25 @@ START_TEST(capture_rules)
     ck_assert_ptr_null(more);
     OK(rfg_stream_destroy(ctx, &more));
     OK(rfg_stream_destroy(ctx, NULL));
+    close_device();
+}
+END_TEST
+
+/* The stream goes while its capture, which another thread began, goes on: later ones don't wait for that. */
+START_TEST(capture_goes_with_its_stream)
+{
+    struct capturing c = { 0 };
+    pthread_t thread;
+    rfg_graph *graph;
+    open_device(devices[_i]);
+    OK(rfg_stream_create(ctx, &c.stream));
+    pthread_create(&thread, NULL, only_begins, &c);
+    pthread_join(thread, NULL);
+    ck_assert_int_eq(c.st, RFG_OK);
+    (void)rfg_stream_destroy(ctx, &c.stream);
+    OK(rfg_stream_begin_capture(ctx, stream));
+    OK(rfg_stream_end_capture(ctx, stream, &graph));
+    OK(rfg_graph_destroy(ctx, &graph));
     close_device();
 }
 END_TEST
@@ -310,6 +336,7 @@ int main(void)
     tcase_set_timeout(tc, 60);
     ADD_TESTS(tc, foreign_streams);
     ADD_LOOPS(tc, n_devices, memory, replays, capture_rules, forks);
+    ADD_LOOPS(tc, 2, capture_goes_with_its_stream); /* not FAKE: its runtime lets nobody wait for such a stream */
     suite_add_tcase(su, tc);
     return run_suite(su);
 }

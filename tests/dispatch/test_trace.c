@@ -9,6 +9,7 @@
 #include "base/util.h"
 #include "device_case.h"
 #include "dispatch/context.h"
+#include "fakehip.h"
 #include "tests/program.h"
 #include "tests/suite.h"
 
@@ -151,6 +152,25 @@ START_TEST(ranges)
 }
 END_TEST
 
+/* A GPU's own profiler is asked first; the other where it isn't there. */
+START_TEST(ranges_of_a_gpu)
+{
+    const char *mock = rfg_env("RFG_MOCK_TX"), *const env[] = { "RFG_LIBROCTX", "RFG_LIBNVTX" };
+    setenv("RFG_TRACE", "1", 1);
+    setenv(env[_i / 2], mock, 1);
+    setenv(env[!(_i / 2)], "no-such-folder/library.so", 1);
+    rfg_set_log_callback(listen, NULL, 0);
+    rfg_hip_override(_i % 2 ? RFG_PLATFORM_NVIDIA : RFG_PLATFORM_AMD, _i % 2 ? fakehip_nvidia() : fakehip());
+    rfg_context_params p = {
+        .size = sizeof(p), .device = _i % 2 ? "nvidia:0" : "amd:0", .user_db = "", .system_db = "", .cache_dir = "cache"
+    };
+    OK(rfg_context_create(&ctx, &p));
+    rfg_context_destroy(&ctx);
+    rfg_set_log_callback(NULL, NULL, 0);
+    ck_assert_str_eq(warned, "");
+}
+END_TEST
+
 /* What can't be had is said, and all else goes on; what isn't asked for isn't written. */
 START_TEST(nothing_to_trace_with)
 {
@@ -182,6 +202,7 @@ int main(void)
     ADD_TESTS(c, file_is_closed);
     ADD_LOOPS(c, n_devices, file_of_calls);
     ADD_LOOPS(c, 2, ranges);
+    ADD_LOOPS(c, 4, ranges_of_a_gpu);
     ADD_LOOPS(c, 3, nothing_to_trace_with);
     return run_suite(s);
 }

@@ -114,6 +114,8 @@ static int questions(void)
     IS(hipOccupancyMaxActiveBlocksPerMultiprocessor(&n, (const void *)scale, GROUP, 0) == hipSuccess && n > 0);
     IS(hipOccupancyMaxPotentialBlockSize(&n, &block, (const void *)scale, 0, 256) == hipSuccess && block == 256 &&
        n > 0);
+    IS(hipOccupancyMaxPotentialBlockSize(&n, &block, (const void *)scale, 0, 0) == hipSuccess && block == 1024 &&
+       n > 0); /* 0: no limit */
     IS(hipFuncGetAttributes(&f, &n) == hipErrorInvalidDeviceFunction);
     IS(hipCtxGetCurrent(&ctx) == hipSuccess && ctx && hipCtxSetCurrent(ctx) == hipSuccess);
     IS(hipMemGetInfo(&left, &total) == hipSuccess && left <= total && left > 0);

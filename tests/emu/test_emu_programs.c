@@ -93,6 +93,13 @@ START_TEST(programs)
     j = json_loads(out, 0, NULL);
     ck_assert(json_is_string(json_object_get(j, "kernel")) && !json_object_get(j, "counters"));
     json_decref(j);
+    ck_assert_msg(run_program("rfg-emu", "time k.co %s --kernel k --block 64 --trace t.trace --args in:in.bin i32:1",
+                              device) == 0,
+                  "%s", err);
+    RUNS(run_program("rfg-emu", "time --replay t.trace --hot 1"), 0, out, "% at 0x");
+    ck_assert_ptr_eq(strstr(out, "% at 0x"), strrchr(out, '%')); /* one of them */
+    RUNS(run_program("rfg-emu", "time --replay k.co t.trace"), 2, err, "must be a trace");
+    RUNS(run_program("rfg-emu", "time --replay nope.trace t.trace"), 1, err, "nope.trace");
     snprintf(device, sizeof(device), "emu:%s:4", arch);
     ck_assert_msg(run_program("rfg-bench",
                               "--device %s --counters --json --problem 'gemm bf16,bf16->f32 M=3 N=32 K=256'",

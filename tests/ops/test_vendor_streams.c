@@ -12,6 +12,7 @@
 #include "ops/gemm/gemm.h"
 #include "rfg/rfg.h"
 #include "tests/dispatch/fakehip.h"
+#include "tests/dispatch/faulty.h"
 #include "tests/suite.h"
 
 #define SPARES  4 /* dispatch/vendor.c's */
@@ -372,11 +373,36 @@ START_TEST(workspaces)
 }
 END_TEST
 
+/* A library's own work in a stream: what it may still use goes after it, and what it did wrong is said. */
+START_TEST(what_runs_is_waited_for)
+{
+    struct rfg_problem prob = parse(PROBLEM);
+    int p[RFG_MAX_PARAMS] = { 0 };
+    struct rfg_plan *plan = NULL;
+    rfg_stream stream;
+    rfg_hip_override(RFG_PLATFORM_AMD, faulty(hip));
+    rfg_context *ctx = context("");
+    faulty_arm(FAULTY_hipStreamSynchronize, 1, hipErrorUnknown);
+    ck_assert_int_ne(rfg_plan_create(ctx, &prob, &gemm_rocblas, p, &plan), RFG_OK);
+    ck_assert_msg(strstr(rfg_last_error(), "hipStreamSynchronize") && !plan, "%s", rfg_last_error());
+    faulty_arm(0, 0, hipSuccess);
+    plan = plan_of(ctx, &gemm_rocblas);
+    OK(rfg_stream_create(ctx, &stream));
+    OK(launch(ctx, plan, stream));
+    faulty_arm(0, 0, hipSuccess);
+    OK(rfg_stream_set_workspace(ctx, stream, NULL, 0));
+    ck_assert_int_ge(faulty_calls(FAULTY_hipStreamSynchronize), 1);
+    OK(rfg_stream_destroy(ctx, &stream));
+    rfg_plan_destroy(ctx, &plan);
+    end(&ctx);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("vendor_streams");
     TCase *tc = test_case(s, "vendor_streams", setup, NULL);
-    ADD_TESTS(tc, rocblas_is_tried_apart, workspaces);
+    ADD_TESTS(tc, rocblas_is_tried_apart, workspaces, what_runs_is_waited_for);
     ADD_LOOPS(tc, 2, a_handle_a_stream, products_in_captures, beside_our_capture, beside_a_foreign_capture);
     ADD_LOOPS(tc, 3, rank_of_another_version);
     return run_suite(s);

@@ -10,6 +10,7 @@
 #include "tuner/harness/harness.h"
 #include "tuner/tune/calibrate.h"
 #include "tests/dispatch/fakehip.h"
+#include "tests/dispatch/faulty.h"
 #include "rfg/rfg.h"
 #include "tests/suite.h"
 
@@ -83,6 +84,37 @@ START_TEST(measures_what_kernels_take)
     ck_assert_double_eq(dev->latency_us, c.latency_us);
     ck_assert_double_eq(dev->load_us, c.load_us);
     ck_assert_double_eq(dev->sync_us, c.sync_us);
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
+/* Each entry's first call fails, or its second: calibration does too, with that call's name. */
+START_TEST(every_failure_is_told)
+{
+    struct rfg_calibration c;
+    int fired = 0;
+    rfg_hip_override(RFG_PLATFORM_AMD, faulty(fakehip()));
+    fakehip_speed(some.mem_gbps, some.cache_gbps, some.latency_us, some.load_us, some.sync_us);
+    rfg_context *ctx = open_context("amd:0");
+    faulty_arm(0, 0, hipSuccess);
+    ck_assert_msg(rfg_calibrate(ctx, &c) == RFG_OK, "%s", rfg_last_error());
+    int calls[FAULTY_ENTRIES];
+    for (int e = 0; e < FAULTY_ENTRIES; e++)
+        calls[e] = faulty_calls((enum faulty_entry)e);
+    for (int e = 0; e < FAULTY_ENTRIES; e++)
+        for (int n = 1; n <= 2 && n <= calls[e]; n++) {
+            const char *name = faulty_name((enum faulty_entry)e);
+            if (strstr(name, "Free") || strstr(name, "Destroy") || strstr(name, "Unload"))
+                continue; /* they give back */
+            faulty_arm((enum faulty_entry)e, n, hipErrorUnknown);
+            rfg_status st = rfg_calibrate(ctx, &c);
+            bool failed = faulty_fired();
+            fired += failed;
+            faulty_arm(0, 0, hipSuccess);
+            ck_assert_msg(!failed || (st != RFG_OK && strstr(rfg_last_error(), name)), "call %d of %s fails: %s: %s", n,
+                          name, rfg_status_name(st), rfg_last_error());
+        }
+    ck_assert_int_gt(fired, 20);
     rfg_context_destroy(&ctx);
 }
 END_TEST
@@ -356,8 +388,8 @@ int main(void)
     Suite *su = suite_create("calibrate");
     TCase *tc = test_case(su, "calibrate", setup, teardown);
     tcase_set_timeout(tc, 120);
-    ADD_TESTS(tc, measures_what_kernels_take, holds_for_its_device_alone, refuses_what_no_machine_has,
-              no_table_is_no_calibration, cpu_is_measured, emulator_is_refused, rotation,
+    ADD_TESTS(tc, measures_what_kernels_take, every_failure_is_told, holds_for_its_device_alone,
+              refuses_what_no_machine_has, no_table_is_no_calibration, cpu_is_measured, emulator_is_refused, rotation,
               calibration_within_the_memory);
     ADD_LOOPS(tc, 3, times_launches_alone);
     ADD_LOOPS(tc, 7, kernels_compile);

@@ -10,6 +10,7 @@ docs/python.md of rfg's sources says more."""
 from ._rfg import Error
 from .context import Context, Stats, context, describe, explain, prepare, prepare_from_csv, stats, version
 from .ops import (
+    MoeGate,
     MoeRows,
     Quant,
     act,
@@ -34,6 +35,7 @@ from .ops import (
     mla_gather,
     moe,
     moe_align,
+    moe_gate,
     moe_route,
     moe_sum,
     moe_workspace_bytes,
@@ -53,6 +55,7 @@ from .view import View, bf16, empty, f32, view
 __all__ = [
     "Context",
     "Error",
+    "MoeGate",
     "MoeRows",
     "Quant",
     "Stats",
@@ -86,6 +89,7 @@ __all__ = [
     "mla_gather",
     "moe",
     "moe_align",
+    "moe_gate",
     "moe_route",
     "moe_sum",
     "moe_workspace_bytes",

@@ -84,6 +84,7 @@ rope_append: Op
 advance: Op
 rope_table: Op
 moe_route: Op
+moe_gate: Op
 argmax: Op
 sample: Op
 all_reduce: Op

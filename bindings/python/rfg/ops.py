@@ -594,7 +594,7 @@ def moe(
     tokens: Optional[Tensor] = None, residual: Optional[Tensor] = None, experts: int = 0, out: Optional[Tensor] = None, dtype: Any = None,
     workspace: Optional[Tensor] = None, x_codes: Any = None, rounding: str = "exact", situ_beta: float = 0.0,
     situ_linear_beta: float = 0.0, identity: int = 0, identity_x: Optional[Tensor] = None, w1_global: Optional[Tensor] = None,
-    w2_global: Optional[Tensor] = None, stream: Any = None, ctx: Ctx = None
+    w2_global: Optional[Tensor] = None, align: Optional[MoeRows] = None, stream: Any = None, ctx: Ctx = None
 ) -> Tensor:
     """rfg_op_moe: a mixture of experts, Y[t] = sum over slots j of weights[t,j] W2[e] (act(gate) * up), e = ids[t,j] (+ residual[t]).
 
@@ -604,7 +604,7 @@ def moe(
     formats (x_per and w_per "group") to x_codes, by default w1's; rounding: of their e8m0 scales ("exact", which they can't be: "up"). weights_first:
     they multiply before the activation.
     expert_map, tokens: as of moe_align(). identity: so many ids behind the experts' add the token itself times its weight (LongCat), of
-    identity_x [T,H], out's dtype, or x. residual [T,H], out's dtype; may be out. experts: E where w1 hasn't three dimensions.
+    identity_x [T,H], out's dtype, or x. align: moe_align()'s result with weights and places, or moe_gate()'s, which then isn't made again. residual [T,H], out's dtype; may be out. experts: E where w1 hasn't three dimensions.
     workspace: an i8 tensor of moe_workspace_bytes() + 255; None: a new one."""
     if out is None:
         out = empty(x, _shape("moe", "x", x), dtype)
@@ -615,6 +615,8 @@ def moe(
         x_codes=0 if x_codes is None else dtype_number(x_codes), rounding=rounding, situ_beta=situ_beta, situ_linear_beta=situ_linear_beta,
         identity=identity, identity_x=identity_x, w1_global=w1_global, w2_global=w2_global
     )
+    if align is not None:
+        members.update(rows=align.rows, offsets=align.offsets, sorted=align.weights_out, places=align.places)
     size = _rfg.moe_workspace_bytes(out, x, w1, w2, ids, weights, **members, ctx=ctx) if workspace is None else workspace.shape[0] - 255
     if workspace is None:
         workspace = empty(x, (size + 255,), "i8")
@@ -668,6 +670,41 @@ def moe_route(
         token_ids=token_ids, stream=stream, ctx=ctx
     )
     return ids, weights
+
+
+class MoeGate(NamedTuple):
+    """The results of moe_gate(). normed: None without a norm."""
+
+    ids: Tensor
+    weights: Tensor
+    align: MoeRows
+    normed: Optional[Tensor]
+
+
+def moe_gate(
+    x: Tensor, w: Tensor, top: int, *, scoring: str = "softmax", bias: Optional[Tensor] = None, groups: int = 1, topk_groups: int = 0,
+    renormalise: bool = False, scale: float = 1.0, shared: int = 0, shared_weight: float = 1.0, tokens: Optional[Tensor] = None,
+    norm: Optional[Tensor] = None, eps: float = 1e-6, one_plus_weight: bool = False, w_bias: Optional[Tensor] = None,
+    stream: Any = None, ctx: Ctx = None
+) -> MoeGate:
+    """rfg_op_moe_gate: rmsnorm(), the router's gemm(), moe_route() and moe_align() in one launch, for up to 64 tokens.
+
+    x [T,H] bf16, f16; w [E,H], x's dtype: the router's weights; w_bias [E], x's dtype. norm [H], x's dtype: of the norm, with eps and
+    one_plus_weight as of rmsnorm(). The rest as of moe_route(). moe() takes normed as x, and align."""
+    if scoring not in MOE_SCORINGS:
+        raise _rfg.Error("moe_gate: scoring: '%s': must be one of %s" % (scoring, ", ".join(MOE_SCORINGS)))
+    t, experts = _shape("moe_gate", "x", x)[0], _shape("moe_gate", "w", w)[0]
+    ids, weights, places = empty(x, (t, top + shared), "i32"), empty(x, (t, top + shared), "f32"), empty(x, (t, top + shared), "i32")
+    rows, weights_out = empty(x, (t * (top + shared),), "i32"), empty(x, (t * (top + shared),), "f32")
+    offsets = empty(x, (experts + shared + 1,), "i32")
+    normed = None if norm is None else empty(x, _shape("moe_gate", "x", x))
+    _rfg.moe_gate(
+        ids, weights, x, w, scoring=MOE_SCORINGS.index(scoring), bias=bias, groups=groups, topk_groups=topk_groups,
+        renormalise=int(renormalise), shared=shared, tokens=tokens, scale=scale, shared_weight=shared_weight if shared else 0.0, norm=norm,
+        normed=normed, eps=0.0 if norm is None else eps, one_plus_weight=int(one_plus_weight), w_bias=w_bias, rows=rows, offsets=offsets,
+        sorted=weights_out, places=places, stream=stream, ctx=ctx
+    )
+    return MoeGate(ids, weights, MoeRows(rows, offsets, None, None, weights_out, places), normed)
 
 
 def argmax(x: Tensor, *, out: Optional[Tensor] = None, dtype: Any = "i64", stream: Any = None, ctx: Ctx = None) -> Tensor:

@@ -248,7 +248,9 @@ PARAMS(moe, MEMBER(rfg_moe_params, experts, INT64), MEMBER(rfg_moe_params, act, 
        MEMBER(rfg_moe_params, x_codes, INT32), MEMBER(rfg_moe_params, rounding, ROUNDING),
        MEMBER(rfg_moe_params, situ_beta, FLOAT), MEMBER(rfg_moe_params, situ_linear_beta, FLOAT),
        MEMBER(rfg_moe_params, identity, INT64), MEMBER(rfg_moe_params, identity_x, INPUT),
-       MEMBER(rfg_moe_params, w1_global, INPUT), MEMBER(rfg_moe_params, w2_global, INPUT));
+       MEMBER(rfg_moe_params, w1_global, INPUT), MEMBER(rfg_moe_params, w2_global, INPUT),
+       MEMBER(rfg_moe_params, rows, INPUT), MEMBER(rfg_moe_params, offsets, INPUT),
+       MEMBER(rfg_moe_params, sorted, INPUT), MEMBER(rfg_moe_params, places, INPUT));
 CALLER(rfg_op_moe, rfg_moe_params, t[0], t[1], t[2], t[3], t[4], t[5])
 
 static _Thread_local size_t bytes_said; /* by the thread's last call of rfg_moe_workspace_bytes() */
@@ -269,6 +271,18 @@ PARAMS(moe_route, MEMBER(rfg_moe_route_params, scoring, INT32), MEMBER(rfg_moe_r
        MEMBER(rfg_moe_route_params, shared_weight, FLOAT), MEMBER(rfg_moe_route_params, table, INPUT),
        MEMBER(rfg_moe_route_params, token_ids, INPUT));
 CALLER(rfg_op_moe_route, rfg_moe_route_params, t[0], t[1], t[2])
+
+static const rfg_moe_gate_params moe_gate_init = RFG_MOE_GATE_PARAMS_INIT;
+PARAMS(moe_gate, MEMBER(rfg_moe_gate_params, scoring, INT32), MEMBER(rfg_moe_gate_params, renormalise, INT32),
+       MEMBER(rfg_moe_gate_params, bias, INPUT), MEMBER(rfg_moe_gate_params, groups, INT64),
+       MEMBER(rfg_moe_gate_params, topk_groups, INT64), MEMBER(rfg_moe_gate_params, shared, INT64),
+       MEMBER(rfg_moe_gate_params, tokens, INPUT), MEMBER(rfg_moe_gate_params, scale, FLOAT),
+       MEMBER(rfg_moe_gate_params, shared_weight, FLOAT), MEMBER(rfg_moe_gate_params, norm, INPUT),
+       MEMBER(rfg_moe_gate_params, normed, OUTPUT), MEMBER(rfg_moe_gate_params, eps, FLOAT),
+       MEMBER(rfg_moe_gate_params, one_plus_weight, INT32), MEMBER(rfg_moe_gate_params, w_bias, INPUT),
+       MEMBER(rfg_moe_gate_params, rows, OUTPUT), MEMBER(rfg_moe_gate_params, offsets, OUTPUT),
+       MEMBER(rfg_moe_gate_params, sorted, OUTPUT), MEMBER(rfg_moe_gate_params, places, OUTPUT));
+CALLER(rfg_op_moe_gate, rfg_moe_gate_params, t[0], t[1], t[2], t[3])
 
 CALLER_WITHOUT_PARAMS(rfg_op_argmax, t[0], t[1])
 
@@ -315,6 +329,7 @@ static const struct op ops[] = {
       call_rfg_moe_workspace_bytes },
     { "moe_sum", "rfg_op_moe_sum", "y - x places", &moe_sum_params, call_rfg_op_moe_sum },
     { "moe_route", "rfg_op_moe_route", "ids weights - x", &moe_route_params, call_rfg_op_moe_route },
+    { "moe_gate", "rfg_op_moe_gate", "ids weights - x w", &moe_gate_params, call_rfg_op_moe_gate },
     { "argmax", "rfg_op_argmax", "y - x", NULL, call_rfg_op_argmax },
     { "sample", "rfg_op_sample", "y - logits seed offset", &sample_params, call_rfg_op_sample },
     { "all_reduce", "rfg_op_all_reduce", "y - x", NULL, call_rfg_op_all_reduce, true },
@@ -326,7 +341,7 @@ static const struct op ops[] = {
 
 /* ---- one call ---------------------------------------------------------------------------------------------------- */
 
-enum { MOST_TENSORS = 10, MOST_MEMBERS = 32, MOST_PARAMS = 256 };
+enum { MOST_TENSORS = 10, MOST_MEMBERS = 40, MOST_PARAMS = 320 };
 
 struct op_object {
     PyObject_HEAD vectorcallfunc vectorcall;

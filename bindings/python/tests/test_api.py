@@ -60,7 +60,8 @@ def test_every_member_is_bound():
         if op.__name__ == "gemm":
             arguments |= set(inspect.signature(rfg.grouped_gemm).parameters)
         hidden = {"workspace_bytes", "window_left", "window_right", "mean_seqlen_k", "gates", "alpha", "limit", "situ_beta", "situ_linear_beta", "bias", "order", "gated"}
-        hidden |= {"quantize": {"codes"}, "quantize_scale": {"group_rows", "group_cols", "scale_given", "smooth"}}.get(op.__name__, set())
+        hidden |= {"quantize": {"codes", "global"}, "quantize_scale": {"group_rows", "group_cols", "scale_given", "smooth", "global"},
+                   "moe": {"rows", "offsets", "sorted", "places"}, "moe_gate": {"rows", "offsets", "sorted", "places", "normed"}}.get(op.__name__, set())
         hidden |= {"cu_seqlens_q", "cu_seqlens_k", "max_seqlen_q"} if op.__name__ == "mha_decode" else set()
         assert set(op.members) - arguments <= hidden, op.symbol
 

@@ -76,6 +76,29 @@ def test_moe_sum(rng):
     assert (out[3:] == residual[3:]).all()
 
 
+def test_moe_gate(rng):
+    """The four operators that it is, and moe() with what it sorted."""
+    x, w, norm = rfg.bf16(normal(rng, 6, 64)), rfg.bf16(normal(rng, 16, 64)), rfg.bf16(normal(rng, 64))
+    bias, w_bias = normal(rng, 16), rfg.bf16(normal(rng, 16))
+    choice = dict(scoring="sigmoid", bias=bias, groups=4, topk_groups=2, renormalise=True, scale=2.5, shared=1, shared_weight=0.5)
+    made = rfg.moe_gate(x, w, 3, norm=norm, eps=1e-5, one_plus_weight=True, w_bias=w_bias, **choice)
+    normed = rfg.rmsnorm(x, norm, eps=1e-5, one_plus_weight=True)
+    assert (rfg.f32(made.normed) == rfg.f32(normed)).all()
+    ids, weights = rfg.moe_route(rfg.gemm(normed, w, w_bias, dtype="f32"), 3, **choice)
+    assert (made.ids == ids).all()
+    close(made.weights, weights)
+    align = rfg.moe_align(ids, 17, weights=made.weights)
+    for name in ("rows", "offsets", "places", "weights_out"):
+        assert (getattr(made.align, name) == getattr(align, name)).all(), name
+    bare = rfg.moe_gate(x, w, 3, scoring="softmax", tokens=np.array([2], np.int32))
+    assert bare.normed is None and (bare.ids[2:] == -1).all() and (bare.ids[:2] >= 0).all()
+    w1, w2 = rfg.bf16(normal(rng, 17, 32, 64)), rfg.bf16(normal(rng, 17, 64, 16))
+    y = rfg.moe(normed, w1, w2, made.ids, made.weights, dtype="f32")
+    assert (rfg.moe(made.normed, w1, w2, made.ids, made.weights, align=made.align, dtype="f32") == y).all() and y.any()
+    with pytest.raises(rfg.Error, match="scoring: 'relu': must be one of softmax, topk_softmax"):
+        rfg.moe_gate(x, w, 2, scoring="relu")
+
+
 def test_moe_route(rng):
     x, bias = normal(rng, 9, 32), normal(rng, 32)
     p = np.exp(x) / np.exp(x).sum(1, keepdims=True)
