@@ -84,11 +84,11 @@ void mla_fill_args(const struct mla_call *c, struct mla_args *a);
 double mla_row_bytes(const struct rfg_problem *prob);
 int64_t mla_test_length(const struct rfg_problem *prob, int64_t b);
 
-/* gpu_wgmma_few.c, gpu_wgmma.c, gpu.c, cpu.c */
-extern const struct rfg_variant mla_decode_wgmma_few, mla_decode_wgmma, mla_decode_tile_mma, mla_decode_portable,
+/* gpu_wgmma_codes.c, gpu_wgmma_few.c, gpu_wgmma.c, gpu.c, cpu.c */
+extern const struct rfg_variant mla_decode_wgmma_codes, mla_decode_wgmma_few, mla_decode_wgmma, mla_decode_tile_mma, mla_decode_portable,
     mla_decode_cpu;
 
-/* What the first two share (gpu_wgmma.c). n: work items. */
+/* What the first three share (gpu_wgmma.c). n: work items. */
 bool mla_wgmma_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why);
 bool mla_wgmma_valid(const struct rfg_device *dev, int lds, int64_t n, int parts, int clusters, struct rfg_reason *why);
 bool mla_wgmma_worth(const struct rfg_device *dev, const struct rfg_problem *prob, int64_t n, int parts, int clusters,

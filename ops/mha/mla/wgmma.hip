@@ -175,11 +175,12 @@ RFG_DEVICE void multiply_keys(rfg_frag_c *s, struct barriers *b, rfg_u64 q, rfg_
 #pragma unroll
     for (int n = 0; n < BLOCKS; n++) {
         int k = nth_block(tile, n);
-        if (tiled)
+        if (tiled) {
             rfg_arrival_wait(&b->tiled[tile][k], odd);
-        else if (n == 0 || n == V_HALF)
+        } else if (n == 0 || n == V_HALF) {
             rfg_arrival_wait(&b->copied[tile][n > 0], odd);
-        rfg_wg_see();
+            rfg_wg_see(); /* what threads wrote */
+        }
 #pragma unroll
         for (int i = 0; i < 4; i++)
             wg_scores(s, q + (rfg_u32)(k * (BLOCK / 16) + 2 * i),
