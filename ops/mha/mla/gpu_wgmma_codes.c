@@ -19,13 +19,9 @@ static const struct rfg_param params[] = {
     [P_CLUSTERS] = { "clusters", 5, { 1, 2, 4, 8, 16 } }, /* that share a sequence's keys */
 };
 
-static int parts_of(const int *p)
+static struct mla_few few_of(const struct rfg_problem *prob, const int *p)
 {
-    return p[P_PARTS] * p[P_CLUSTERS];
-}
-static int64_t items(const struct rfg_problem *prob, const int *p)
-{
-    return prob->v[MLA_B] * ceil_div(prob->v[MLA_SQ] * prob->v[MLA_HQ], p[P_ROWS]);
+    return mla_few_of(prob, p[P_ROWS], p[P_PARTS], p[P_CLUSTERS]);
 }
 static int lds_bytes(const struct rfg_problem *prob, const int *p)
 {
@@ -56,39 +52,20 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
 {
     if (p[P_ROWS] > 16 && p[P_TEAMS] > 2)
         return rfg_refuse(why, "rows=%d teams=%d: sums of 32 rows leave registers for 2", p[P_ROWS], p[P_TEAMS]);
-    return mla_wgmma_valid(dev, lds_bytes(prob, p), items(prob, p), p[P_PARTS], p[P_CLUSTERS], why);
+    return mla_wgmma_valid(dev, lds_bytes(prob, p), few_of(prob, p).items, p[P_PARTS], p[P_CLUSTERS], why);
 }
 
 static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
 {
-    int64_t rows = prob->v[MLA_SQ] * prob->v[MLA_HQ], n = items(prob, p);
-    if (p[P_ROWS] > 16 && rows <= p[P_ROWS] / 2)
-        return rfg_refuse(why, "rows=%d: a sequence has %" PRId64, p[P_ROWS], rows);
-    return mla_wgmma_worth(dev, prob, n, p[P_PARTS], p[P_CLUSTERS], why);
+    return mla_few_worth(dev, prob, few_of(prob, p), why);
 }
 
 /* As an H200 should have it: a CU takes in 33 bytes a ns, and decodes a tile twice in 0.9 us, with 32 rows in 1.1. */
 static double predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
-    double bytes, flops, parts = parts_of(p), n = (double)items(prob, p);
-    prob->op->cost(prob, &bytes, &flops);
-    double at_once = gemm_at_once(dev, p[P_PARTS], 1), rounds = MAX(1, ceil(n * parts / at_once));
-    double tiles = ceil(ceil((double)MAX(prob->v[MLA_S], 1) / MLA_WG_KEYS) / parts);
+    struct mla_few f = few_of(prob, p);
     double tile = MAX(p[P_ROWS] > 16 ? 1.1 : 0.9, MLA_WG_KEYS * mla_row_bytes(prob) / 33e3);
-    double us = MAX(rounds * (tiles + 1) * tile, bytes / (1e3 * dev->mem_gbps));
-    us += rounds * (4 * dev->load_us + (p[P_PARTS] > 1 ? 2.0 : 1.0));
-    if (p[P_CLUSTERS] > 1) /* sums to the workspace, and all clusters' back */
-        us += dev->sync_us + 1 + (p[P_CLUSTERS] + 1) * p[P_ROWS] * mla_dv(prob) * 4.0 / p[P_PARTS] / 100e3;
-    return dev->latency_us + us;
-}
-
-/* (Its limit keeps items below RFG_COUNTERS / parts.) */
-static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
-{
-    (void)dev;
-    return p[P_CLUSTERS] == 1 ? 0
-                              : (size_t)(items(prob, p) * parts_of(p)) * sizeof(float) *
-                                    (size_t)MLA_FEW_SLOT_FLOATS(mla_dv(prob), p[P_ROWS], p[P_PARTS]);
+    return mla_few_predict(dev, prob, &f, tile, tile + 0.5);
 }
 
 /* What keys are divided into depends on the sequence's length, on teams, parts and clusters. */
@@ -99,6 +76,12 @@ static bool order_of(const struct rfg_device *dev, const struct rfg_problem *pro
     snprintf(order->words, sizeof(order->words), "mla_decode_wgmma_codes teams=%d parts=%d clusters=%d", p[P_TEAMS],
              p[P_PARTS], p[P_CLUSTERS]);
     return true;
+}
+
+static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    (void)dev;
+    return mla_few_workspace(prob, few_of(prob, p));
 }
 
 static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
@@ -116,19 +99,21 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
 static void launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l)
 {
     (void)dev;
-    mla_wgmma_launch(MAX(items(prob, p), 1) * parts_of(p), lds_bytes(prob, p), l);
+    mla_wgmma_launch(few_of(prob, p).groups, lds_bytes(prob, p), l);
     l->block[0] = (uint32_t)(128 * (p[P_TEAMS] + 1));
 }
 
-const struct rfg_variant mla_decode_wgmma_codes = { .name = "mla_decode_wgmma_codes",
-                                                  .kind = RFG_VARIANT_KERNEL,
-                                                  .kernel = kernel,
-                                                  .launch = launch,
-                                                  .n_params = COUNT(params),
-                                                  .params = params,
-                                                  .supports = supports,
-                                                  .valid = valid,
-                                                  .worth = worth,
-                                                  .predict = predict,
-                                                  .workspace = workspace,
-                                                  .order = order_of };
+const struct rfg_variant mla_decode_wgmma_codes = {
+    .name = "mla_decode_wgmma_codes",
+    .kind = RFG_VARIANT_KERNEL,
+    .predict = predict,
+    .worth = worth,
+    .valid = valid,
+    .supports = supports,
+    .params = params,
+    .n_params = COUNT(params),
+    .launch = launch,
+    .kernel = kernel,
+    .order = order_of,
+    .workspace = workspace,
+};

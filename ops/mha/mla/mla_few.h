@@ -27,6 +27,40 @@ RFG_DEVICE int head_of(int own)
     return own / 2 * 8 + 2 * (rfg_lane() % 4) + own % 2;
 }
 
+/* This workgroup's item, of a sequence's items. */
+RFG_DEVICE int own_item(void)
+{
+    return rfg_group_x() / (PARTS * CLUSTERS);
+}
+RFG_DEVICE int items_each(const struct mla_args *a)
+{
+    return (a->sq * a->hq + ROWS - 1) / ROWS;
+}
+
+/* No keys yet. end: of those that each row sees, by the first threads. */
+RFG_DEVICE void begin_rows(const struct mla_args *a, const struct work_item *it, struct state *w, int *end)
+{
+    int own = rfg_thread();
+#pragma unroll
+    for (int n = 0; n < HEADS; n++) {
+        w->m[n] = LOWEST;
+        w->l[n] = 0.0f;
+    }
+#pragma unroll
+    for (int d = 0; d < V_BLOCKS; d++)
+#pragma unroll
+        for (int j = 0; j < FRAGS; j++)
+            rfg_frag_zero(&w->o[d][j]);
+    if (own < ROWS)
+        end[own] = a->causal ? keys_seen(a, it, row_of(it, own) / a->hq) : it->len;
+}
+RFG_DEVICE void settle_sums(struct state *w)
+{
+#pragma unroll
+    for (int d = 0; d < V_BLOCKS; d++)
+        wg_settle(w->o[d], FRAGS);
+}
+
 RFG_DEVICE void mask_scores(const int *end, rfg_frag_c *s, int key0)
 {
     int row = rfg_wave() % WAVES * 16 + rfg_lane() / 4;

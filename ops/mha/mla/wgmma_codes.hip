@@ -278,8 +278,8 @@ RFG_DEVICE void multiply_keys(rfg_frag_c *s, const char *tile, rfg_u64 q, float 
             for (int j = 0; j < FRAGS; j++)
 #pragma unroll
                 for (int e = 0; e < 8; e++)
-                    s[j].v[e] =
-                        rfg_fma(rfg_wg_read(part[(k / 2 - 1) % 2][j].v[e]), scales[is_further(e)][k / 2 - 1], s[j].v[e]);
+                    s[j].v[e] = rfg_fma(rfg_wg_read(part[(k / 2 - 1) % 2][j].v[e]), scales[is_further(e)][k / 2 - 1],
+                                        s[j].v[e]);
 #else
         multiply_four(s, a[k % 2], q + (rfg_u32)(k * (ROWS * 8)), k);
         rfg_wg_wait(1);
@@ -336,12 +336,12 @@ RFG_DEVICE void multiply_values(struct state *w, const char *tile, rfg_u64 weigh
 #pragma unroll
             for (int n = 0; n < 2; n++) {
                 rfg_u32x4 u = load_values(row, half + n);
-                at[2 * n] = make_uint4(
-                    decode_two(signed_bytes(u.x, u.y, 0xc480)), decode_two(signed_bytes(u.x, u.y, 0xd591)),
-                    decode_two(signed_bytes(u.z, u.w, 0xc480)), decode_two(signed_bytes(u.z, u.w, 0xd591)));
-                at[2 * n + 1] = make_uint4(
-                    decode_two(signed_bytes(u.x, u.y, 0xe6a2)), decode_two(signed_bytes(u.x, u.y, 0xf7b3)),
-                    decode_two(signed_bytes(u.z, u.w, 0xe6a2)), decode_two(signed_bytes(u.z, u.w, 0xf7b3)));
+                at[2 * n] =
+                    make_uint4(decode_two(signed_bytes(u.x, u.y, 0xc480)), decode_two(signed_bytes(u.x, u.y, 0xd591)),
+                               decode_two(signed_bytes(u.z, u.w, 0xc480)), decode_two(signed_bytes(u.z, u.w, 0xd591)));
+                at[2 * n + 1] =
+                    make_uint4(decode_two(signed_bytes(u.x, u.y, 0xe6a2)), decode_two(signed_bytes(u.x, u.y, 0xf7b3)),
+                               decode_two(signed_bytes(u.z, u.w, 0xe6a2)), decode_two(signed_bytes(u.z, u.w, 0xf7b3)));
             }
             rfg_wg_fence();
 #pragma unroll
@@ -353,9 +353,7 @@ RFG_DEVICE void multiply_values(struct state *w, const char *tile, rfg_u64 weigh
         }
     }
     rfg_wg_wait(0);
-#pragma unroll
-    for (int d = 0; d < V_BLOCKS; d++)
-        wg_settle(w->o[d], FRAGS);
+    settle_sums(w);
 }
 
 RFG_DEVICE void attend(const struct mla_args *a, const struct work_item *it, struct span span, char *lds,
@@ -449,19 +447,7 @@ RFG_DEVICE void multiply_all(const struct mla_args *a, const struct work_item *i
 {
     struct barriers *b = (struct barriers *)lds;
     struct state w;
-    int own = rfg_thread();
-#pragma unroll
-    for (int n = 0; n < HEADS; n++) {
-        w.m[n] = LOWEST;
-        w.l[n] = 0.0f;
-    }
-#pragma unroll
-    for (int d = 0; d < V_BLOCKS; d++)
-#pragma unroll
-        for (int j = 0; j < FRAGS; j++)
-            rfg_frag_zero(&w.o[d][j]);
-    if (own < ROWS)
-        b->end[own] = a->causal ? keys_seen(a, it, row_of(it, own) / a->hq) : it->len;
+    begin_rows(a, it, &w, b->end);
     rfg_wg_see(); /* queries */
     meet_teams();
     attend(a, it, span, lds, &w);
@@ -499,15 +485,17 @@ mla_decode_wgmma_codes(struct mla_args a)
     rfg_barrier_lds();
     rfg_await_previous();
     struct work_item it;
-    int tiles = (a.sq * a.hq + ROWS - 1) / ROWS, item = rfg_group_x() / (PARTS * CLUSTERS);
-    place_item(&a, &it, item, tiles);
-    if (rfg_thread() >= TEAMS * MULTIPLIERS)
-        expect_table(&a, it.b, rfg_thread() - TEAMS * MULTIPLIERS);
-    else
+    place_item(&a, &it, own_item(), items_each(&a));
+    if (TEAM < TEAMS)
         copy_queries(&a, &it, lds + Q_AT);
-    open_item(&a, &it, item, tiles);
+    else
+        expect_table(&a, it.b, rfg_thread() - TEAMS * MULTIPLIERS);
+    open_item(&a, &it, own_item(), items_each(&a));
     struct span span = span_of(&it);
-    if (rfg_thread() >= TEAMS * MULTIPLIERS) {
+    if (TEAM < TEAMS) {
+        rfg_more_registers(MULTIPLY_REGISTERS);
+        multiply_all(&a, &it, span, lds);
+    } else {
         rfg_fewer_registers(COPY_REGISTERS);
         if (rfg_thread() < TEAMS * MULTIPLIERS + 32)
             copy_all(&a, &it, span, b, lds, rfg_lane());
@@ -515,8 +503,5 @@ mla_decode_wgmma_codes(struct mla_args a)
         start_sending();
         combine(&a, &it, lds);
 #endif
-    } else {
-        rfg_more_registers(MULTIPLY_REGISTERS);
-        multiply_all(&a, &it, span, lds);
     }
 }

@@ -346,9 +346,7 @@ RFG_DEVICE void multiply_values(struct state *w, rfg_u64 weights, rfg_u64 v)
 RFG_DEVICE void settle(struct state *w, rfg_frag_c *s)
 {
     wg_settle(s, FRAGS);
-#pragma unroll
-    for (int d = 0; d < V_BLOCKS; d++)
-        wg_settle(w->o[d], FRAGS);
+    settle_sums(w);
 }
 
 /* The next tile's scores follow a tile's values at once. */
@@ -394,19 +392,7 @@ RFG_DEVICE void multiply_all(const struct mla_args *a, const struct work_item *i
 {
     struct barriers *b = (struct barriers *)lds;
     struct state w;
-    int own = rfg_thread();
-#pragma unroll
-    for (int n = 0; n < HEADS; n++) {
-        w.m[n] = LOWEST;
-        w.l[n] = 0.0f;
-    }
-#pragma unroll
-    for (int d = 0; d < V_BLOCKS; d++)
-#pragma unroll
-        for (int j = 0; j < FRAGS; j++)
-            rfg_frag_zero(&w.o[d][j]);
-    if (own < ROWS)
-        b->end[own] = a->causal ? keys_seen(a, it, row_of(it, own) / a->hq) : it->len;
+    begin_rows(a, it, &w, b->end);
     rfg_async_wait_all();
     rfg_wg_see();
     meet();
@@ -452,13 +438,12 @@ mla_decode_wgmma_few(struct mla_args a, const __grid_constant__ rfg_tile_map map
 #endif
     rfg_await_previous();
     struct work_item it;
-    int tiles = (a.sq * a.hq + ROWS - 1) / ROWS, item = rfg_group_x() / (PARTS * CLUSTERS);
-    place_item(&a, &it, item, tiles);
+    place_item(&a, &it, own_item(), items_each(&a));
     if (rfg_thread() >= MULTIPLIERS)
         expect_table(&a, it.b, rfg_thread() - MULTIPLIERS);
     else
         copy_queries(&a, &it, rfg_lds_address(lds) + Q_AT);
-    open_item(&a, &it, item, tiles);
+    open_item(&a, &it, own_item(), items_each(&a));
     struct span span = span_of(&it);
     if (rfg_thread() >= MULTIPLIERS) {
         rfg_fewer_registers(COPY_REGISTERS);

@@ -96,7 +96,7 @@ RFG_DEVICE void store_rows(const struct mla_args *a, const struct work_item *it,
 #ifndef SENT_AT
 #define SENT_AT (APART ? MLA_FEW_KV_END(D, ROWS) : KV_AT)
 #endif
-#define ENDS_AT   (SENT_AT + PARTS * UNITS * 2048)
+#define ENDS_AT (SENT_AT + PARTS * UNITS * 2048)
 static_assert(ENDS_AT + PARTS * ROWS * 8 <= LDS_BYTES, "sums follow keys, or take their place");
 
 RFG_DEVICE void add_pairs(rfg_f32x4 *sum, rfg_f32x4 v, const float *by)
