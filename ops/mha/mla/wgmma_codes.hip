@@ -31,6 +31,7 @@
 #define TEAM        (rfg_thread() / MULTIPLIERS)
 #define WAVES       (MULTIPLIERS / 32)
 #define BLOCKS      (D / 64)   /* of a tile's columns */
+#define CHAINS      1          /* of a tile's sums of scores, each waiting for its last */
 #define V_BLOCKS    (DV / 64)  /* of them values */
 #define SPANS       (DV / 128) /* of 128 values; V32: which share a scale */
 #define ROW         MLA_CODES_ROW(FORMAT, D)
@@ -224,17 +225,33 @@ RFG_DEVICE void load_rotated(rfg_u32x4 *a, const char *const *row, int t)
         a[i + 1] = make_uint4(u.z, v.z, u.w, v.w);
     }
 }
-RFG_DEVICE void multiply_four(rfg_frag_c *c, const rfg_u32x4 *a, rfg_u64 rows_b, int add)
+/* Sums in CHAINS of instructions, each of which waits for the one before it. */
+RFG_DEVICE void multiply_four(rfg_frag_c (*c)[FRAGS], const rfg_u32x4 *a, rfg_u64 rows_b, int add)
 {
     rfg_wg_fence();
 #pragma unroll
     for (int i = 0; i < 4; i++)
-        wg_add(c, a[i], rows_b + (rfg_u32)(2 * i), i + add > 0);
+        wg_add(c[i % CHAINS], a[i], rows_b + (rfg_u32)(2 * i), i + add >= CHAINS);
     rfg_wg_commit();
 }
 
-/* Scores of the tile: done. Scales: of a thread's two keys, with V32. */
-RFG_DEVICE void multiply_keys(rfg_frag_c *s, const char *tile, rfg_u64 q, float (*scales)[SPANS])
+#if FORMAT == MLA_V32
+/* Of a thread's two keys. */
+RFG_DEVICE void load_scales(float (*scales)[SPANS], const char *tile)
+{
+    int r = rfg_wave() % WAVES * 16 + rfg_lane() / 4;
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        rfg_u32x4 v = *(const rfg_u32x4 *)(tile + key_of(r + 8 * h) * ROW + MLA_V32_SCALES_AT);
+#pragma unroll
+        for (int n = 0; n < SPANS; n++)
+            scales[h][n] = rfg_as_float(word_of(v, n));
+    }
+}
+#endif
+
+/* Scores of the tile: done. */
+RFG_DEVICE void multiply_keys(rfg_frag_c *s, const char *tile, rfg_u64 q)
 {
     int lane = rfg_lane(), r = rfg_wave() % WAVES * 16 + lane / 4, t = lane % 4;
     const char *row[2] = { tile + key_of(r) * ROW + t * 16, tile + key_of(r + 8) * ROW + t * 16 };
@@ -243,19 +260,14 @@ RFG_DEVICE void multiply_keys(rfg_frag_c *s, const char *tile, rfg_u64 q, float 
     struct pieces next = load_keys(row, 0);
     asm volatile("" : "+l"(q));
 #if FORMAT == MLA_V32
-    rfg_frag_c part[2][FRAGS];
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-        rfg_u32x4 v = *(const rfg_u32x4 *)(row[h] - t * 16 + MLA_V32_SCALES_AT);
-#pragma unroll
-        for (int n = 0; n < SPANS; n++)
-            scales[h][n] = rfg_as_float(word_of(v, n));
-    }
+    rfg_frag_c part[2][CHAINS][FRAGS];
+    float scales[2][SPANS];
+    load_scales(scales, tile);
 #pragma unroll
     for (int j = 0; j < FRAGS; j++)
         rfg_frag_zero(&s[j]);
 #else
-    (void)scales;
+    rfg_frag_c sums[CHAINS][FRAGS];
 #endif
 #pragma unroll
     for (int k = 0; k < BLOCKS; k++) {
@@ -271,31 +283,37 @@ RFG_DEVICE void multiply_keys(rfg_frag_c *s, const char *tile, rfg_u64 q, float 
             load_rotated(a[k % 2], row, t);
         }
 #if FORMAT == MLA_V32
-        multiply_four(part[k / 2 % 2], a[k % 2], q + (rfg_u32)(k * (ROWS * 8)), k % 2);
+        multiply_four(part[k / 2 % 2], a[k % 2], q + (rfg_u32)(k * (ROWS * 8)), k % 2 * CHAINS);
         rfg_wg_wait(1);
         if (k >= 2 && k % 2 == 0)
 #pragma unroll
             for (int j = 0; j < FRAGS; j++)
 #pragma unroll
-                for (int e = 0; e < 8; e++)
-                    s[j].v[e] = rfg_fma(rfg_wg_read(part[(k / 2 - 1) % 2][j].v[e]), scales[is_further(e)][k / 2 - 1],
-                                        s[j].v[e]);
+                for (int e = 0; e < 8; e++) {
+                    float sum = rfg_wg_read(part[(k / 2 - 1) % 2][0][j].v[e]);
+                    if (CHAINS > 1)
+                        sum += rfg_wg_read(part[(k / 2 - 1) % 2][CHAINS - 1][j].v[e]);
+                    s[j].v[e] = rfg_fma(sum, scales[is_further(e)][k / 2 - 1], s[j].v[e]);
+                }
 #else
-        multiply_four(s, a[k % 2], q + (rfg_u32)(k * (ROWS * 8)), k);
+        multiply_four(sums, a[k % 2], q + (rfg_u32)(k * (ROWS * 8)), k * CHAINS);
         rfg_wg_wait(1);
 #endif
     }
     rfg_wg_wait(0);
 #if FORMAT == MLA_V32
-    wg_settle(part[(BLOCKS - 1) / 2 % 2], FRAGS);
+    rfg_frag_c(*sums)[FRAGS] = part[(BLOCKS - 1) / 2 % 2];
+#endif
+#pragma unroll
+    for (int c = 0; c < CHAINS; c++)
+        wg_settle(sums[c], FRAGS);
 #pragma unroll
     for (int j = 0; j < FRAGS; j++)
 #pragma unroll
-        for (int e = 0; e < 8; e++)
-            s[j].v[e] += part[(BLOCKS - 1) / 2 % 2][j].v[e];
-#else
-    wg_settle(s, FRAGS);
-#endif
+        for (int e = 0; e < 8; e++) {
+            float sum = sums[0][j].v[e] + (CHAINS > 1 ? sums[CHAINS - 1][j].v[e] : 0.0f);
+            s[j].v[e] = FORMAT == MLA_V32 ? s[j].v[e] + sum : sum;
+        }
     if (rfg_any_lane((nans[0] | nans[1]) & 0x80808080u)) {
 #pragma unroll
         for (int h = 0; h < 2; h++) {
@@ -317,43 +335,70 @@ RFG_DEVICE rfg_u32x4 load_values(const char *const *row, int span)
     return make_uint4(*(const rfg_u32 *)(row[0] + span * 128), *(const rfg_u32 *)(row[1] + span * 128),
                       *(const rfg_u32 *)(row[2] + span * 128), *(const rfg_u32 *)(row[3] + span * 128));
 }
-/* Adds the tile's values: done. A thread has of each 128 columns the four from wave * 32 + lane / 4 * 4 on. */
-RFG_DEVICE void multiply_values(struct state *w, const char *tile, rfg_u64 weights)
+/* Of 16 keys, the i-th of the tile, two spans from `half` on: what four instructions take. */
+#define HALVES (SPANS / 2)
+RFG_DEVICE void load_columns(rfg_u32x4 *u, const char *tile, int n)
 {
-    int lane = rfg_lane();
-    const char *from = tile + rfg_wave() % WAVES * 32 + lane / 4 * 4;
+    int lane = rfg_lane(), i = n / HALVES;
+    const char *row[4], *from = tile + rfg_wave() % WAVES * 32 + lane / 4 * 4;
+#pragma unroll
+    for (int r = 0; r < 4; r++)
+        row[r] = from + key_of(i * 16 + lane % 4 * 2 + r % 2 + r / 2 * 8) * ROW;
+    u[0] = load_values(row, n % HALVES * 2);
+    u[1] = load_values(row, n % HALVES * 2 + 1);
+}
+/* Adds the tile's values: done. A thread has of each 128 columns the four from wave * 32 + lane / 4 * 4 on. first: what
+ * load_columns() loaded. */
+RFG_DEVICE void multiply_values(struct state *w, const char *tile, rfg_u64 weights, const rfg_u32x4 *first)
+{
+    const int all = TILE_KV / 16 * HALVES;
     asm volatile("" : "+l"(weights));
-    rfg_u32x4 a[2][4];
+    rfg_u32x4 a[2][4], u[2] = { first[0], first[1] };
 #pragma unroll
-    for (int i = 0; i < TILE_KV / 16; i++) {
-        const char *row[4];
+    for (int n = 0; n < all; n++) {
+        rfg_u32x4 *at = a[n % 2], next[2] = { u[0], u[1] };
+        int half = n % HALVES * 2;
+        if (n + 1 < all)
+            load_columns(next, tile, n + 1);
 #pragma unroll
-        for (int n = 0; n < 4; n++)
-            row[n] = from + key_of(i * 16 + lane % 4 * 2 + n % 2 + n / 2 * 8) * ROW;
-#pragma unroll
-        for (int half = 0; half < SPANS; half += 2) {
-            rfg_u32x4 *at = a[(i * SPANS + half) / 2 % 2];
-#pragma unroll
-            for (int n = 0; n < 2; n++) {
-                rfg_u32x4 u = load_values(row, half + n);
-                at[2 * n] =
-                    make_uint4(decode_two(signed_bytes(u.x, u.y, 0xc480)), decode_two(signed_bytes(u.x, u.y, 0xd591)),
-                               decode_two(signed_bytes(u.z, u.w, 0xc480)), decode_two(signed_bytes(u.z, u.w, 0xd591)));
-                at[2 * n + 1] =
-                    make_uint4(decode_two(signed_bytes(u.x, u.y, 0xe6a2)), decode_two(signed_bytes(u.x, u.y, 0xf7b3)),
-                               decode_two(signed_bytes(u.z, u.w, 0xe6a2)), decode_two(signed_bytes(u.z, u.w, 0xf7b3)));
-            }
-            rfg_wg_fence();
-#pragma unroll
-            for (int n = 0; n < 4; n++)
-                wg_add(w->o[half * 2 + n], at[n],
-                       weights + (rfg_u32)((WEIGHTS_SETS > 1 ? half + n / 2 : 0) * (ROWS * 8) + 2 * i), 1);
-            rfg_wg_commit();
-            rfg_wg_wait(1);
+        for (int h = 0; h < 2; h++) {
+            at[2 * h] = make_uint4(
+                decode_two(signed_bytes(u[h].x, u[h].y, 0xc480)), decode_two(signed_bytes(u[h].x, u[h].y, 0xd591)),
+                decode_two(signed_bytes(u[h].z, u[h].w, 0xc480)), decode_two(signed_bytes(u[h].z, u[h].w, 0xd591)));
+            at[2 * h + 1] = make_uint4(
+                decode_two(signed_bytes(u[h].x, u[h].y, 0xe6a2)), decode_two(signed_bytes(u[h].x, u[h].y, 0xf7b3)),
+                decode_two(signed_bytes(u[h].z, u[h].w, 0xe6a2)), decode_two(signed_bytes(u[h].z, u[h].w, 0xf7b3)));
         }
+        rfg_wg_fence();
+#pragma unroll
+        for (int h = 0; h < 4; h++)
+            wg_add(w->o[half * 2 + h], at[h],
+                   weights + (rfg_u32)((WEIGHTS_SETS > 1 ? half + h / 2 : 0) * (ROWS * 8) + 2 * (n / HALVES)), 1);
+        rfg_wg_commit();
+        rfg_wg_wait(1);
+        u[0] = next[0];
+        u[1] = next[1];
     }
     rfg_wg_wait(0);
     settle_sums(w);
+}
+
+/* Weights to LDS, with V32 times each of the key's scales. */
+RFG_DEVICE void give_weights(rfg_u32 to, const char *tile, const rfg_frag_c *s)
+{
+#if FORMAT == MLA_V32
+    float scales[2][SPANS];
+    load_scales(scales, tile);
+#pragma unroll
+    for (int n = 0; n < WEIGHTS_SETS; n++) {
+        const float by[2] = { scales[0][n], scales[1][n] };
+        store_weights(to + (rfg_u32)(n * ROWS * 128), s, by);
+    }
+#else
+    const float by[2] = { 1.0f, 1.0f };
+    (void)tile;
+    store_weights(to, s, by);
+#endif
 }
 
 RFG_DEVICE void attend(const struct mla_args *a, const struct work_item *it, struct span span, char *lds,
@@ -366,19 +411,16 @@ RFG_DEVICE void attend(const struct mla_args *a, const struct work_item *it, str
 #pragma unroll 1
     for (int t = span.begin + TEAM; t < span.end; t += TEAMS) {
         rfg_frag_c s[FRAGS];
-        float scales[2][SPANS];
         const char *tile = lds + KV_AT + stage * TILE;
         rfg_arrival_wait(&b->full[stage], odd);
-        multiply_keys(s, tile, q, scales);
+        multiply_keys(s, tile, q);
         weigh_scores(a, it, b->end, b->of_wave[TEAM], w, s, t * TILE_KV, unmasked);
-#pragma unroll
-        for (int n = 0; n < WEIGHTS_SETS; n++) {
-            const float by[2] = { WEIGHTS_SETS > 1 ? scales[0][n] : 1.0f, WEIGHTS_SETS > 1 ? scales[1][n] : 1.0f };
-            store_weights(rfg_lds_address(at) + (rfg_u32)(n * ROWS * 128), s, by);
-        }
+        give_weights(rfg_lds_address(at), tile, s);
+        rfg_u32x4 columns[2];
+        load_columns(columns, tile, 0);
         rfg_wg_see();
         meet();
-        multiply_values(w, tile, p);
+        multiply_values(w, tile, p, columns);
         rfg_arrive_wave(&b->empty[stage]);
         stage += TEAMS;
         if (stage >= STAGES) {
