@@ -157,6 +157,36 @@ static const struct op_case few[] = {
     { "mla_decode bf16->bf16 B=3 Hq=8 D=192 S=1000 Dv=128 page=16 lens=any", C, false, FEW(16, 8, 4) },
 };
 
+#define CODES(rows, teams, parts, clusters)                                                                            \
+    "mla_decode_wgmma_codes{rows=" #rows ",teams=" #teams ",parts=" #parts ",clusters=" #clusters "}"
+/* Few rows of a cache of e4m3 on Hopper: both formats, pages that are copied whole and in rows, numbers of teams above
+ * that of tiles. */
+static const struct op_case codes[] = {
+    { "mla_decode bf16->bf16 B=3 Hq=16 D=576 S=700 Dv=512 lse=1 page=64 kv=e4m3 scale=1 lens=any", R, false,
+      CODES(16, 2, 1, 1) },
+    { "mla_decode bf16->bf16 B=3 Hq=16 D=576 S=700 Dv=512 lse=1 page=64 kv=e4m3 format=v32 lens=any", R, false,
+      CODES(16, 2, 1, 1) },
+    { "mla_decode bf16->bf16 B=2 Hq=16 D=576 S=900 Dv=512 lse=1 page=64 kv=e4m3 scale=1", R, false,
+      CODES(16, 3, 2, 1) },
+    { "mla_decode bf16->bf16 B=2 Hq=16 D=576 S=900 Dv=512 lse=1 page=16 kv=e4m3 format=v32 lens=any", R, false,
+      CODES(16, 3, 2, 2) },
+    { "mla_decode bf16->bf16 B=2 Hq=20 D=576 S=900 Dv=512 lse=1 page=1 kv=e4m3 format=v32 table=indices", R, false,
+      CODES(32, 2, 8, 2) },
+    { "mla_decode bf16->bf16 B=2 Hq=12 D=576 S=900 Sq=2 Dv=512 causal=1 sink=1 lse=1 page=2 kv=e4m3 lens=any", R, false,
+      CODES(32, 2, 1, 1) },
+    { "mla_decode f16->f16 B=3 Hq=9 D=576 S=1300 Dv=512 lse=1 page=128 kv=e4m3 scale=1 lens=any", R, false,
+      CODES(16, 2, 4, 4) },
+    { "mla_decode f16->f16 B=2 Hq=5 D=320 S=1100 Sq=3 Dv=256 causal=1 cap=30 sink=1 lse=1 page=4 kv=e4m3", R, false,
+      CODES(16, 3, 16, 1) },
+    { "mla_decode bf16->bf16 B=2 Hq=6 D=576 S=600 Dv=512 lse=1 page=16 q=apart form=gaps kv=e4m3 lens=any", R, false,
+      CODES(16, 2, 2, 1) },
+    { "mla_decode bf16->bf16 B=2 Hq=3 D=256 S=900 lse=1 kv=e4m3", R, false, CODES(16, 3, 1, 1) },
+    { "mla_decode bf16->bf16 B=8 Hq=4 D=320 S=140 Dv=256 lse=1 page=16 kv=e4m3 scale=1", S, false, CODES(16, 2, 1, 1) },
+    { "mla_decode bf16->bf16 B=8 Hq=4 D=576 S=140 Dv=512 lse=1 page=16 kv=e4m3 format=v32", S, false,
+      CODES(16, 2, 2, 1) },
+    { "mla_decode bf16->bf16 B=2 Hq=8 D=320 S=1024 Dv=256 page=16 kv=e4m3", C, false, CODES(16, 2, 8, 2) },
+};
+
 OP_CASES(right_heads, heads, "MLA decode")
 OP_CASES(right_options, options, "options of MLA decode")
 OP_CASES(right_formats, formats, "formats and positions of MLA decode")
@@ -166,6 +196,7 @@ OP_CASES(right_special, special, "MLA decode of NaN, inf, denormals")
 OP_CASES(right_wide, wide, "MLA decode of many rows")
 OP_CASES(right_clusters, clusters, "MLA decode by several clusters")
 OP_CASES(right_few, few, "MLA decode of few rows")
+OP_CASES(right_codes, codes, "MLA decode of few rows of codes")
 
 START_TEST(items_by_turns)
 {
@@ -180,6 +211,6 @@ int main(void)
 {
     return op_main_gpus("mla",
                         OP_TESTS(right_heads, right_options, right_formats, right_segments, right_exact, right_special,
-                                 right_wide, right_clusters, right_few),
+                                 right_wide, right_clusters, right_few, right_codes),
                         OP_TESTS(NULL), OP_TESTS(items_by_turns));
 }

@@ -398,7 +398,7 @@ START_TEST(refusals)
 }
 END_TEST
 
-/* Of mla_decode_wgmma and mla_decode_wgmma_few, which no emulated GPU has. */
+/* Of mla_decode_wgmma, mla_decode_wgmma_few and mla_decode_wgmma_codes, which no emulated GPU has. */
 START_TEST(clusters)
 {
     const char *few = "mla_decode bf16->bf16 B=1 Hq=16 D=576 S=8192 Dv=512 page=64";
@@ -417,6 +417,16 @@ START_TEST(clusters)
                     "mla_decode_wgmma_few{rows=32,parts=2,clusters=1}", NULL);
     op_config_taken("sm_90", "mla_decode bf16->bf16 B=1 Hq=16 D=512 S=99 Dv=448 page=64 kv=e4m3 format=v4",
                     "mla_decode_wgmma{parts=2,clusters=1}", "kv=e4m3");
+    op_config_taken("sm_90", "mla_decode bf16->bf16 B=1 Hq=16 D=512 S=99 page=64 kv=e4m3 format=v4",
+                    "mla_decode_wgmma_codes{rows=16,teams=2,parts=2,clusters=1}", "must be e4m3, plain or v32");
+    op_config_taken("sm_90", "mla_decode bf16->bf16 B=1 Hq=16 D=576 S=99 Dv=512 page=64 kv=e5m2",
+                    "mla_decode_wgmma_codes{rows=16,teams=2,parts=2,clusters=1}", "kv=e5m2");
+    op_config_taken("sm_90", "mla_decode bf16->bf16 B=1 Hq=16 D=192 S=99 Dv=128 page=64 kv=e4m3",
+                    "mla_decode_wgmma_codes{rows=16,teams=2,parts=2,clusters=1}", "Dv=128: must be 256 or 512");
+    op_config_taken("sm_90", "mla_decode bf16->bf16 B=1 Hq=32 D=576 S=99 Dv=512 page=64 kv=e4m3",
+                    "mla_decode_wgmma_codes{rows=32,teams=3,parts=2,clusters=1}", "rows=32 teams=3");
+    op_config_taken("sm_90", "mla_decode bf16->bf16 B=1 Hq=16 D=576 S=99 Dv=512 page=64 kv=e4m3 format=v32",
+                    "mla_decode_wgmma_codes{rows=16,teams=3,parts=16,clusters=8}", NULL);
 }
 END_TEST
 

@@ -84,17 +84,29 @@ void mla_fill_args(const struct mla_call *c, struct mla_args *a);
 double mla_row_bytes(const struct rfg_problem *prob);
 int64_t mla_test_length(const struct rfg_problem *prob, int64_t b);
 
-/* gpu_wgmma_few.c, gpu_wgmma.c, gpu.c, cpu.c */
-extern const struct rfg_variant mla_decode_wgmma_few, mla_decode_wgmma, mla_decode_tile_mma, mla_decode_portable,
-    mla_decode_cpu;
+/* gpu_wgmma_codes.c, gpu_wgmma_few.c, gpu_wgmma.c, gpu.c, cpu.c */
+extern const struct rfg_variant mla_decode_wgmma_codes, mla_decode_wgmma_few, mla_decode_wgmma, mla_decode_tile_mma,
+    mla_decode_portable, mla_decode_cpu;
 
-/* What the first two share (gpu_wgmma.c). n: work items. */
+/* What the first three share (gpu_wgmma.c). n: work items. */
 bool mla_wgmma_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why);
 bool mla_wgmma_valid(const struct rfg_device *dev, int lds, int64_t n, int parts, int clusters, struct rfg_reason *why);
 bool mla_wgmma_worth(const struct rfg_device *dev, const struct rfg_problem *prob, int64_t n, int parts, int clusters,
                      struct rfg_reason *why);
 void mla_wgmma_macros(const struct rfg_problem *prob, int parts, int clusters, int lds, struct rfg_kernel *k);
 void mla_wgmma_launch(int64_t groups, int lds, struct rfg_launch *l);
+/* What mla_decode_wgmma_few and mla_decode_wgmma_codes share (gpu_wgmma_few.c): work items, of `rows` rows of a sequence
+ * each, workgroups, and how they share keys. tile: microseconds of a tile of keys; tail: more than that, once. */
+struct mla_few {
+    int64_t items, groups;
+    int rows, parts, clusters;
+};
+struct mla_few mla_few_of(const struct rfg_problem *prob, int rows, int parts, int clusters);
+double mla_few_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const struct mla_few *f,
+                       double tile, double tail);
+bool mla_few_worth(const struct rfg_device *dev, const struct rfg_problem *prob, struct mla_few f,
+                   struct rfg_reason *why);
+size_t mla_few_workspace(const struct rfg_problem *prob, struct mla_few f);
 int mla_wgmma_maps(const struct rfg_problem *prob, const int *p, const void *kargs, struct rfg_tile_map *maps);
 
 #endif

@@ -4,10 +4,13 @@
  * and how parts of a sum are weighed. Macros: TILE_KV, PARTS, CLUSTERS; MULTIPLIERS, the threads that multiply, the
  * first of the workgroup. */
 
-/* A barrier of the threads that multiply. */
+/* A barrier of the threads that multiply together. */
+#ifndef TEAM
+#define TEAM 0
+#endif
 RFG_DEVICE void meet(void)
 {
-    asm volatile("bar.sync 3, %0;" ::"n"(MULTIPLIERS) : "memory");
+    asm volatile("bar.sync %0, %1;" ::"r"(3 + 2 * TEAM), "n"(MULTIPLIERS) : "memory");
 }
 
 /* The keys of this workgroup: a share of the tiles. */

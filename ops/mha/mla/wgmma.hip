@@ -5,11 +5,11 @@
  * columns each; a third one copies. A step of theirs:
  *
  *   first:  scores of A | weights of A | A's values, left half  | B's values, left half
- *   second: scores of B | weights of B | B's values, right half | A's values, right half
+ *   second: scores of B | weights of B | A's values, right half | B's values, right half
  *
  * Weights go through LDS to the same thread of the other warpgroup: both have the same rows and keys in the same lanes.
  * What they are relative to may differ, which is put right where it does. With 64 rows of queries in LDS there is no room
- * for a third tile: A's left half and B's right half are done with early, copied anew first, and multiplied first.
+ * for a third tile: both add A's values first, so that A's next keys come while B's are multiplied.
  *
  * Budget: a step of 128 keys is 147 KB and 4352 cycles of matrix instructions a CU, 34 bytes a cycle, at D=576 Dv=512:
  * with 64 rows matrix instructions bind, as long as L2 yields the same keys to all of a sequence's workgroups. Few
@@ -145,7 +145,7 @@ RFG_DEVICE void copy_all(const struct mla_args *a, const rfg_tile_map *map, cons
         }
 #pragma unroll
         for (int n = 0; n < 4; n++) {
-            int tile = n % 2, later = n / 2;
+            int tile = n / 2, later = n % 2;
             rfg_u32 to = lds + KV_AT + (rfg_u32)(tile * TILE);
             if (t + tile >= s.end)
                 continue;
@@ -175,11 +175,12 @@ RFG_DEVICE void multiply_keys(rfg_frag_c *s, struct barriers *b, rfg_u64 q, rfg_
 #pragma unroll
     for (int n = 0; n < BLOCKS; n++) {
         int k = nth_block(tile, n);
-        if (tiled)
+        if (tiled) {
             rfg_arrival_wait(&b->tiled[tile][k], odd);
-        else if (n == 0 || n == V_HALF)
+        } else if (n == 0 || n == V_HALF) {
             rfg_arrival_wait(&b->copied[tile][n > 0], odd);
-        rfg_wg_see();
+            rfg_wg_see(); /* what threads wrote */
+        }
 #pragma unroll
         for (int i = 0; i < 4; i++)
             wg_scores(s, q + (rfg_u32)(k * (BLOCK / 16) + 2 * i),
@@ -289,8 +290,16 @@ RFG_DEVICE rfg_u32 scale_word(rfg_u32 v, float by)
 {
     return rfg_floats_to_16(rfg_low(v, DTYPE) * by, rfg_high(v, DTYPE) * by, DTYPE);
 }
-/* Both relative to the larger maximum. Few steps come here: see SLACK. */
-RFG_DEVICE void agree(struct state *w, rfg_u32x4 *weights, const float *m)
+RFG_DEVICE void scale_weights(rfg_u32x4 *weights, const float *by)
+{
+#pragma unroll
+    for (int i = 0; i < TILE_KV / 16; i++)
+        weights[i] = make_uint4(scale_word(weights[i].x, by[0]), scale_word(weights[i].y, by[1]),
+                                scale_word(weights[i].z, by[0]), scale_word(weights[i].w, by[1]));
+}
+/* All relative to the larger maximum: weights that are to `m`, and own ones that are not added yet. Few steps come here:
+ * see SLACK. */
+RFG_DEVICE void agree(struct state *w, rfg_u32x4 *weights, const float *m, rfg_u32x4 *own)
 {
     float mine[2], its[2];
 #pragma unroll
@@ -302,10 +311,9 @@ RFG_DEVICE void agree(struct state *w, rfg_u32x4 *weights, const float *m)
         w->l[h] *= mine[h];
     }
     scale_down(w, mine);
-#pragma unroll
-    for (int i = 0; i < TILE_KV / 16; i++)
-        weights[i] = make_uint4(scale_word(weights[i].x, its[0]), scale_word(weights[i].y, its[1]),
-                                scale_word(weights[i].z, its[0]), scale_word(weights[i].w, its[1]));
+    scale_weights(weights, its);
+    if (own)
+        scale_weights(own, mine);
 }
 
 /* Scores of a tile become weights, which the other warpgroup is given. Returns whether older sums are to be multiplied
@@ -339,7 +347,7 @@ RFG_DEVICE void attend_last(const struct mla_args *a, const struct work_item *it
             scale_down(w, down);
     } else {
         if (take_weights(lds, 0, weights, m, w, thread))
-            agree(w, weights, m);
+            agree(w, weights, m, 0);
         rfg_wg_see();
     }
     multiply_values(w, weights, v, 0);
@@ -367,18 +375,21 @@ RFG_DEVICE void attend(const struct mla_args *a, const struct work_item *it, str
         bool raised = weigh_tile(a, it, lds, end, w, s, mine, down, key0, tile, thread);
         if (raised)
             scale_down(w, down);
-        multiply_values(w, mine, v, tile);
+        if (first)
+            multiply_values(w, mine, v, 0);
         if (take_weights(lds, 1 - tile, its, m, w, thread)) {
             rfg_wg_wait(0);
             wg_settle(w->o, O_PARTS);
-            agree(w, its, m);
+            agree(w, its, m, first ? 0 : mine);
         }
         multiply_values(w, its, v, 1 - tile);
+        if (!first)
+            multiply_values(w, mine, v, 1);
         rfg_wg_wait(1);
-        rfg_arrive_wave(&b->empty[tile][0]);
+        rfg_arrive_wave(&b->empty[0][tile]);
         rfg_wg_wait(0);
         wg_settle(w->o, O_PARTS);
-        rfg_arrive_wave(&b->empty[1 - tile][1]);
+        rfg_arrive_wave(&b->empty[1][1 - tile]);
     }
     if (t < span.end) {
         bool tiled = is_tiled(it, tiles, t * TILE_KV);

@@ -275,29 +275,8 @@ RFG_DEVICE void copy_queries(const struct mla_args *a, const struct work_item *i
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
 
-/* A thread has of each 64 columns of the output rows head_of(0 ... HEADS - 1), columns lane / 4 and 8 further of its
- * wave's 16. Each row's m, the maximum that is subtracted, is the same in all threads; l is the sum of its own keys'
- * weights. */
-struct state {
-    rfg_frag_c o[V_BLOCKS][FRAGS];
-    float m[HEADS], l[HEADS];
-};
-
-/* Of elements of rfg_frag_c, in which rows are columns: the row, numbered in the thread; whether the key, or the
- * output's column, is the one 8 further. */
-RFG_DEVICE int own_head(int frag, int e)
-{
-    return frag * 4 + e / 4 * 2 + e % 2;
-}
-RFG_DEVICE int is_further(int e)
-{
-    return e / 2 % 2;
-}
-/* Of the item's ROWS. */
-RFG_DEVICE int head_of(int own)
-{
-    return own / 2 * 8 + 2 * (rfg_lane() % 4) + own % 2;
-}
+#define KEY_OF(row) (row)
+#include "mha/mla/mla_few.h"
 
 #define WG_R8  RFG_WG_R8
 #define WG_R16 RFG_WG_R16
@@ -326,7 +305,8 @@ RFG_DEVICE void await_piece(struct barriers *b, int stage, int piece, bool tiled
     if (DECODES && piece > 0)
         return;
     rfg_arrival_wait(tiled ? &b->tiled[stage][piece] : &b->copied[stage], odd);
-    rfg_wg_see();
+    if (!tiled) /* what threads wrote */
+        rfg_wg_see();
 }
 
 /* Scores of the tile in a stage: under way. `first`: none are, nor values; pieces are waited for one after another.
@@ -363,105 +343,10 @@ RFG_DEVICE void multiply_values(struct state *w, rfg_u64 weights, rfg_u64 v)
     rfg_wg_commit();
 }
 
-RFG_DEVICE void mask_scores(const struct barriers *b, rfg_frag_c *s, int key0)
-{
-    int key = key0 + rfg_wave() * 16 + rfg_lane() / 4;
-#pragma unroll
-    for (int j = 0; j < FRAGS; j++)
-#pragma unroll
-        for (int e = 0; e < 8; e++)
-            if (key + 8 * is_further(e) >= b->end[head_of(own_head(j, e))])
-                s[j].v[e] = MINUS_INFINITY;
-}
-
-/* Whether b is true in any thread that multiplies. */
-RFG_DEVICE bool any_thread(bool b)
-{
-    int any;
-    asm volatile(
-        "{\n.reg .pred p, any;\nsetp.ne.s32 p, %1, 0;\nbar.red.or.pred any, 4, %2, p;\nselp.s32 %0, 1, 0, any;\n}"
-        : "=r"(any)
-        : "r"((int)b), "n"(MULTIPLIERS)
-        : "memory");
-    return any != 0;
-}
-/* w->m is raised where it must be: by the row's own scores alone. Older sums follow. */
-RFG_DEVICE void raise(struct state *w, const rfg_frag_c *s, float scale, struct barriers *b)
-{
-#pragma unroll
-    for (int n = 0; n < HEADS; n++) {
-        const float *v = s[n / 4].v + n % 4 / 2 * 4 + n % 2;
-        float most = rfg_frag_wx_reduce(rfg_max(v[0], v[2]), true);
-        if (rfg_lane() < 4)
-            b->of_wave[rfg_wave()][head_of(n)] = most * scale;
-    }
-    meet();
-    float down[HEADS];
-#pragma unroll
-    for (int n = 0; n < HEADS; n++) {
-        float top = MINUS_INFINITY;
-#pragma unroll
-        for (int i = 0; i < WAVES; i++)
-            top = rfg_max(top, b->of_wave[i][head_of(n)]);
-        float m = top > w->m[n] + SLACK ? top : w->m[n];
-        down[n] = rfg_exp2(w->m[n] - m);
-        w->m[n] = m;
-        w->l[n] *= down[n];
-    }
-#pragma unroll
-    for (int d = 0; d < V_BLOCKS; d++)
-#pragma unroll
-        for (int j = 0; j < FRAGS; j++)
-#pragma unroll
-            for (int e = 0; e < 8; e++)
-                w->o[d][j].v[e] *= down[own_head(j, e)];
-}
-
-/* Scores become weights, in LDS as the product's other operand, by rows. */
-RFG_DEVICE void weigh_tile(const struct mla_args *a, const struct work_item *it, struct barriers *b, rfg_u32 weights,
-                           struct state *w, rfg_frag_c *s, int key0, int unmasked)
-{
-    float scale = change_scores(a, it, s, FRAGS);
-    bool above = false;
-    if (key0 > unmasked - TILE_KV)
-        mask_scores(b, s, key0);
-#pragma unroll
-    for (int j = 0; j < FRAGS; j++)
-#pragma unroll
-        for (int e = 0; e < 8; e++)
-            above = above || s[j].v[e] * scale > w->m[own_head(j, e)] + SLACK;
-    if (any_thread(above))
-        raise(w, s, scale, b);
-#pragma unroll
-    for (int j = 0; j < FRAGS; j++) {
-        rfg_u32 two[4];
-        float *v = s[j].v;
-#pragma unroll
-        for (int e = 0; e < 8; e++) {
-            int n = own_head(j, e);
-            v[e] = rfg_exp2(rfg_fma(v[e], scale, -w->m[n]));
-            w->l[n] += v[e];
-        }
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            two[i] = rfg_floats_to_16(v[2 * i], v[2 * i + 1], DTYPE);
-        /* Four squares of 8 keys by 8 rows: keys 8 further, then rows 8 further. A lane says where a row of 8 keys goes. */
-        int lane = rfg_lane(), row = j * 16 + lane / 16 * 8 + lane % 8, c = rfg_wave() * 2 + lane / 8 % 2;
-        rfg_u32 to = weights + rfg_wg_at(row, c);
-        asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(two[0]),
-                     "r"(two[1]), "r"(two[2]), "r"(two[3])
-                     : "memory");
-    }
-    rfg_wg_see();
-    meet();
-}
-
 RFG_DEVICE void settle(struct state *w, rfg_frag_c *s)
 {
     wg_settle(s, FRAGS);
-#pragma unroll
-    for (int d = 0; d < V_BLOCKS; d++)
-        wg_settle(w->o[d], FRAGS);
+    settle_sums(w);
 }
 
 /* The next tile's scores follow a tile's values at once. */
@@ -474,6 +359,7 @@ RFG_DEVICE void attend(const struct mla_args *a, const struct work_item *it, str
     int stage = 0, odd = 0, unmasked = b->end[0];
     bool tiles = !DECODES && has_tiles(a), tiled = is_tiled(it, tiles, span.begin * TILE_KV);
     rfg_frag_c s[FRAGS];
+    const float unscaled[2] = { 1.0f, 1.0f };
     multiply_keys(s, b, q, kv, 0, tiled, 0, true);
     rfg_wg_wait(0);
     settle(w, s);
@@ -484,7 +370,10 @@ RFG_DEVICE void attend(const struct mla_args *a, const struct work_item *it, str
             rfg_arrive_wave(&b->empty[stage ^ 1]);
         rfg_wg_wait(0);
         settle(w, s);
-        weigh_tile(a, it, b, rfg_lds_address(lds) + WEIGHTS_AT, w, s, t * TILE_KV, unmasked);
+        weigh_scores(a, it, b->end, b->of_wave, w, s, t * TILE_KV, unmasked);
+        store_weights(rfg_lds_address(lds) + WEIGHTS_AT, s, unscaled);
+        rfg_wg_see();
+        meet();
         multiply_values(w, p, v + (rfg_u32)(stage * (TILE / 16)));
         odd ^= stage;
         stage ^= 1;
@@ -503,25 +392,13 @@ RFG_DEVICE void multiply_all(const struct mla_args *a, const struct work_item *i
 {
     struct barriers *b = (struct barriers *)lds;
     struct state w;
-    int own = rfg_thread();
-#pragma unroll
-    for (int n = 0; n < HEADS; n++) {
-        w.m[n] = LOWEST;
-        w.l[n] = 0.0f;
-    }
-#pragma unroll
-    for (int d = 0; d < V_BLOCKS; d++)
-#pragma unroll
-        for (int j = 0; j < FRAGS; j++)
-            rfg_frag_zero(&w.o[d][j]);
-    if (own < ROWS)
-        b->end[own] = a->causal ? keys_seen(a, it, row_of(it, own) / a->hq) : it->len;
+    begin_rows(a, it, &w, b->end);
     rfg_async_wait_all();
     rfg_wg_see();
     meet();
     if (span.begin < span.end)
         attend(a, it, span, lds, &w);
-    add_sums(b, &w);
+    add_sums(b->of_wave, &w);
 #if PARTS > 1
     start_sending();
     send_sums(&w, lds, rfg_group_x() % PARTS);
@@ -561,13 +438,12 @@ mla_decode_wgmma_few(struct mla_args a, const __grid_constant__ rfg_tile_map map
 #endif
     rfg_await_previous();
     struct work_item it;
-    int tiles = (a.sq * a.hq + ROWS - 1) / ROWS, item = rfg_group_x() / (PARTS * CLUSTERS);
-    place_item(&a, &it, item, tiles);
+    place_item(&a, &it, own_item(), items_each(&a));
     if (rfg_thread() >= MULTIPLIERS)
         expect_table(&a, it.b, rfg_thread() - MULTIPLIERS);
     else
         copy_queries(&a, &it, rfg_lds_address(lds) + Q_AT);
-    open_item(&a, &it, item, tiles);
+    open_item(&a, &it, own_item(), items_each(&a));
     struct span span = span_of(&it);
     if (rfg_thread() >= MULTIPLIERS) {
         rfg_fewer_registers(COPY_REGISTERS);

@@ -1,8 +1,25 @@
 /* SPDX-License-Identifier: MIT
  *
- * Of mla_decode_wgmma_few (wgmma_few.hip): a workgroup's sums become the output, alone, with those of its cluster, or
- * with those of several. A unit is four sums of each thread: two rows (queries), in two columns. */
+ * Of mla_decode_wgmma_few and mla_decode_wgmma_codes: a workgroup's sums become the output, alone, with those of its cluster, or
+ * with those of several. A unit is four sums of each thread: two rows (queries), in two columns.
+ * Macro: NEIGHBOURS, mla_decode_wgmma_codes' columns. */
 
+#ifdef NEIGHBOURS
+/* Two rows, head and the next; two columns beside each other. */
+RFG_DEVICE void store_unit(const struct mla_args *a, const struct work_item *it, int head, int block,
+                           const float *factor, rfg_f32x4 v)
+{
+    int d = block / 2 * 128 + rfg_wave() % WAVES * 32 + rfg_lane() / 4 * 4 + block % 2 * 2;
+    const float of[2][2] = { { v.x, v.z }, { v.y, v.w } };
+#pragma unroll
+    for (int h = 0; h < 2; h++) { /* a factor of 0: though the sums may be no numbers */
+        float f = factor[h], first = f == 0.0f ? 0.0f : of[h][0] * f, second = f == 0.0f ? 0.0f : of[h][1] * f;
+        if (it->row0 + head + h < it->rows)
+            rfg_store4((char *)a->out.data + (row_at(a, it, &a->out, head + h) + d) * 2,
+                       rfg_floats_to_16(first, second, DTYPE));
+    }
+}
+#else
 /* Two rows, head and the next; columns d and d + 8. Threads four lanes apart, which have neighbouring columns, give
  * each other a row, so that two elements are stored at once. */
 RFG_DEVICE void store_unit(const struct mla_args *a, const struct work_item *it, int head, int block,
@@ -22,6 +39,7 @@ RFG_DEVICE void store_unit(const struct mla_args *a, const struct work_item *it,
     rfg_store4(to, odd ? rfg_floats_to_16(its[0], v.y, DTYPE) : rfg_floats_to_16(v.x, its[0], DTYPE));
     rfg_store4(to + 16, odd ? rfg_floats_to_16(its[1], v.w, DTYPE) : rfg_floats_to_16(v.z, its[1], DTYPE));
 }
+#endif
 
 /* Whether this thread stores what others have, too. */
 RFG_DEVICE bool says(void)
@@ -38,21 +56,21 @@ RFG_DEVICE void finish_pair(const struct mla_args *a, const struct work_item *it
 }
 
 /* Sums of weights of all lanes and waves, in the same order in each. */
-RFG_DEVICE void add_sums(struct barriers *b, struct state *w)
+RFG_DEVICE void add_sums(float (*of_wave)[ROWS], struct state *w)
 {
 #pragma unroll
     for (int n = 0; n < HEADS; n++) {
         float sum = rfg_frag_wx_reduce(w->l[n], false);
         if (rfg_lane() < 4)
-            b->of_wave[rfg_wave()][head_of(n)] = sum;
+            of_wave[rfg_wave() % WAVES][head_of(n)] = sum;
     }
     meet();
 #pragma unroll
     for (int n = 0; n < HEADS; n++) {
-        w->l[n] = b->of_wave[0][head_of(n)];
+        w->l[n] = of_wave[0][head_of(n)];
 #pragma unroll
         for (int i = 1; i < WAVES; i++)
-            w->l[n] += b->of_wave[i][head_of(n)];
+            w->l[n] += of_wave[i][head_of(n)];
     }
 }
 
@@ -75,8 +93,10 @@ RFG_DEVICE void store_rows(const struct mla_args *a, const struct work_item *it,
 #define UNITS     MLA_FEW_UNITS(DV, ROWS, PARTS)          /* of a workgroup: rank, rank + PARTS, ... */
 #define OWN_PAIRS (PAIRS > PARTS ? PAIRS / PARTS : 1)     /* that they have: the p-th, p + OWN_PAIRS, ... the same */
 #define GROUPS    ((MULTIPLIERS + COPIERS) / MULTIPLIERS) /* all threads combine, a unit as those that multiplied */
-#define SENT_AT   (APART ? MLA_FEW_KV_END(D, ROWS) : KV_AT)
-#define ENDS_AT   (SENT_AT + PARTS * UNITS * 2048)
+#ifndef SENT_AT
+#define SENT_AT (APART ? MLA_FEW_KV_END(D, ROWS) : KV_AT)
+#endif
+#define ENDS_AT (SENT_AT + PARTS * UNITS * 2048)
 static_assert(ENDS_AT + PARTS * ROWS * 8 <= LDS_BYTES, "sums follow keys, or take their place");
 
 RFG_DEVICE void add_pairs(rfg_f32x4 *sum, rfg_f32x4 v, const float *by)
