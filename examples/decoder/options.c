@@ -150,9 +150,13 @@ void options_read(struct options *o, int argc, char **argv)
     for (int i = 0; i < OPTIONS; i++)
         names[i + 1] =
             (struct option){ table[i].name, table[i].value ? required_argument : no_argument, NULL, FIRST + i };
-    *o = (struct options){
-        .tokens = 128, .chunk = 2048, .prompt_tokens = 1024, .steps = 32, .from = 1, .tp = 1, .sampling = { .top_p = 1, .seed = 1 }
-    };
+    *o = (struct options){ .tokens = 128,
+                           .chunk = 2048,
+                           .prompt_tokens = 1024,
+                           .steps = 32,
+                           .from = 1,
+                           .tp = 1,
+                           .sampling = { .top_p = 1, .seed = 1 } };
     for (int c; (c = getopt_long(argc, argv, "", names, NULL)) != -1;) {
         if (c == '?')
             exit(2); /* getopt has said why */

@@ -206,8 +206,7 @@ typedef struct rfg_mla_params {
  *   q_positions  [B] int32 (of params)        INT32_MAX - 64 at most; more counts as that
  *   lse          [B,Hq,Sq] f32, any strides   ([B,Hq] without Sq)
  *
- * Of RFG_MLA_V32 and V4 (q of bf16) an element is its code times its scale in fp32, rounded to bf16; a kernel may leave
- * out V32's rounding. V4's value is all of a row (Dv = 512), or its first 448.
+ * Of RFG_MLA_V32 and V4 (q of bf16) an element is its code times its scale in fp32, rounded to bf16. V4's value is all of a row (Dv = 512), or its first 448.
  * Dv is a multiple of 64, up to 512; D - Dv is 0, 32 or 64: 576 and 512 of DeepSeek V3, 512 and 512, 512 and 448, 288
  * and 256. Pointers and strides that are whole multiples of 16 bytes are fast. page is a power of two, from 1 on.
  *

@@ -159,19 +159,12 @@ static const struct op_case few[] = {
 
 #define CODES(rows, teams, parts, clusters)                                                                            \
     "mla_decode_wgmma_codes{rows=" #rows ",teams=" #teams ",parts=" #parts ",clusters=" #clusters "}"
-/* Few rows of a cache of e4m3 on Hopper: both formats, pages that are copied whole and in rows, numbers of teams above
- * that of tiles. */
+/* Few rows of a cache of e4m3 on Hopper: pages that are copied whole and in rows, numbers of teams above that of tiles. */
 static const struct op_case codes[] = {
     { "mla_decode bf16->bf16 B=3 Hq=16 D=576 S=700 Dv=512 lse=1 page=64 kv=e4m3 scale=1 lens=any", R, false,
       CODES(16, 2, 1, 1) },
-    { "mla_decode bf16->bf16 B=3 Hq=16 D=576 S=700 Dv=512 lse=1 page=64 kv=e4m3 format=v32 lens=any", R, false,
-      CODES(16, 2, 1, 1) },
     { "mla_decode bf16->bf16 B=2 Hq=16 D=576 S=900 Dv=512 lse=1 page=64 kv=e4m3 scale=1", R, false,
       CODES(16, 3, 2, 1) },
-    { "mla_decode bf16->bf16 B=2 Hq=16 D=576 S=900 Dv=512 lse=1 page=16 kv=e4m3 format=v32 lens=any", R, false,
-      CODES(16, 3, 2, 2) },
-    { "mla_decode bf16->bf16 B=2 Hq=20 D=576 S=900 Dv=512 lse=1 page=1 kv=e4m3 format=v32 table=indices", R, false,
-      CODES(32, 2, 8, 2) },
     { "mla_decode bf16->bf16 B=2 Hq=12 D=576 S=900 Sq=2 Dv=512 causal=1 sink=1 lse=1 page=2 kv=e4m3 lens=any", R, false,
       CODES(32, 2, 1, 1) },
     { "mla_decode f16->f16 B=3 Hq=9 D=576 S=1300 Dv=512 lse=1 page=128 kv=e4m3 scale=1 lens=any", R, false,
@@ -182,8 +175,6 @@ static const struct op_case codes[] = {
       CODES(16, 2, 2, 1) },
     { "mla_decode bf16->bf16 B=2 Hq=3 D=256 S=900 lse=1 kv=e4m3", R, false, CODES(16, 3, 1, 1) },
     { "mla_decode bf16->bf16 B=8 Hq=4 D=320 S=140 Dv=256 lse=1 page=16 kv=e4m3 scale=1", S, false, CODES(16, 2, 1, 1) },
-    { "mla_decode bf16->bf16 B=8 Hq=4 D=576 S=140 Dv=512 lse=1 page=16 kv=e4m3 format=v32", S, false,
-      CODES(16, 2, 2, 1) },
     { "mla_decode bf16->bf16 B=2 Hq=8 D=320 S=1024 Dv=256 page=16 kv=e4m3", C, false, CODES(16, 2, 8, 2) },
 };
 

@@ -418,7 +418,7 @@ START_TEST(clusters)
     op_config_taken("sm_90", "mla_decode bf16->bf16 B=1 Hq=16 D=512 S=99 Dv=448 page=64 kv=e4m3 format=v4",
                     "mla_decode_wgmma{parts=2,clusters=1}", "kv=e4m3");
     op_config_taken("sm_90", "mla_decode bf16->bf16 B=1 Hq=16 D=512 S=99 page=64 kv=e4m3 format=v4",
-                    "mla_decode_wgmma_codes{rows=16,teams=2,parts=2,clusters=1}", "must be e4m3, plain or v32");
+                    "mla_decode_wgmma_codes{rows=16,teams=2,parts=2,clusters=1}", "must be e4m3, plain");
     op_config_taken("sm_90", "mla_decode bf16->bf16 B=1 Hq=16 D=576 S=99 Dv=512 page=64 kv=e5m2",
                     "mla_decode_wgmma_codes{rows=16,teams=2,parts=2,clusters=1}", "kv=e5m2");
     op_config_taken("sm_90", "mla_decode bf16->bf16 B=1 Hq=16 D=192 S=99 Dv=128 page=64 kv=e4m3",
@@ -426,6 +426,8 @@ START_TEST(clusters)
     op_config_taken("sm_90", "mla_decode bf16->bf16 B=1 Hq=32 D=576 S=99 Dv=512 page=64 kv=e4m3",
                     "mla_decode_wgmma_codes{rows=32,teams=3,parts=2,clusters=1}", "rows=32 teams=3");
     op_config_taken("sm_90", "mla_decode bf16->bf16 B=1 Hq=16 D=576 S=99 Dv=512 page=64 kv=e4m3 format=v32",
+                    "mla_decode_wgmma_codes{rows=16,teams=3,parts=16,clusters=8}", "format=v32: must be e4m3, plain");
+    op_config_taken("sm_90", "mla_decode bf16->bf16 B=1 Hq=16 D=576 S=99 Dv=512 page=64 kv=e4m3",
                     "mla_decode_wgmma_codes{rows=16,teams=3,parts=16,clusters=8}", NULL);
 }
 END_TEST
