@@ -515,6 +515,37 @@ static rfg_status checks_a_case(void)
     return st;
 }
 
+/* Of operators whose oracles hold tables. */
+static rfg_status checks_more_cases(void)
+{
+    static const char *const problems[] = { "advance i32->i64 B=3 Sq=1 blocks=4 page=2 slots=1",
+                                            "rope_append bf16,i64->bf16 T=2 Hq=2 D=32 Hkv=1 page=4",
+                                            "mha_decode bf16->bf16 B=1 Hq=2 Hkv=1 D=32 S=9",
+                                            "mla_decode bf16->bf16 B=1 Hq=3 D=96 S=9 Dv=64 page=16",
+                                            "moe_route f16->f32 T=2 E=17 top=3",
+                                            "lora bf16->bf16 M=3 N=8 K=16 rank=8 adapters=2",
+                                            "merge_states f32->f16 T=2 H=2 D=8 n=3" };
+    struct rfg_problem prob;
+    struct rfg_check verdict;
+    struct rfg_case_params params = { .seed = 1 };
+    rfg_status st = opened();
+    for (size_t i = 0; i < sizeof(problems) / sizeof(problems[0]) && st == RFG_OK; i++) {
+        struct rfg_case *c = NULL;
+        if (!rfg_problem_parse(&prob, problems[i], NULL)) {
+            check(false, problems[i]);
+            continue;
+        }
+        st = rfg_case_create(ctx, &prob, &params, &c);
+        if (st == RFG_OK)
+            st = rfg_case_run(c, 0, NULL, NULL);
+        if (st == RFG_OK && (st = rfg_case_check(c, 0, &verdict)) == RFG_OK)
+            check(verdict.ok, problems[i]);
+        rfg_case_destroy(&c);
+    }
+    rfg_context_destroy(&ctx);
+    return st;
+}
+
 /* Its messages go to stderr. */
 static rfg_status writes_an_output(void)
 {
@@ -550,6 +581,7 @@ const struct scene scenes[] = {
     { "calibrates", calibrates, no_rows, NULL, { NULL } },
     { "misses", misses, no_rows, NULL, { NULL } },
     { "checks a case", checks_a_case, NULL, NULL, { NULL } },
+    { "checks more cases", checks_more_cases, NULL, NULL, { NULL } },
     { "writes an output", writes_an_output, an_older_output, NULL, { "output" } },
     { "expands", expands, NULL, NULL, { NULL } },
     { "caches", caches, no_cache, cache_is_whole, { NULL } },
