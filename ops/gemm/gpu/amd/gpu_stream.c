@@ -268,14 +268,14 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *gr
     f.issue = 2.0 * p[P_TILE_M] * s.tile_n * k / split / (0.4e6 * dev->mma_tflops / dev->cu_count) * MAX(1, 4 / waves);
     double sums = rows_m * s.tile_n / 4 / s.threads; /* quads a thread adds up */
     f.latency = 0.15 + 0.005 * p[P_K_WAVES] * (1 + sums) + ISSUE_US * OUTSIDE * MAX(waves / 4 - 1, 0);
-    /* Partials come after the flow. The last trip is part of sync_us; what it brings beyond 16 KiB is all under way at
-     * once, at twice the usual rate. */
+    /* Partials come after the flow. The last trip is part of sync_us; what it brings beyond 16 KiB comes at a third of a
+     * CU's share of memory, by the clock of emu/time: a wave or two ask for it. */
     double share = (double)(s.longest * p[P_K_WAVES] * p[P_SPLIT_K]) / (double)s.steps, reduce = 0;
     double again = amd_again_us(dev, m * (double)s.tiles_n * k * x_bytes(prob) * share * twice,
                                 (double)(s.tiles_m - 1) * n * w_row);
     if (split > 1)
         reduce = dev->sync_us + split * m * n * 4 / (3e3 * dev->mem_gbps) +
-                 MAX(0, split * rows_m * s.tile_n * 4 - 16384) / (6e3 * dev->mem_gbps / dev->cu_count);
+                 MAX(0, split * rows_m * s.tile_n * 4 - 16384) / (0.9e3 * dev->mem_gbps / dev->cu_count);
     return gemm_flow_us(dev, &f) + again + reduce + slots_us(dev, grouped);
 }
 
