@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The collectives: their tables, and which kernel a message gets. */
+ * The collectives: their tables, and what follows from a message. */
 #include "ops/comm.h"
-
-#include <math.h>
 
 #include "lines_layout.h"
 #include "ops/gpu.h"
@@ -115,29 +113,4 @@ struct rfg_problem comm_problem(enum comm_op op, int ranks, int size)
     prob.v[COMM_BYTES] = (int64_t)COMM_LEAST << size;
     prob.v[COMM_RANKS] = ranks;
     return prob;
-}
-
-struct best {
-    const struct rfg_device *dev;
-    const struct rfg_problem *prob;
-    double us;
-    struct comm_way *way;
-};
-
-static bool better(void *ctx, const int *p)
-{
-    struct best *b = ctx;
-    const double us = comm_push.predict(b->dev, b->prob, p);
-    if (us < b->us) {
-        b->us = us;
-        memcpy(b->way->p, p, sizeof(b->way->p));
-    }
-    return true;
-}
-
-void comm_choose(const struct rfg_device *dev, const struct rfg_problem *prob, struct comm_way *way)
-{
-    struct best b = { dev, prob, HUGE_VAL, way };
-    *way = (struct comm_way){ { 0, COMM_BY_PACKETS, 128, 1 }, 0 };
-    (void)rfg_variant_each(&comm_push, dev, prob, better, &b);
 }

@@ -56,6 +56,8 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
         return rfg_refuse(why, "bulk=1: for long messages, with threads >= 256");
     if (p[COMM_P_BULK] == COMM_BY_LINES && bytes < 1 << 14)
         return rfg_refuse(why, "bulk=2: %d bytes are few", (int)bytes);
+    if (p[COMM_P_BULK] == COMM_BY_LINES && p[COMM_P_TWO] && p[COMM_P_THREADS] > 512)
+        return rfg_refuse(why, "two=1 threads=%d: leaves a thread 64 registers, which are too few", p[COMM_P_THREADS]);
     if (p[COMM_P_BULK] && (ranks * p[COMM_P_UNROLL] > 8 || ranks * p[COMM_P_UNROLL] * p[COMM_P_THREADS] > 4096))
         return rfg_refuse(why, "threads=%d unroll=%d: %d ranks' chunks are more than there are registers",
                           p[COMM_P_THREADS], p[COMM_P_UNROLL], (int)ranks);

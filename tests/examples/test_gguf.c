@@ -124,7 +124,9 @@ START_TEST(truncated)
 {
     char error[GGUF_ERROR] = "";
     struct gguf_file f = some_file();
-    size_t size = gguf_join(&f).size;
+    struct gguf_bytes whole = gguf_join(&f);
+    size_t size = whole.size;
+    free(whole.at);
     for (size_t n = 0; n < size; n++) {
         struct gguf_bytes b = gguf_join(&f);
         b.size = n;

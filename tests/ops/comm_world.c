@@ -42,12 +42,12 @@ void world_device_of_rank(const char *device, int rank, char name[60])
     snprintf(base, sizeof(base), "%s", device);
     char *colon = strrchr(base, ':');
     snprintf(name, 60, "%s", device);
-    if (!colon || (world_is_emulated(device) && colon == base + 3))
+    if (!colon || world_is_emulated(device)) /* whose last number is that of CUs */
         return;
     n = atoi(colon + 1) + rank;
     *colon = 0;
     snprintf(name, 60, "%s:%d", base, n);
-    if (!world_is_emulated(device) && rank && !gpu_is_there(name))
+    if (rank && !gpu_is_there(name))
         snprintf(name, 60, "%s", device);
 }
 

@@ -20,7 +20,7 @@ char *out, *err;
  * busy. */
 void misbehave(const char *how)
 {
-    char *text = rfg_asprintf("%s;%s", how, strstr(how, "noisy") ? "" : "steady:gemm");
+    char *text = rfg_asprintf("%s;%s", how, strstr(how, "noisy") ? "" : "steady:gemm;steady:comm");
     setenv("RFG_TEST_MEASURE", text, 1);
     free(text);
 }
