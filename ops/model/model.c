@@ -45,11 +45,12 @@ static const struct gemm_model hopper = { .burst = 1.37,
                                           .vendor_burst = 2.11,
                                           .vendor_mma = 0.968 };
 
-/* AMD's: nothing of ours was timed there. burst and blend are fitted to the clock of emu/time, of 488 problems on gfx942
- * and gfx950 (docs/perf/amd_time.md); the rest is guessed, or as on the H200 at one time. */
+/* AMD's: nothing of ours was timed there. burst is fitted to the clock of emu/time, of 488 problems on gfx942 and gfx950
+ * (docs/perf/amd_time.md); the rest is guessed. What overlaps is hidden altogether, as a larger exponent has it; else it
+ * is as on the H200 at one time. */
 static const struct gemm_model amd = { .burst = 1.13,
                                        .queue = 1.54,
-                                       .blend = 2.2,
+                                       .blend = 24,
                                        .hidden = 0.2,
                                        .waves_full = 11,
                                        .last_kb = 0.0162,
