@@ -111,13 +111,6 @@ RFG_DEVICE void rfg_wave_sync(void)
     __syncwarp();
 }
 #if RFG_HAS_WGMMA
-/* `bytes`, whole 16 aligned to 16, to an address of LDS, counted by an arrival. One thread asks. */
-RFG_DEVICE void rfg_bulk_load(rfg_u32 to, const void *from, rfg_u32 bytes, rfg_u64 *arrival)
-{
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
-                 "l"(from), "r"(bytes), "r"(rfg_lds_address(arrival))
-                 : "memory");
-}
 /* Copies that the wave's lanes then ask for find the arrivals that its lanes prepared. */
 RFG_DEVICE void rfg_arrivals_ready(void)
 {

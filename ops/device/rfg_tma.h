@@ -24,6 +24,14 @@ RFG_DEVICE void rfg_tile_expect(const rfg_tile_map *map)
     asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
+/* `bytes`, whole 16 aligned to 16, to an address of LDS, counted by an arrival. One thread asks. */
+RFG_DEVICE void rfg_bulk_load(rfg_u32 to, const void *from, rfg_u32 bytes, rfg_u64 *arrival)
+{
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+                 "l"(from), "r"(bytes), "r"(rfg_lds_address(arrival))
+                 : "memory");
+}
+
 /* The tile from byte `col` of row `row` on, to address `to` of LDS; its bytes are counted by `arrival`. */
 RFG_DEVICE void rfg_tile_load(rfg_u32 to, const rfg_tile_map *map, int col, int row, rfg_u64 *arrival)
 {

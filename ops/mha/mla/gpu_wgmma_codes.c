@@ -25,13 +25,7 @@ static struct mla_few few_of(const struct rfg_problem *prob, const int *p)
 }
 static int lds_bytes(const struct rfg_problem *prob, const int *p)
 {
-    int format = (int)prob->v[MLA_FORMAT], d = (int)prob->v[MLA_D];
-    return MLA_CODES_LDS_BYTES(format, d, mla_dv(prob), p[P_ROWS], p[P_TEAMS]);
-}
-static int stages(const struct rfg_problem *prob, const int *p)
-{
-    int format = (int)prob->v[MLA_FORMAT], d = (int)prob->v[MLA_D];
-    return MLA_CODES_STAGES(format, d, mla_dv(prob), p[P_ROWS], p[P_TEAMS]);
+    return MLA_CODES_LDS_BYTES((int)prob->v[MLA_D], p[P_ROWS], p[P_TEAMS]);
 }
 
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
@@ -40,7 +34,7 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
     int64_t format = prob->v[MLA_FORMAT];
     if (!mla_wgmma_supports(dev, prob, why))
         return false;
-    /* The kernel has V32, too, but leaves out its rounding of elements to bf16, which the header promises. */
+    /* V32's scales would multiply sums, and its elements be left unrounded, which the header doesn't allow. */
     if (prob->v[MLA_KV] != RFG_E4M3 || format != MLA_PLAIN)
         return rfg_refuse(why, "kv=%s format=%s: must be e4m3, plain", rfg_dtype_name((rfg_dtype)mla_kv_dtype(prob)),
                           mla_format_names[format]);
@@ -59,11 +53,11 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
     return mla_few_worth(dev, prob, few_of(prob, p), why);
 }
 
-/* As an H200 has it: a tile takes 1.7 us, of V32 2.1, whoever multiplies it; of 32 rows it should take a third more. */
+/* As an H200 has it: a tile takes 1.7 us, whoever multiplies it; of 32 rows it should take a third more. */
 static double predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
     struct mla_few f = few_of(prob, p);
-    double tile = prob->v[MLA_FORMAT] == MLA_V32 ? 2.1 : p[P_TEAMS] > 2 ? 1.65 : 1.75;
+    double tile = p[P_TEAMS] > 2 ? 1.65 : 1.75;
     return mla_few_predict(dev, prob, &f, p[P_ROWS] > 16 ? tile * 4 / 3 : tile, 1.0);
 }
 
@@ -89,10 +83,9 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     k->source = "mha/mla/wgmma_codes.hip";
     k->entry = "mla_decode_wgmma_codes";
     mla_wgmma_macros(prob, p[P_PARTS], p[P_CLUSTERS], lds_bytes(prob, p), k);
-    rfg_kernel_macro(k, "FORMAT", (int)prob->v[MLA_FORMAT]);
     rfg_kernel_macro(k, "ROWS", p[P_ROWS]);
     rfg_kernel_macro(k, "TEAMS", p[P_TEAMS]);
-    rfg_kernel_macro(k, "STAGES", stages(prob, p));
+    rfg_kernel_macro(k, "STAGES", MLA_CODES_STAGES((int)prob->v[MLA_D], p[P_ROWS], p[P_TEAMS]));
 }
 
 static void launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l)

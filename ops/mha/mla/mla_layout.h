@@ -66,15 +66,11 @@
 /* Its workspace, in floats: as above, of a cluster's workgroup. */
 #define MLA_FEW_SLOT_FLOATS(dv, rows, parts) (MLA_FEW_UNITS(dv, rows, parts) * 512 + (rows)*2)
 
-/* mla_decode_wgmma_codes, in bytes: barriers and queries as there; weights of each team, with V32 times each of the scales;
- * tiles of codes, as many as there is room for; in their place what teams and the cluster's workgroups send. */
-#define MLA_CODES_ROW(format, d) ((format) == MLA_PLAIN ? (d) : MLA_ROW_BYTES(format))
-#define MLA_CODES_KV_AT(format, d, dv, rows, teams)                                                                    \
-    (MLA_FEW_WEIGHTS_AT(d, rows) + (teams) * ((format) == MLA_PLAIN ? 1 : (dv) / 128) * (rows)*128)
-#define MLA_CODES_STAGES(format, d, dv, rows, teams)                                                                   \
-    ((232448 - MLA_CODES_KV_AT(format, d, dv, rows, teams)) / (64 * MLA_CODES_ROW(format, d)))
-#define MLA_CODES_LDS_BYTES(format, d, dv, rows, teams)                                                                \
-    (MLA_CODES_KV_AT(format, d, dv, rows, teams) +                                                                     \
-     MLA_CODES_STAGES(format, d, dv, rows, teams) * 64 * MLA_CODES_ROW(format, d))
+/* mla_decode_wgmma_codes, in bytes: barriers and queries as there; weights of each team; tiles of codes, as many as there
+ * is room for; in their place what teams and the cluster's workgroups send. */
+#define MLA_CODES_KV_AT(d, rows, teams)  (MLA_FEW_WEIGHTS_AT(d, rows) + (teams) * (rows)*128)
+#define MLA_CODES_STAGES(d, rows, teams) ((232448 - MLA_CODES_KV_AT(d, rows, teams)) / (64 * (d)))
+#define MLA_CODES_LDS_BYTES(d, rows, teams)                                                                            \
+    (MLA_CODES_KV_AT(d, rows, teams) + MLA_CODES_STAGES(d, rows, teams) * 64 * (d))
 
 #endif

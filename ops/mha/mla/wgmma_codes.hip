@@ -11,7 +11,7 @@
  * a permutation with the sign, a shift, a mask and a product: 69632 codes, 1100 to 1300 cycles of each scheduler. 68
  * matrix instructions of 16 columns: below 1100.
  *
- * Macros: DTYPE, FORMAT (MLA_PLAIN, MLA_V32); D (a multiple of 64), DV (of 256), CAP, POSITIONS, SINK_DTYPE as
+ * Macros: DTYPE; D (a multiple of 64), DV (of 256), CAP, POSITIONS, SINK_DTYPE as
  * mla_tile.h has them; ROWS (16 or 32); TEAMS (2 or 3); PARTS, CLUSTERS as wgmma_few.hip; STAGES; LDS_BYTES. Rows of
  * 16-byte chunks. Grid: CLUSTERS times PARTS for each ROWS rows of each sequence. */
 #include "rfg_device.h"
@@ -31,20 +31,18 @@
 #define TEAM        (rfg_thread() / MULTIPLIERS)
 #define WAVES       (MULTIPLIERS / 32)
 #define BLOCKS      (D / 64)   /* of a tile's columns */
-#define CHAINS      1          /* of a tile's sums of scores, each waiting for its last */
 #define V_BLOCKS    (DV / 64)  /* of them values */
-#define SPANS       (DV / 128) /* of 128 values; V32: which share a scale */
-#define ROW         MLA_CODES_ROW(FORMAT, D)
+#define SPANS       (DV / 128) /* of 128 values */
+#define ROW         D          /* bytes */
 #define TILE        (TILE_KV * ROW)
 #define FRAGS       (ROWS / 16) /* of 16 rows */
 #define HEADS       (ROWS / 4)  /* rows of which a thread has scores: see head_of() */
 #define PAIRS       (HEADS / 2)
 
-#define Q_AT         MLA_FEW_Q_AT
-#define WEIGHTS_AT   MLA_FEW_WEIGHTS_AT(D, ROWS)
-#define WEIGHTS_SETS (FORMAT == MLA_V32 ? SPANS : 1) /* of a team: times each scale */
-#define KV_AT        MLA_CODES_KV_AT(FORMAT, D, DV, ROWS, TEAMS)
-#define APART        false
+#define Q_AT       MLA_FEW_Q_AT
+#define WEIGHTS_AT MLA_FEW_WEIGHTS_AT(D, ROWS)
+#define KV_AT      MLA_CODES_KV_AT(D, ROWS, TEAMS)
+#define APART      false
 struct barriers {
     rfg_u64 empty[STAGES], full[STAGES];
     rfg_u32 flag;
@@ -72,14 +70,6 @@ RFG_DEVICE int key_of(int row)
 
 /* ---- copies ------------------------------------------------------------------------------------------------------ */
 
-/* Bytes (a multiple of 16, as addresses are) of global memory that follow each other. */
-RFG_DEVICE void copy_bytes(rfg_u32 to, const void *from, int bytes, rfg_u64 *arrival)
-{
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
-                 "l"(from), "r"(bytes), "r"(rfg_lds_address(arrival))
-                 : "memory");
-}
-
 RFG_DEVICE const char *row_of_key(const struct mla_args *a, const struct work_item *it, int key)
 {
     int block = block_of(a, it, &key);
@@ -104,9 +94,9 @@ RFG_DEVICE void copy_all(const struct mla_args *a, const struct work_item *it, s
         if (lane == 0)
             rfg_arrive_expect(&b->full[stage], TILE);
         if (lane * rows < TILE_KV)
-            copy_bytes(to + (rfg_u32)(lane * rows * ROW), first, rows * ROW, &b->full[stage]);
+            rfg_bulk_load(to + (rfg_u32)(lane * rows * ROW), first, (rfg_u32)(rows * ROW), &b->full[stage]);
         if (rows == 1)
-            copy_bytes(to + (rfg_u32)((lane + 32) * ROW), row_of_key(a, it, key0 + lane + 32), ROW, &b->full[stage]);
+            rfg_bulk_load(to + (rfg_u32)((lane + 32) * ROW), row_of_key(a, it, key0 + lane + 32), ROW, &b->full[stage]);
         if (++stage == STAGES) {
             stage = 0;
             odd ^= 1;
@@ -213,107 +203,41 @@ RFG_DEVICE void decode_keys(rfg_u32x4 *a, const struct pieces *p)
                           decode_two(signed_bytes(u, 0, 0xb3a2)), decode_two(signed_bytes(v, 0, 0xb3a2)));
     }
 }
-/* Of a row's elements of 16 bits. */
-RFG_DEVICE void load_rotated(rfg_u32x4 *a, const char *const *row, int t)
-{
-    const int at = MLA_ROTATED_AT(FORMAT);
-#pragma unroll
-    for (int i = 0; i < 4; i += 2) {
-        rfg_u32x4 u = *(const rfg_u32x4 *)(row[0] + at + t * 16 + i * 8);
-        rfg_u32x4 v = *(const rfg_u32x4 *)(row[1] + at + t * 16 + i * 8);
-        a[i] = make_uint4(u.x, v.x, u.y, v.y);
-        a[i + 1] = make_uint4(u.z, v.z, u.w, v.w);
-    }
-}
-/* Sums in CHAINS of instructions, each of which waits for the one before it. */
-RFG_DEVICE void multiply_four(rfg_frag_c (*c)[FRAGS], const rfg_u32x4 *a, rfg_u64 rows_b, int add)
+RFG_DEVICE void multiply_four(rfg_frag_c *c, const rfg_u32x4 *a, rfg_u64 rows_b, int add)
 {
     rfg_wg_fence();
 #pragma unroll
     for (int i = 0; i < 4; i++)
-        wg_add(c[i % CHAINS], a[i], rows_b + (rfg_u32)(2 * i), i + add >= CHAINS);
+        wg_add(c, a[i], rows_b + (rfg_u32)(2 * i), i + add > 0);
     rfg_wg_commit();
 }
-
-#if FORMAT == MLA_V32
-/* Of a thread's two keys. */
-RFG_DEVICE void load_scales(float (*scales)[SPANS], const char *tile)
-{
-    int r = rfg_wave() % WAVES * 16 + rfg_lane() / 4;
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-        rfg_u32x4 v = *(const rfg_u32x4 *)(tile + key_of(r + 8 * h) * ROW + MLA_V32_SCALES_AT);
-#pragma unroll
-        for (int n = 0; n < SPANS; n++)
-            scales[h][n] = rfg_as_float(word_of(v, n));
-    }
-}
-#endif
 
 /* Scores of the tile: done. */
 RFG_DEVICE void multiply_keys(rfg_frag_c *s, const char *tile, rfg_u64 q)
 {
     int lane = rfg_lane(), r = rfg_wave() % WAVES * 16 + lane / 4, t = lane % 4;
     const char *row[2] = { tile + key_of(r) * ROW + t * 16, tile + key_of(r + 8) * ROW + t * 16 };
+    rfg_frag_c sums[FRAGS];
     rfg_u32x4 a[2][4];
     rfg_u32 nans[2] = { 0, 0 };
     struct pieces next = load_keys(row, 0);
     asm volatile("" : "+l"(q));
-#if FORMAT == MLA_V32
-    rfg_frag_c part[2][CHAINS][FRAGS];
-    float scales[2][SPANS];
-    load_scales(scales, tile);
-#pragma unroll
-    for (int j = 0; j < FRAGS; j++)
-        rfg_frag_zero(&s[j]);
-#else
-    rfg_frag_c sums[CHAINS][FRAGS];
-#endif
 #pragma unroll
     for (int k = 0; k < BLOCKS; k++) {
         struct pieces now = next;
-        bool codes = FORMAT == MLA_PLAIN || k < V_BLOCKS;
-        if (codes) {
-            if (k + 1 < (FORMAT == MLA_PLAIN ? BLOCKS : V_BLOCKS))
-                next = load_keys(row, k + 1);
-            decode_keys(a[k % 2], &now);
-            nans[0] |= nans_of(now.of[0]);
-            nans[1] |= nans_of(now.of[1]);
-        } else {
-            load_rotated(a[k % 2], row, t);
-        }
-#if FORMAT == MLA_V32
-        multiply_four(part[k / 2 % 2], a[k % 2], q + (rfg_u32)(k * (ROWS * 8)), k % 2 * CHAINS);
+        if (k + 1 < BLOCKS)
+            next = load_keys(row, k + 1);
+        decode_keys(a[k % 2], &now);
+        nans[0] |= nans_of(now.of[0]);
+        nans[1] |= nans_of(now.of[1]);
+        multiply_four(sums, a[k % 2], q + (rfg_u32)(k * (ROWS * 8)), k);
         rfg_wg_wait(1);
-        if (k >= 2 && k % 2 == 0)
-#pragma unroll
-            for (int j = 0; j < FRAGS; j++)
-#pragma unroll
-                for (int e = 0; e < 8; e++) {
-                    float sum = rfg_wg_read(part[(k / 2 - 1) % 2][0][j].v[e]);
-                    if (CHAINS > 1)
-                        sum += rfg_wg_read(part[(k / 2 - 1) % 2][CHAINS - 1][j].v[e]);
-                    s[j].v[e] = rfg_fma(sum, scales[is_further(e)][k / 2 - 1], s[j].v[e]);
-                }
-#else
-        multiply_four(sums, a[k % 2], q + (rfg_u32)(k * (ROWS * 8)), k * CHAINS);
-        rfg_wg_wait(1);
-#endif
     }
     rfg_wg_wait(0);
-#if FORMAT == MLA_V32
-    rfg_frag_c(*sums)[FRAGS] = part[(BLOCKS - 1) / 2 % 2];
-#endif
-#pragma unroll
-    for (int c = 0; c < CHAINS; c++)
-        wg_settle(sums[c], FRAGS);
+    wg_settle(sums, FRAGS);
 #pragma unroll
     for (int j = 0; j < FRAGS; j++)
-#pragma unroll
-        for (int e = 0; e < 8; e++) {
-            float sum = sums[0][j].v[e] + (CHAINS > 1 ? sums[CHAINS - 1][j].v[e] : 0.0f);
-            s[j].v[e] = FORMAT == MLA_V32 ? s[j].v[e] + sum : sum;
-        }
+        s[j] = sums[j];
     if (rfg_any_lane((nans[0] | nans[1]) & 0x80808080u)) {
 #pragma unroll
         for (int h = 0; h < 2; h++) {
@@ -372,8 +296,7 @@ RFG_DEVICE void multiply_values(struct state *w, const char *tile, rfg_u64 weigh
         rfg_wg_fence();
 #pragma unroll
         for (int h = 0; h < 4; h++)
-            wg_add(w->o[half * 2 + h], at[h],
-                   weights + (rfg_u32)((WEIGHTS_SETS > 1 ? half + h / 2 : 0) * (ROWS * 8) + 2 * (n / HALVES)), 1);
+            wg_add(w->o[half * 2 + h], at[h], weights + (rfg_u32)(2 * (n / HALVES)), 1);
         rfg_wg_commit();
         rfg_wg_wait(1);
         u[0] = next[0];
@@ -383,39 +306,22 @@ RFG_DEVICE void multiply_values(struct state *w, const char *tile, rfg_u64 weigh
     settle_sums(w);
 }
 
-/* Weights to LDS, with V32 times each of the key's scales. */
-RFG_DEVICE void give_weights(rfg_u32 to, const char *tile, const rfg_frag_c *s)
-{
-#if FORMAT == MLA_V32
-    float scales[2][SPANS];
-    load_scales(scales, tile);
-#pragma unroll
-    for (int n = 0; n < WEIGHTS_SETS; n++) {
-        const float by[2] = { scales[0][n], scales[1][n] };
-        store_weights(to + (rfg_u32)(n * ROWS * 128), s, by);
-    }
-#else
-    const float by[2] = { 1.0f, 1.0f };
-    (void)tile;
-    store_weights(to, s, by);
-#endif
-}
-
 RFG_DEVICE void attend(const struct mla_args *a, const struct work_item *it, struct span span, char *lds,
                        struct state *w)
 {
     struct barriers *b = (struct barriers *)lds;
-    const char *at = lds + WEIGHTS_AT + TEAM * (WEIGHTS_SETS * ROWS * 128);
+    const char *at = lds + WEIGHTS_AT + TEAM * (ROWS * 128);
     rfg_u64 q = rfg_wg_rows(lds + Q_AT), p = rfg_wg_rows(at);
     int stage = TEAM, odd = 0, unmasked = b->end[0];
 #pragma unroll 1
     for (int t = span.begin + TEAM; t < span.end; t += TEAMS) {
         rfg_frag_c s[FRAGS];
+        const float alike[2] = { 1.0f, 1.0f };
         const char *tile = lds + KV_AT + stage * TILE;
         rfg_arrival_wait(&b->full[stage], odd);
         multiply_keys(s, tile, q);
         weigh_scores(a, it, b->end, b->of_wave[TEAM], w, s, t * TILE_KV, unmasked);
-        give_weights(rfg_lds_address(at), tile, s);
+        store_weights(rfg_lds_address(at), s, alike);
         rfg_u32x4 columns[2];
         load_columns(columns, tile, 0);
         rfg_wg_see();

@@ -16,9 +16,11 @@
  * X, beyond that the dot products.
  *
  * Macros: those of load.h and epilogue.h, M_TILE (1, 2, 4, 8), ROWS (1, 2, 4), WAVES, K_WAVES (divides WAVES), UNROLL
- * (units of a lane in a chunk), STAGES (0: no copies). Grid: tiles of
- * M_TILE rows, beside one another, so that W comes from L2 for all but one; y: as many workgroups as are resident. LDS: blocks_layout.h. Needs rows of X aligned to 16 bytes, with STAGES those of W, too, in whole 16 bytes. */
+ * (units of a lane in a chunk), STAGES (0: no copies). Grid: tiles of M_TILE rows, beside one another, so that W comes
+ * from L2 for all but one; y: as many workgroups as are resident. LDS: blocks_layout.h. Rows of X must be aligned to 16
+ * bytes; with STAGES those of W, too, and be whole 16 bytes. */
 #include "rfg_device.h"
+#include "rfg_tma.h"
 #include "gemm/gpu/any/load.h"
 #include "gemm/gpu/any/epilogue.h"
 #include "gemm/gpu/any/blocks_layout.h"
@@ -237,6 +239,27 @@ RFG_DEVICE void copy_chunk(const struct gemm_args *a, struct walk *w, const stru
 }
 #endif
 
+/* Adds the waves' sums of the workgroup's rows of W, and stores them. sums: [K_WAVES][M_TILE][per]. */
+RFG_DEVICE void store_sums(const struct gemm_args *a, const float *sums, const struct task *t, int m0, int per)
+{
+    int rows = t->end - t->begin, columns = GATED ? rows / 2 : rows;
+    for (int i = rfg_thread(); i < M_TILE * columns; i += THREADS) {
+        int m = i / columns, dn = i % columns * (GATED ? 2 : 1);
+        if (m0 + m >= a->m)
+            break;
+        float v[2] = { 0.0f, 0.0f };
+#pragma unroll
+        for (int h = 0; h <= (GATED != 0); h++)
+            for (int k = 0; k < K_WAVES && k < t->chunks; k++)
+                v[h] += sums[(k * M_TILE + m) * per + dn + h];
+#if GATED
+        store_gated(a, m0 + m, t->begin + dn, v[0], v[1]);
+#else
+        store_1(a, m0 + m, t->begin, dn, v[0]);
+#endif
+    }
+}
+
 RFG_KERNEL(THREADS) gemm_blocks_dot(struct gemm_args a)
 {
     char *lds = (char *)rfg_lds;
@@ -333,20 +356,5 @@ RFG_KERNEL(THREADS) gemm_blocks_dot(struct gemm_args a)
     }
     rfg_barrier();
 
-    int rows = t.end - t.begin, columns = GATED ? rows / 2 : rows;
-    for (int i = rfg_thread(); i < M_TILE * columns; i += THREADS) {
-        int m = i / columns, dn = i % columns * (GATED ? 2 : 1);
-        if (m0 + m >= a.m)
-            break;
-        float v[2] = { 0.0f, 0.0f };
-#pragma unroll
-        for (int h = 0; h <= (GATED != 0); h++)
-            for (int k = 0; k < K_WAVES && k < t.chunks; k++)
-                v[h] += sums[(k * M_TILE + m) * per + dn + h];
-#if GATED
-        store_gated(&a, m0 + m, t.begin + dn, v[0], v[1]);
-#else
-        store_1(&a, m0 + m, t.begin, dn, v[0]);
-#endif
-    }
+    store_sums(&a, sums, &t, m0, per);
 }

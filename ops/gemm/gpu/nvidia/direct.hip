@@ -21,6 +21,7 @@
  * DIRECT_LDS_BYTES. Needs rows of X and W aligned to 16 bytes, K % 16 = 0. */
 #include "rfg_device.h"
 #include "rfg_decode8.h"
+#include "rfg_tma.h"
 #include "gemm/gpu/any/load.h"
 #include "gemm/gpu/any/epilogue.h"
 #include "gemm/gpu/nvidia/cluster_sums.h"
@@ -115,13 +116,6 @@ RFG_DEVICE void fetch_w(const struct gemm_args *a, int n0, int first, int steps)
 
 /* ---- X ----------------------------------------------------------------------------------------------------------- */
 
-RFG_DEVICE void copy_bulk(rfg_u32 to, const void *from, rfg_u32 bytes, rfg_u64 *arrival)
-{
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
-                 "l"(from), "r"(bytes), "r"(rfg_lds_address(arrival))
-                 : "memory");
-}
-
 /* What X needs: where it is, and a set's steps in the workgroup's, which begin at step `first` of all. */
 struct x_copier {
     const char *from; /* the lane's row */
@@ -158,8 +152,8 @@ RFG_DEVICE void copy_piece(const struct x_copier *c, int i)
         rfg_arrive_expect(c->full + i, (rfg_u32)(c->rows * columns * 2));
     __syncwarp();
     if (rfg_lane() < c->rows)
-        copy_bulk(c->to + (rfg_u32)(at * (DIRECT_STEP * 2)), c->from + at * (DIRECT_STEP * 2), (rfg_u32)(columns * 2),
-                  c->full + i);
+        rfg_bulk_load(c->to + (rfg_u32)(at * (DIRECT_STEP * 2)), c->from + at * (DIRECT_STEP * 2),
+                      (rfg_u32)(columns * 2), c->full + i);
 }
 
 /* Columns beyond K of the last step are zero, or W's zeros would meet NaNs. */
