@@ -17,7 +17,7 @@ from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
 from . import _rfg
 from ._hooks import context_name, dtype as dtype_number
 from .context import Context, context
-from .ops import Quant, Tensor, _shape
+from ._arguments import Quant, Tensor, _shape
 from .view import empty
 
 Address = Union[str, Tuple[str, int]]
